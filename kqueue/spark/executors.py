@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kqueue.base.version import __version__
 from kqueue.spark.errors import PACK_HINT, PipelineFailed, error_summary
 from kqueue.spark.pythons import is_local
+from kqueue.spark.remote import is_remote
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 NEEDED = ("kqueue", "pyarrow", "pandas")
 PROBES_MAX = 64
 PROBE_TIMEOUT_S = 3.0
+SERVER_HINT = (
+    "install this version of kqueue, with its extra `spark`, for the Python that the server of Spark Connect and its "
+    "executors run (PYSPARK_PYTHON when it starts), and start the server again"
+)
 _NO_PROGRAM = re.compile(r'Cannot run program "([^"]+)"')
 _VERSIONS = re.compile(r"Python in worker has different version:? (\S+) than that in driver:? (\d+\.\d+)")
+
+
+Probe = Callable[[int], tuple[Any, ...]]
 
 
 class Looked(NamedTuple):
@@ -37,7 +47,7 @@ class Looked(NamedTuple):
 def check_executors(
     spark: SparkSession, *, bootstrap: Iterable[str] = (), brokers: Iterable[str] = (), folders: Iterable[str] = ()
 ) -> None:
-    """Check that executors can do a job; does nothing where they are threads of the driver.
+    """Check that executors can do a job; does nothing where they are threads of this program.
 
     Args:
         bootstrap: HOST:PORT; one of them has to be reachable.
@@ -46,28 +56,46 @@ def check_executors(
             nearest parent. URLs are left out.
     Raises: PipelineFailed: names what is missing, on which machine, and the remedy.
     """
-    context = spark.sparkContext
-    if is_local(context.master):
+    remote = is_remote(spark)
+    if not remote and is_local(spark.sparkContext.master):
         return
     bootstrap, brokers = list(bootstrap), list(brokers)
     addresses = list(dict.fromkeys([*bootstrap, *brokers]))
-    count = min(max(context.defaultParallelism, 2), PROBES_MAX)
     with _marked(folders) as marked:
         probe = _probe(NEEDED, addresses, list(marked), PROBE_TIMEOUT_S)
         try:
-            found = [Looked(*one) for one in context.parallelize(range(count), count).map(probe).collect()]
+            found = _ask_by_query(spark, probe) if remote else _ask(spark, probe)
         except Exception as error:
             raise PipelineFailed(_refused(str(error))) from None
     for one in found:
-        _judge(one, bootstrap, brokers, marked)
+        _judge(one, bootstrap, brokers, marked, SERVER_HINT if remote else PACK_HINT)
 
 
-def _probe(
-    modules: Iterable[str], addresses: Iterable[str], files: Iterable[str], timeout_s: float
-) -> Callable[[int], tuple[object, ...]]:
+def _ask(spark: SparkSession, probe: Probe) -> list[Looked]:
+    context = spark.sparkContext
+    count = min(max(context.defaultParallelism, 2), PROBES_MAX)
+    return [Looked(*one) for one in context.parallelize(range(count), count).map(probe).collect()]
+
+
+def _ask_by_query(spark: SparkSession, probe: Probe) -> list[Looked]:
+    """Do what `_ask` does without a Spark context."""
+
+    def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import json
+
+        import pyarrow
+
+        if any(batch.num_rows for batch in batches):
+            yield pyarrow.RecordBatch.from_pydict({"seen": [json.dumps(probe(0))]})
+
+    rows = spark.range(PROBES_MAX).mapInArrow(answer, "seen string").collect()
+    return [Looked(*json.loads(row.seen)) for row in rows]
+
+
+def _probe(modules: Iterable[str], addresses: Iterable[str], files: Iterable[str], timeout_s: float) -> Probe:
     """Return a function that travels to executors as code, because they may have no kqueue."""
 
-    def look(_: int) -> tuple[object, ...]:
+    def look(_: int) -> tuple[Any, ...]:
         import importlib.util
         import pathlib
         import socket
@@ -116,14 +144,16 @@ def _marked(folders: Iterable[str]) -> Iterator[dict[str, str]]:
         yield found
 
 
-def _judge(one: Looked, bootstrap: list[str], brokers: list[str], marked: dict[str, str]) -> None:
+def _judge(
+    one: Looked, bootstrap: list[str], brokers: list[str], marked: dict[str, str], hint: str = PACK_HINT
+) -> None:
     if one.missing:
         raise PipelineFailed(
-            f"the executor on {one.host} runs {one.python}, which has no {', '.join(one.missing)}: {PACK_HINT}"
+            f"the executor on {one.host} runs {one.python}, which has no {', '.join(one.missing)}: {hint}"
         )
     if one.version != __version__:
         raise PipelineFailed(
-            f"the executor on {one.host} has kqueue {one.version}, and the driver has {__version__}: {PACK_HINT}"
+            f"the executor on {one.host} has kqueue {one.version}, and this program has {__version__}: {hint}"
         )
     if bootstrap and all(address in one.unreachable for address in bootstrap):
         reasons = "; ".join(f"{address}: {one.unreachable[address]}" for address in bootstrap)

@@ -16,6 +16,7 @@ from kqueue.spark import pythons
 from kqueue.spark.console_output import py4j_silenced
 from kqueue.spark.errors import PipelineFailed, error_summary
 from kqueue.spark.java import find_java
+from kqueue.spark.remote import connect, is_remote, refuse_remote, server_url
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,17 +66,22 @@ def session(
     Args:
         app: the application name.
         master: ``local[*]``, ``local[2]``, ``spark://host:7077``, …; on a cluster the workers'
-            Python needs kqueue too. None: that of `settings`, of spark-submit or of
-            spark-defaults.conf, else ``local[*]``.
+            Python needs kqueue too. ``sc://host:15002``: a server of Spark Connect, whose Python
+            needs kqueue. None: SPARK_REMOTE if that is such a server, else that of `settings`, of
+            spark-submit or of spark-defaults.conf, else ``local[*]``.
         settings: Spark settings; they override kqueue's.
-        quiet: Spark logs errors only.
+        quiet: Spark logs errors only. A server of Spark Connect logs as it did.
         check: see `prepare`. A new session ends if the check fails.
     Raises: ExtraNeeded: pyspark or Java is missing; the message says how to install it.
-        PipelineFailed: as `prepare`.
+        PipelineFailed: as `prepare`. PipelineFailed, OptionError: as `kqueue.spark.remote.connect`.
     """
     sql = import_pyspark()
     running = _is_running()
     given = {name: _text(value) for name, value in (settings or {}).items()}
+    url = server_url(master or given.get(MASTER))
+    if url is not None:
+        given.pop(MASTER, None)
+        return _remote(sql, app, url, given, check)
     if master is not None:
         given[MASTER] = master
     with contextlib.ExitStack() as stack:
@@ -94,6 +100,18 @@ def session(
         prepare(made, check=check)
     except PipelineFailed:
         if not running:
+            made.stop()
+        raise
+    return made
+
+
+def _remote(sql: Any, app: str, url: str, given: Mapping[str, str], check: bool) -> SparkSession:
+    was_connected = _is_connected()
+    made = connect(sql, app, url, CALM, given)
+    try:
+        prepare(made, check=check)
+    except PipelineFailed:
+        if not was_connected:
             made.stop()
         raise
     return made
@@ -122,8 +140,9 @@ def import_pyspark() -> Any:
 def isolated_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """Return a new session on the same Spark with a job's settings, separate from the user's.
 
-    It has the format registered and is prepared.
+    It has the format registered and is prepared. Raises: PipelineFailed: through Spark Connect.
     """
+    refuse_remote(spark, "this job")
     own = spark.newSession()
     for name, value in settings.items():
         own.conf.set(name, value)
@@ -144,14 +163,23 @@ def prepare(spark: SparkSession, *, check: bool = True) -> None:
     then fails until Spark restarts ("Illegal size 5 of collection, expected 6"). Inserting the keys
     beforehand avoids this. It costs as much as the first use of a format, which is then fast.
 
+    Through Spark Connect the map is out of reach, but each registration has one of its own: there
+    call it before each of the queries that start at the same time.
+
     Args:
         check: on a cluster, look by a small job whether the executors that there are have this
             kqueue; it waits for the first of them. A query would fail in tasks, with a stack.
+            Through Spark Connect always.
     Raises: PipelineFailed: names what executors lack, and the remedy.
     """
-    from kqueue.spark.datasource import NAME
+    from kqueue.spark.datasource import NAME, KqueueDataSource
     from kqueue.spark.executors import check_executors
 
+    if is_remote(spark):
+        spark.dataSource.register(KqueueDataSource)
+        if check:
+            check_executors(spark)
+        return
     formats = spark._jsparkSession.sessionState().dataSourceManager()
     if not formats.dataSourceExists(NAME):
         pythons.register(spark)
@@ -167,7 +195,10 @@ def activate(spark: SparkSession) -> None:
     """Make `spark` the active session of this thread.
 
     Spark looks up Python sinks only in the thread's active session, and a new thread has none.
+    A server of Spark Connect sees to that itself.
     """
+    if is_remote(spark):
+        return
     assert spark._jvm is not None
     spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)
 
@@ -184,7 +215,7 @@ def job_session(
     Raises: ExtraNeeded: as `session`. PipelineFailed: replaces an error of Spark, without its stack
         trace.
     """
-    running = _is_running()
+    running = _is_running() or _is_connected()
     with _plain_errors(), py4j_silenced():
         spark = session(app, master, settings=settings, check=False)
         try:
@@ -215,6 +246,15 @@ def _is_running() -> bool:
     """
     pyspark = sys.modules.get("pyspark")
     return pyspark is not None and pyspark.SparkContext._active_spark_context is not None
+
+
+def _is_connected() -> bool:
+    """Return whether this process has a session of Spark Connect."""
+    module = sys.modules.get("pyspark.sql.connect.session")
+    if module is None:
+        return False
+    sessions = module.SparkSession
+    return sessions.getActiveSession() is not None or sessions._get_default_session() is not None
 
 
 def _settings(master: str | None, given: Mapping[str, object], quiet: bool) -> dict[str, str]:

@@ -16,6 +16,7 @@ from kqueue.cli.connect import addresses, client_access, cluster_metadata, find_
 from kqueue.cli.signals import interrupt_on_signal
 from kqueue.spark.options import KAFKA, SECURE
 from kqueue.spark.pythons import is_local, named_archive
+from kqueue.spark.remote import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,7 +91,7 @@ def master_option(command: F) -> F:
     return click.option(
         "--master",
         metavar="URL",
-        help="Where Spark runs: local[2], spark://HOST:PORT, k8s://…  "
+        help="Where Spark runs: local[2], spark://HOST:PORT, k8s://…, sc://HOST:PORT (Spark Connect)  "
         "[default: as spark-submit or spark-defaults.conf say, else local[*]]",
     )(command)
 
@@ -255,7 +256,7 @@ def session(
             stack.enter_context(query_errors_silenced())
             stack.enter_context(lost_java_silenced())
             reinstall_signal_handlers()
-            if not is_local(spark.sparkContext.master):
+            if is_remote(spark) or not is_local(spark.sparkContext.master):
                 progress_line.start("Waiting for executors")
                 _check_executors(spark, bootstrap, folders)
             progress_line.clear()

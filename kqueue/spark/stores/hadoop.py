@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from kqueue.spark.errors import PipelineFailed
+from kqueue.spark.remote import refuse_remote
 from kqueue.spark.stores.store import Written
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class HadoopStore:
 
     def __init__(self, spark: SparkSession, url: str) -> None:
         self.url = url.rstrip("/")
+        refuse_remote(spark, f"the file system of {url}")
         assert spark._jvm is not None
         self._spark = spark
         self._path: Any = spark._jvm.org.apache.hadoop.fs.Path

@@ -28,7 +28,7 @@ def test_a_probe_tells_what_is_missing(tmp_path: Path) -> None:
     ("looked", "words"),
     [
         (GOOD._replace(missing=("kqueue",)), r"worker-1 runs ./environment/bin/python, which has no kqueue: make an"),
-        (GOOD._replace(version="0.0.1"), r"has kqueue 0.0.1, and the driver has"),
+        (GOOD._replace(version="0.0.1"), r"has kqueue 0.0.1, and this program has"),
         (GOOD._replace(unreachable={"a:1": "refused", **AWAY}), r"reaches no broker \(a:1: refused; b:1: timed out\)"),
         (GOOD._replace(unreachable=AWAY), r"does not reach b:1 \(timed out\), as the broker calls itself: set"),
         (GOOD._replace(unseen=("/d/x",)), r"does not see /d as the driver does: the folder has to be on"),
