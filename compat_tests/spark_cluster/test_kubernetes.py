@@ -1,8 +1,11 @@
-"""The example for Kubernetes: its manifest by Kubernetes' schemas, its settings by Spark's."""
+"""The example for Kubernetes: by its schemas, by Spark's classes, and by a linter of images."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import tomllib
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,9 @@ import yaml
 from compat_tests.spark_cluster.standalone import SPARK_HOME
 from kqueue.cli.app import kqueue
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "spark-on-kubernetes"
+CHECKOUT = Path(__file__).parents[2]
+EXAMPLE = CHECKOUT / "examples" / "spark-on-kubernetes"
+IMAGE = EXAMPLE / "Dockerfile"
 MANIFESTS: list[dict[str, Any]] = list(yaml.safe_load_all((EXAMPLE / "job.yaml").read_text()))
 (POD,) = (one["spec"]["template"]["spec"] for one in MANIFESTS if one["kind"] == "Job")
 (DRIVER,) = POD["containers"]
@@ -58,6 +63,35 @@ def test_settings_are_those_of_spark() -> None:
     for name in _settings():
         volume = name.startswith("spark.kubernetes.executor.volumes.")
         assert (b"spark.kubernetes.executor.volumes." if volume else name.encode()) in known, name
+
+
+def test_the_image_is_as_a_linter_wants_it() -> None:
+    done = subprocess.run(
+        [Path(sys.executable).with_name("hadolint"), IMAGE], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_the_image_gets_what_it_installs() -> None:
+    text = IMAGE.read_text()
+    copied = [word for line in re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE) for word in line.split()]
+    assert all((CHECKOUT / name).exists() for name in copied)
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
+    packages = {name.partition(".")[0] for name in project["tool"]["setuptools"]["packages"]["find"]["include"]}
+    assert {"pyproject.toml", project["project"]["readme"], *packages} <= set(copied)
+    (extra,) = re.findall(r"pip install .*/tmp/kqueue\[(\w+)\]", text)
+    assert extra in project["project"]["optional-dependencies"]
+    assert f"--uid {re.findall(r'^USER (.*)$', text, re.MULTILINE)[0]} " in text
+
+
+def test_sparks_script_starts_executors_of_this_spark() -> None:
+    """`entrypoint.sh` of Spark's image runs this class, with these options."""
+    (jar,) = (SPARK_HOME / "jars").glob("spark-kubernetes_*.jar")
+    with zipfile.ZipFile(jar) as classes:
+        backend = classes.read("org/apache/spark/scheduler/cluster/k8s/KubernetesExecutorBackend$.class")
+    known = set(re.findall(rb"--[a-zA-Z-]+", backend))
+    options = ("driver-url", "executor-id", "cores", "app-id", "hostname", "resourceProfileId", "podName")
+    assert {f"--{name}".encode() for name in options} <= known
 
 
 def _settings() -> dict[str, str]:
