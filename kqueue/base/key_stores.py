@@ -41,6 +41,7 @@ class StoreSettings(NamedTuple):
         setting: their common prefix, for messages: ``ssl.keystore``.
         certificates, key: PEM text.
         key_password: of the private key.
+        content: of the file, for processes on machines that don't have it.
     """
 
     setting: str
@@ -50,6 +51,7 @@ class StoreSettings(NamedTuple):
     certificates: str | None = None
     key: str | None = None
     key_password: str | None = None
+    content: bytes | None = None
 
     def __repr__(self) -> str:
         """Show no password and no key."""
@@ -59,6 +61,13 @@ class StoreSettings(NamedTuple):
     def is_empty(self) -> bool:
         """Whether neither a file nor text is set."""
         return not (self.location or self.certificates or self.key)
+
+    def with_content(self) -> StoreSettings:
+        """Return the settings with what the file has now, if there is one that can be read."""
+        try:
+            return self._replace(content=_read(self)) if self.location else self
+        except SettingError:
+            return self
 
 
 class ChainLoader(Protocol):
@@ -145,6 +154,8 @@ def _read(store: StoreSettings) -> bytes:
         with Path(store.location).open("rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)
     except OSError as error:
+        if store.content is not None:
+            return store.content
         raise SettingError(f"{_where(store)} can't be read: {error.strerror or error}") from None
     if len(data) > FILE_BYTES_MAX:
         raise SettingError(f"{_where(store)} has more than {FILE_BYTES_MAX} bytes")

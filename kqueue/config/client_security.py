@@ -5,7 +5,7 @@ SslConfigs, SaslConfigs), with the names of librdkafka for user and password.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kqueue.base.errors import SettingError
@@ -61,6 +61,13 @@ class ClientSecurity:
             tls_client_settings(values) if protocol.uses_tls else None,
             _login(values) if protocol.uses_sasl else None,
         )
+
+    def with_files(self) -> ClientSecurity:
+        """Return it with what the files of its stores have now, for machines without them."""
+        if self.tls is None:
+            return self
+        keys, trusted = self.tls.keys.with_content(), self.tls.trusted.with_content()
+        return replace(self, tls=self.tls._replace(keys=keys, trusted=trusted))
 
 
 def _login(values: Mapping[str, str | None]) -> SaslLogin | TokenLogin:

@@ -165,7 +165,8 @@ class OptionTable:
 
 
 def security_of(given: Mapping[str, str]) -> ClientSecurity | None:
-    """Return what the options of TLS and SASL say; None: neither is used.
+    """Return what the options of TLS and SASL say, with the files that they name, because executors
+    may not have them; None: neither is used.
 
     Args:
         given: all options, with names in any case.
@@ -187,7 +188,7 @@ def security_of(given: Mapping[str, str]) -> ClientSecurity | None:
     from kqueue.config.client_security import ClientSecurity
 
     try:
-        security = ClientSecurity.of(properties)
+        security = ClientSecurity.of(properties).with_files()
     except SettingError as error:
         raise OptionError(_SECURITY_NAME.sub(KAFKA, str(error))) from None
     return None if security.protocol.name == "PLAINTEXT" else security

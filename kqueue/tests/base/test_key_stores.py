@@ -63,6 +63,22 @@ def test_pem_file_has_key_and_certificates(tmp_path: Path) -> None:
     load(found)
 
 
+def test_settings_with_what_the_file_had_are_enough_where_it_is_not(tmp_path: Path) -> None:
+    file = tmp_path / "a.pem"
+    file.write_text(pair().pem)
+    store = keys(location=str(file)).with_content()
+    assert "PRIVATE KEY" not in repr(store)
+    file.write_text(pair().certificate)
+    with pytest.raises(SettingError, match="found 0 keys"):
+        read_key_store(store)
+    file.unlink()
+    assert read_key_store(store).key == pair().key
+    for empty in (keys(), keys(location=str(file)), keys(certificates="x")):
+        assert empty.with_content() == empty
+    with pytest.raises(SettingError, match="can't be read: No such file"):
+        read_key_store(keys(location=str(file)).with_content())
+
+
 def test_encrypted_key_needs_its_password_and_never_asks_the_terminal() -> None:
     store = {"certificates": pair().certificate, "key": encrypted("secret")}
     load(read_key_store(keys(**store, key_password="secret")))

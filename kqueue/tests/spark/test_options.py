@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import pytest
 
@@ -85,6 +86,16 @@ def test_tls_and_sasl_go_by_the_names_of_sparks_source_and_show_no_secret() -> N
     assert not found.tls.check_host
     assert pickle.loads(pickle.dumps(found)) == found
     assert "hunter2" not in repr(found)
+
+
+def test_files_travel_with_the_options(tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_text("what it has")
+    found = security_of({**SCRAM, "kafka.ssl.truststore.location": str(file)})
+    assert found is not None
+    assert found.tls is not None
+    assert found.tls.trusted.content == b"what it has"
+    assert pickle.loads(pickle.dumps(found)) == found
 
 
 def test_a_token_comes_from_an_identity_provider() -> None:
