@@ -16,7 +16,7 @@ from kqueue.client import Client
 from kqueue.spark.errors import OptionError, TransactionLost
 from kqueue.spark.sink.batch_commit import commit
 from kqueue.spark.sink.options import SinkOptions, parse_options
-from kqueue.spark.sink.transaction_ids import check_timeout, drop_free_ids
+from kqueue.spark.sink.transaction_ids import check_transactions, drop_free_ids
 from kqueue.spark.sink.write_task import BatchIdentity, stage_rows
 from kqueue.tests.spark.sink.exactly_once import QUERY, ROWS, Killed, after_calls, die, run_batch, watched
 from kqueue.tests.spark.sink.helpers import rows_of
@@ -109,7 +109,7 @@ def test_a_timeout_of_the_coordinator(kafka: Kafka) -> None:
         with pytest.raises(OptionError, match=r"transaction\.max\.timeout\.ms"):
             stage_rows(short, BatchIdentity(QUERY, 0, 0), [rows_of(["x"])])
         with Client(short.client) as client, pytest.raises(OptionError, match=r"timeout\.ms \(900000\)"):
-            check_timeout(client, 900_001)
+            check_transactions(client, 900_001)
         options = options_for(kafka.bootstrap)
         outcome = stage_rows(options, BatchIdentity(QUERY, 0, 0), [rows_of(ROWS)])
         assert outcome.transaction is not None

@@ -23,7 +23,14 @@ from compat_tests.spark.memory import Peak
 from kqueue.spark.session import session
 
 MEMORY_MAX = 2304 * 1024**2
-"""Limit for all processes of a run together; the S3 server of some tests is one of them."""
+"""Limit for all processes of a run together.
+
+The killed jobs with S3 take about 1,640 MB, each page counted once: Java 470, nine daemons of 27
+(Spark has one for each kind of Python worker and each environment), fourteen workers of 30 to 80,
+the jobs 95, the test 85, the S3 server 60. All but the last two end with a kill, and it is as much
+after the fourth kill as after the first. The total at the end of a run counts shared pages in each
+process.
+"""
 PEAK = pytest.StashKey[Peak]()
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """JVM options: only the first JIT compiler and the serial collector, for short programs."""

@@ -102,7 +102,7 @@ OPTIONS = (
         one_of(AT_LEAST_ONCE, EXACTLY_ONCE, TRANSACTIONAL),
         AT_LEAST_ONCE,
         "both",
-        "What holds for rows when something is done again.",
+        "What holds for rows when something is done again; transactional is the fast way to write each row once.",
     ),
     Option(
         "txnAppId",

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kqueue.client import Client, ResourceType, TransactionalProducer
-from kqueue.client.errors import BrokerRefused
+from kqueue.client.errors import BrokerRefused, IncompatibleBroker
 from kqueue.spark.errors import OptionError
 from kqueue.spark.options import STAGING_PREFIX
 from kqueue.wire.error_codes import ErrorCode
@@ -76,10 +76,19 @@ def begin_producer(client: Client, transactional_id: str, timeout_ms: int) -> Tr
         raise OptionError(too_long(timeout_ms)) from None
 
 
-def check_timeout(client: Client, timeout_ms: int) -> None:
-    """Raise OptionError if a broker does not allow the timeout. Unless it may be seen, tasks find
-    out.
+def check_transactions(client: Client, timeout_ms: int) -> None:
+    """Check that the brokers have what a transactional write needs, and allow the timeout. What may
+    not be seen, tasks find out. Raises: OptionError, ClientError.
     """
+    try:
+        client.describe_transaction(f"{STAGING_PREFIX}nobody")
+    except BrokerRefused:  # there is none, or it may not be seen
+        pass
+    except IncompatibleBroker as error:
+        raise OptionError(
+            f"delivery=transactional needs Kafka 3.0 or later, which tells how transactions ended ({error}); "
+            "delivery=exactly-once writes to every Kafka"
+        ) from None
     broker = min(client.metadata([]).brokers)
     try:
         found = client.configs(ResourceType.BROKER, [str(broker)], [LIMIT])[str(broker)]

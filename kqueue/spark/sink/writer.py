@@ -21,7 +21,7 @@ from kqueue.spark.sink.options import SinkOptions, parse_options
 from kqueue.spark.sink.row_partitioning import check_target
 from kqueue.spark.sink.staging_cleanup import query_id_of
 from kqueue.spark.sink.transaction_commit import abandon
-from kqueue.spark.sink.transaction_ids import check_timeout
+from kqueue.spark.sink.transaction_ids import check_transactions
 from kqueue.spark.sink.write_task import BatchIdentity, TaskOutcome, send_rows, stage_rows
 from kqueue.spark.source.spark_readers import without_traceback
 
@@ -114,7 +114,7 @@ def _checked(given: Mapping[str, str], schema: StructType, *, streaming: bool) -
     check_target(options)
     if options.is_transactional:
         with Client(options.client) as client:
-            check_timeout(client, options["kafka.transaction.timeout.ms"])
+            check_transactions(client, options["kafka.transaction.timeout.ms"])
     return options
 
 

@@ -11,7 +11,7 @@ from kqueue.client import Client
 from kqueue.client.errors import BrokerRefused
 from kqueue.spark.sink.producer_pipeline import drop_idle_producers
 from kqueue.spark.sink.row_partitioning import check_target
-from kqueue.spark.sink.transaction_ids import check_timeout
+from kqueue.spark.sink.transaction_ids import check_transactions
 from kqueue.spark.sink.write_task import send_rows
 from kqueue.tests.spark.sink.exactly_once import ROWS, Killed, after_calls, die, run_batch, watched
 from kqueue.tests.spark.sink.helpers import options_for, rows_of
@@ -75,7 +75,7 @@ def test_exactly_once_also_needs_its_own_topics(broker: kqueue.Broker) -> None:
 def test_transactions_also_need_their_own_ids(broker: kqueue.Broker) -> None:
     options = options_for(broker, topic="out", delivery="transactional", stagingPartitions=1)
     with Client(options.client) as client:
-        check_timeout(client, 900_001)  # which only the broker may know
+        check_transactions(client, 900_001)  # which only the broker may know
     run_batch(options, 0, [ROWS[:60], ROWS[60:]])
     assert values(broker) == sorted(ROWS)
 

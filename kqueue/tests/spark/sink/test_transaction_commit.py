@@ -20,15 +20,16 @@ from kqueue.spark.sink.options import SinkOptions, parse_options
 from kqueue.spark.sink.producer_pipeline import drop_idle_producers
 from kqueue.spark.sink.staging_cleanup import forget as forget_query
 from kqueue.spark.sink.transaction_commit import abandon
-from kqueue.spark.sink.transaction_ids import check_timeout, drop_free_ids
+from kqueue.spark.sink.transaction_ids import check_transactions, drop_free_ids
 from kqueue.spark.sink.transaction_write import TaskTransaction
 from kqueue.spark.sink.write_task import BatchIdentity, stage_rows
 from kqueue.tests.served_cluster import bootstrap, served_cluster
 from kqueue.tests.spark.sink.exactly_once import QUERY, ROWS, Killed, after_calls, die, run_batch, watched
-from kqueue.tests.spark.sink.helpers import committed_in, options_for, rows_of
+from kqueue.tests.spark.sink.helpers import committed_in, options_for, records_in, rows_of
 from kqueue.tests.spark.sink.test_batch_commit import held_up, moments_of_a_batch
 
 TWO_TASKS = [ROWS[:60], ROWS[60:]]
+ENCODED = [row.encode() for row in ROWS]
 
 
 @pytest.fixture
@@ -243,7 +244,31 @@ def test_a_timeout_that_brokers_do_not_allow(broker: kqueue.Broker) -> None:
         Client(options.client) as client,
         pytest.raises(OptionError, match=r"900001 .* transaction\.max\.timeout\.ms \(900000\)"),
     ):
-        check_timeout(client, 900_001)
+        check_transactions(client, 900_001)
+
+
+def test_brokers_that_can_not_list_transactions_are_named_before_rows_are_written() -> None:
+    with kqueue.Broker(as_version="2.8") as broker:
+        broker.create_topic("out")
+        options = options_for(broker, topic="out", delivery="transactional")
+        needs = "needs Kafka 3.0 or later.*delivery=exactly-once writes to every Kafka"
+        with Client(options.client) as client, pytest.raises(OptionError, match=needs):
+            check_transactions(client, 900_000)
+
+
+@pytest.mark.parametrize("delivery", ["exactly-once", "transactional"])
+def test_what_readers_of_uncommitted_records_see_of_a_failed_attempt(broker: kqueue.Broker, delivery: str) -> None:
+    """The reason to keep both: it is the isolation level of most consumers if they are not told."""
+    drop_free_ids()
+    options = options_for(broker, topic="out", delivery=delivery, stagingPartitions=1)
+    transactions = written(options)
+    forget()
+    run_batch(options, 0, TWO_TASKS)
+    values = [one.value for part in records_in(broker, "out").values() for one in part if one.value in ENCODED]
+    times = 2 if delivery == "transactional" else 1
+    assert sorted(values) == sorted(ENCODED * times)
+    assert committed_in(broker, "out") == sorted(ROWS)
+    assert bool(transactions) == (delivery == "transactional")
 
 
 @pytest.mark.parametrize("at", ["end_transaction", "transactions"])
