@@ -61,7 +61,6 @@ def draw(report: AuditReport, folder: Path) -> list[Chart]:
 
 
 def _pictures(report: AuditReport) -> list[tuple[Chart, bool, int, Drawing]]:
-    full = [row for row in report.partitions if row.records]
     lagging = len(report.lags)
     return [
         (
@@ -74,17 +73,17 @@ def _pictures(report: AuditReport) -> list[tuple[Chart, bool, int, Drawing]]:
             Chart(
                 "skew.png", "How evenly partitions are filled", "Records, bytes of keys and values, and different keys."
             ),
-            bool(full),
-            FRAME_PX + ROW_PX * min(len(full), ROWS_MAX),
+            any(row.records for row in report.partitions),
+            FRAME_PX + ROW_PX * min(len(report.partitions), ROWS_MAX),
             _skew,
         ),
         (
             Chart(
                 "gaps.png",
                 "Where offsets have no record",
-                "Each line is a partition, from its first offset to its end.",
+                "Each line is a partition, from offset 0 to its end.",
             ),
-            any(row.end for row in report.partitions),
+            any(row.deleted or row.markers or row.compacted or row.missing for row in report.partitions),
             FRAME_PX + ROW_PX * min(sum(row.end > 0 for row in report.partitions), ROWS_MAX),
             _gaps,
         ),
@@ -105,8 +104,8 @@ def _name(row: PartitionAudit) -> str:
     return f"{row.topic}-{row.partition}"
 
 
-def _cut(what: str, count: int) -> str:
-    return f"{what}: the first {ROWS_MAX} of {count:,}" if count > ROWS_MAX else what
+def _cut(what: str, count: int, which: str) -> str:
+    return f"{what}: {ROWS_MAX} of {count:,} partitions, {which}" if count > ROWS_MAX else what
 
 
 # --- records over time
@@ -187,12 +186,27 @@ def _moment(ms: int) -> datetime:
 # --- skew
 
 
+def most_skewed(partitions: Sequence[PartitionAudit]) -> list[PartitionAudit]:
+    """Return all partitions by name; of more than `ROWS_MAX` those that are farthest from the
+    average records of their topic's, the fullest first.
+    """
+    if len(partitions) <= ROWS_MAX:
+        return list(partitions)
+    topics: dict[str, list[int]] = {}
+    for row in partitions:
+        topics.setdefault(row.topic, []).append(row.records)
+    average = {topic: sum(counts) / len(counts) for topic, counts in topics.items()}
+    found = sorted(partitions, key=lambda row: -abs(row.records - average[row.topic]))[:ROWS_MAX]
+    return sorted(found, key=lambda row: -row.records)
+
+
 def _skew(figure: Figure, report: AuditReport) -> None:
-    full = [row for row in report.partitions if row.records]
-    rows = full[:ROWS_MAX]
+    rows = most_skewed(report.partitions)
+    count = len(report.partitions)
+    figure.supxlabel(_cut("", count, "farthest from the average of their topic").removeprefix(": "), fontsize=14)
     sides = figure.subplots(1, 3, sharey=True)
     columns: list[tuple[str, Callable[[PartitionAudit], float], str, str]] = [
-        (_cut("Records", len(full)), lambda row: row.records, "blue", ""),
+        ("Records", lambda row: row.records, "blue", ""),
         ("KB of keys and values", lambda row: row.bytes / 1000, "green", ""),
         ("Different keys", lambda row: row.keys, "orange", ""),
     ]
@@ -205,12 +219,23 @@ def _skew(figure: Figure, report: AuditReport) -> None:
 # --- gaps
 
 
+def most_gaps(partitions: Sequence[PartitionAudit]) -> list[PartitionAudit]:
+    """Return the partitions that have offsets, by name; of more than `ROWS_MAX` those with most
+    missing offsets, then with most of other gaps, then the longest.
+    """
+    there = [row for row in partitions if row.end > 0]
+    if len(there) <= ROWS_MAX:
+        return there
+    return sorted(there, key=lambda row: (-row.missing, -row.markers - row.compacted - row.deleted, -row.end))[
+        :ROWS_MAX
+    ]
+
+
 def _gaps(figure: Figure, report: AuditReport) -> None:
     """Draw deleted offsets grey, records blue, and gaps at least wide enough to be visible."""
     from matplotlib.patches import Patch
 
-    there = [row for row in report.partitions if row.end > 0]
-    rows = there[:ROWS_MAX]
+    rows = most_gaps(report.partitions)
     axes = figure.subplots()
     for number, row in enumerate(rows):
         axes.broken_barh([(0, row.end)], (number - 0.35, 0.7), color=EMPTY)
@@ -223,7 +248,7 @@ def _gaps(figure: Figure, report: AuditReport) -> None:
     axes.set_yticks(range(len(rows)), [_name(row) for row in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(0, longest)
-    axes.set_xlabel(_cut("offset", len(there)))
+    axes.set_xlabel(_cut("offset", sum(row.end > 0 for row in report.partitions), "those with most gaps first"))
     axes.tick_params(left=False)
     axes.spines["left"].set_visible(False)
     count_axis(axes, "x")
@@ -266,7 +291,7 @@ def _lag(figure: Figure, report: AuditReport) -> None:
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.margins(x=0.35)
     axes.set_xlim(left=0)
-    axes.set_title(_cut("Offsets to read", len(lags)))
+    axes.set_title(_cut("Offsets to read", len(lags), "with most"))
     axes.spines["bottom"].set_visible(False)
     axes.spines["left"].set_visible(False)
     axes.tick_params(left=False, bottom=False, labelbottom=False)

@@ -13,14 +13,17 @@ from kqueue.spark.jobs.audit.report import AuditReport
 
 PAGE = "report.html"
 STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #262626; margin: 2rem auto; max-width: 78rem; padding: 0 1rem }
-h1 { margin-bottom: 0 } h2 { margin-top: 2.5rem }
-.when { color: #6b6b6b } .wide { overflow-x: auto }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums }
-th, td { padding: .2rem .7rem; text-align: right; white-space: nowrap }
-th { border-bottom: 2px solid #8c8c8c } td { border-bottom: 1px solid #e6e6e6 }
-.name { text-align: left } .bad { color: #b03a00; font-weight: bold }
+body { font: 16px/1.5 system-ui, sans-serif; color: #262626; margin: 2rem auto; max-width: 90rem; padding: 0 1rem }
+h1 { margin-bottom: 0; overflow-wrap: anywhere } h2 { margin-top: 2.5rem } p, li { max-width: 60rem }
+.when { color: #6b6b6b } .wide { overflow: auto; max-height: 44rem }
+table { border-collapse: separate; border-spacing: 0; font-size: 14px; font-variant-numeric: tabular-nums }
+th, td { padding: .15rem .45rem; text-align: right; white-space: nowrap; vertical-align: top }
+th { border-bottom: 2px solid #8c8c8c; position: sticky; top: 0; background: white }
+td { border-bottom: 1px solid #e6e6e6 }
+.name { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 6rem }
+.bad { color: #b03a00; font-weight: bold }
 img { max-width: 100%; height: auto } figure { margin: 2rem 0 } figcaption { color: #6b6b6b }
+@media print { .wide { overflow: visible; max-height: none } }
 """
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
@@ -51,7 +54,7 @@ def _page(report: AuditReport, folder: Path, pictures: Sequence[Chart]) -> str:
         f'http-equiv="Content-Security-Policy" content="{POLICY}">'
         f"<title>Audit</title><style>{STYLE}</style></head><body>\n"
         f'<h1>Audit of {html.escape(report.source)}</h1><p class="when">{time_text(report.taken_ms)} UTC</p>\n'
-        f"<ul>{said}</ul>{unknown}\n{tables}\n{shown}</body></html>\n"
+        f"<ul>{said}</ul>{unknown}\n{shown}\n{tables}</body></html>\n"
     )
 
 
@@ -91,8 +94,8 @@ def _table(
 
 def _records(report: AuditReport) -> str:
     head = (
-        "topic", "partition", "start", "end", "records", "deleted", "markers", "compacted", "missing", "repeated",
-        "aborted", "open", "policy",
+        "topic", "policy", "partition", "start", "end", "records", "deleted", "markers", "compacted", "missing",
+        "repeated", "aborted", "open",
     )  # fmt: skip
     text = (
         "Each offset up to the end is counted once: deleted ones lie before the log start; markers end "
@@ -102,13 +105,13 @@ def _records(report: AuditReport) -> str:
     )
     rows = [
         (
-            row.topic, str(row.partition), row.start, row.end, row.records, row.deleted,
+            row.topic, row.policy or "-", str(row.partition), row.start, row.end, row.records, row.deleted,
             row.markers, row.compacted, row.missing, row.repeated,
-            "-" if row.aborted is None else row.aborted, "-" if row.open is None else row.open, row.policy or "-",
+            "-" if row.aborted is None else row.aborted, "-" if row.open is None else row.open,
         )
         for row in report.partitions
     ]  # fmt: skip
-    return _table("Records", text, head, rows, names=1, bad=(8, 9))
+    return _table("Records", text, head, rows, names=2, bad=(9, 10))
 
 
 def _gaps(report: AuditReport) -> str:

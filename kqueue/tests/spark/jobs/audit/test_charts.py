@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kqueue.spark.jobs.audit.charts import SPANS_MAX, _window, draw
+from kqueue.spark.jobs.audit.charts import ROWS_MAX, SPANS_MAX, _window, draw, most_gaps, most_skewed
 from kqueue.spark.jobs.audit.partition_summary import Times
 from kqueue.spark.jobs.audit.report import AuditReport, PartitionAudit
 from kqueue.tests.spark.jobs.audit.sample_audits import HOUR, HOURS, partition_audit
@@ -15,7 +15,7 @@ pytest.importorskip("matplotlib")
 @pytest.mark.parametrize("span", [0, -(2**43), 2**43])
 def test_times_that_no_calendar_has(tmp_path: Path, span: int) -> None:
     charts = draw(AuditReport("here", 0, [partition_audit(0, Times(0, {span: 3}))], []), tmp_path)
-    assert [one.file for one in charts] == ["records.png", "skew.png", "gaps.png"]
+    assert [one.file for one in charts] == ["records.png", "skew.png"]
 
 
 def test_no_records_are_no_chart(tmp_path: Path) -> None:
@@ -30,3 +30,24 @@ def test_a_few_times_that_are_far_off_do_not_hide_the_others() -> None:
     level, least, most, outside = _window(Times(HOUR, {HOURS + 2 * number: 10 for number in range(SPANS_MAX)}))
     assert (level, outside) == (HOUR + 1, 0)
     assert most - least < SPANS_MAX
+
+
+def test_the_most_skewed_of_many_partitions() -> None:
+    """Far from the average of their own topic, in both directions."""
+    even = [PartitionAudit("big", number, 0, 1_000, 1_000) for number in range(ROWS_MAX)]
+    skewed = [PartitionAudit("big", ROWS_MAX, 0, 10, 10), PartitionAudit("big", ROWS_MAX + 1, 0, 5_000, 5_000)]
+    small = [PartitionAudit("small", number, 0, 10, 10) for number in range(5)]
+    found = most_skewed([*even, *skewed, *small])
+    assert len(found) == ROWS_MAX
+    assert (found[0], found[-1]) == (skewed[1], skewed[0])
+    assert {row.topic for row in found} == {"big"}
+    assert most_skewed(even) == even
+
+
+def test_those_with_most_gaps_of_many_partitions() -> None:
+    whole = [PartitionAudit("t", number, 0, 1_000, 1_000) for number in range(ROWS_MAX)]
+    compacted = PartitionAudit("t", ROWS_MAX, 0, 1_000, 900, compacted=100)
+    missing = PartitionAudit("t", ROWS_MAX + 1, 0, 10, 9, missing=1)
+    found = most_gaps([*whole, compacted, missing, PartitionAudit("empty", 0, 0, 0)])
+    assert (found[:2], len(found)) == ([missing, compacted], ROWS_MAX)
+    assert most_gaps(whole) == whole

@@ -38,6 +38,7 @@ def test_a_page_that_stands_alone(tmp_path: Path) -> None:
     assert "<script" not in page
     assert "here &amp; there" in page
     assert not re.search(r'(?:src|href)="(?!data:)', page)
+    assert page.index("<figure>") < page.index("<table>"), "pictures first: tables have a row for each partition"
     parser = HTMLParser()
     parser.feed(page)
     parser.close()
