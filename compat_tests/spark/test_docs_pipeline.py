@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
+import fastavro
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -59,6 +63,18 @@ def test_every_command(
     for number, hour in enumerate((10, 10, 14)):
         order = {"number": number, "shop": "a", "ordered": f"2024-05-01T{hour}:00:00Z", "amount": 2.5}
         broker.topics["orders"].produce(json.dumps(order), timestamp=1714521600000 + hour * 3600000)
+    broker.create_topic("sales", retention_ms=-1)
+    order_schema = {"type": "record", "name": "Order", "fields": [
+        {"name": "number", "type": "long"}, {"name": "shop", "type": "string"},
+        {"name": "ordered", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}},
+    ]}  # fmt: skip
+    (tmp_path / "order.avsc").write_text(json.dumps(order_schema))
+    encoded = io.BytesIO()
+    sale = {"number": 1, "shop": "a", "ordered": datetime(2024, 5, 1, 10, tzinfo=UTC), "amount": Decimal("2.5")}
+    fastavro.schemaless_writer(encoded, fastavro.parse_schema(order_schema), sale)
+    for value in (encoded.getvalue(), b"no Avro"):
+        broker.topics["sales"].produce(value, timestamp=1714557600000)
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
     replay(producer, "flights", events(itertools.islice(Flights(), 200)))
     producer.close()
@@ -81,6 +97,9 @@ def test_every_command(
     (lake,) = catalog.load_table("kqueue.gold").scan().to_arrow().to_pylist()
     catalog.close()
     assert (lake["shop"], lake["orders"], lake["revenue"]) == ("a", 2, 5)
+    assert [row["reason"][:8] for row in pq.read_table(tmp_path / "sales-tables/quarantine").to_pylist()] == [
+        "not Avro"
+    ]
     told = re.findall(r"^\| `tables/(\w+)`", TEXT, re.MULTILINE)
     assert {path.name for path in (tmp_path / "tables").iterdir()} == {*told, "checkpoints"}
 

@@ -6,15 +6,19 @@ import io
 import json
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import kqueue
 from compat_tests.spark.sending import send
+from kqueue.cli.app import kqueue as command
 from kqueue.tests.spark.value_formats.registry_server import RegistryServer
 from kqueue.tests.spark.value_formats.test_framing import framed
 
@@ -108,6 +112,57 @@ def test_avro_by_a_registry(spark: SparkSession, broker: kqueue.Broker, new_topi
         frame.collect()
     assert str(caught.value).count("gives no schema") == 1
     assert str(caught.value).count("During handling") == 0
+
+
+EVENTS = """
+id = "number"
+time = "at"
+by = "shop"
+[fields]
+number = "bigint"
+shop = "string"
+at = "timestamp"
+amount = "decimal(10,2)"
+[rules]
+"amount: dear" = "amount < 100"
+[gold]
+amount = "sum(amount)"
+"""
+
+
+def test_ingest_quarantines_wrong_values(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
+) -> None:
+    topic = new_topic(1, retention_ms=-1)
+    rows: list[dict[str, Any]] = [
+        {"number": 1, "shop": "a"}, {"number": 2}, {"number": 3, "shop": "a", "amount": Decimal(100)},
+        {"number": 4, "shop": "a", "amount": Decimal("0.75")}, {"number": 5, "shop": "a", "at": 2**60},
+    ]  # fmt: skip
+    send(broker, topic, 0, [*map(avro, rows), b"{}", None])
+    (tmp_path / "events.toml").write_text(EVENTS)
+    (tmp_path / "order.avsc").write_text(json.dumps(ORDER))
+    folder, topic_of = tmp_path / "tables", ["-t", topic, "-b", broker.bootstrap]
+    arguments = ["pipeline", "ingest", str(folder), *topic_of, "--finish", "--json", "--lateness", "2000 days"]
+    arguments += ["--events", str(tmp_path / "events.toml"), "--value-format", "avro"]
+    result = CliRunner().invoke(command, [*arguments, "--value-schema", str(tmp_path / "order.avsc")])
+    assert result.exit_code == 0, result.output
+
+    def read(name: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = pq.read_table(folder / name).to_pylist()
+        return sorted(found, key=lambda row: row.get("offset", 0))
+
+    assert [(row["number"], str(row["amount"])) for row in read("silver")] == [(1, "1.25"), (4, "0.75")]
+    assert {row["at"].isoformat() for row in read("silver")} == {"2023-11-14T22:13:20+00:00"}
+    wrong = read("quarantine")
+    assert [row["offset"] for row in wrong] == [1, 2, 4, 5, 6]
+    assert [row["reason"] for row in wrong[:2]] == ["shop: not a text", "amount: dear"]
+    assert wrong[3]["reason"].startswith("not Avro of Order: ")
+    assert (wrong[3]["value"], wrong[4]["reason"]) == (b"{}", "no value")
+    assert [bytes(row["value"]) for row in read("bronze")[:5]] == [avro(row) for row in rows]
+    assert [str(row["amount"]) for row in read("gold")] == ["2.00"]
+    with_typo = CliRunner().invoke(command, [*arguments, "--value-schema", "none.avsc"])
+    assert (with_typo.exit_code, len(with_typo.stderr.splitlines())) == (1, 1)
+    assert "'none.avsc' is no schema, and as a file" in with_typo.stderr
 
 
 @pytest.mark.parametrize(

@@ -12,15 +12,20 @@ they have every record of bronze.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from kqueue.spark.event_schema import FLIGHTS, EventSchema, Field
 from kqueue.spark.event_schema.schema import POSITION
+from kqueue.spark.value_formats.frames import ERROR, VALUE, DecodeFrame
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+
+    from kqueue.spark.value_formats.decoder import ValueSchema
 
 # A time needs its zone, or its moment would hang on where the session is; a day of its own (12:30)
 # would be today's.
@@ -43,34 +48,51 @@ def dated(records: DataFrame) -> DataFrame:
     return records.withColumn("date", F.to_date(F.to_utc_timestamp("timestamp", F.current_timezone())))
 
 
-def checked(bronze: DataFrame, schema: EventSchema = FLIGHTS) -> DataFrame:
+def checked(bronze: DataFrame, schema: EventSchema = FLIGHTS, values: ValueSchema | None = None) -> DataFrame:
     """Return bronze with the fields of an event, `event_time` and `reason` (null: valid).
 
     An event whose record is later than the schema's `lateness` is invalid: it would change closed
     windows.
+
+    Args:
+        values: by which values are decoded to events; None: they are JSON.
     """
     text = F.col("value").cast("string")
-    parsed = bronze.withColumn("_event", F.when(F.is_valid_utf8(text), F.try_parse_json(text)))
+    if values is None:
+        parsed = bronze.withColumn("_event", F.when(F.is_valid_utf8(text), F.try_parse_json(text)))
+        undecoded = [(~F.is_valid_utf8(text), F.lit("not UTF-8")), (F.col("_event").isNull(), F.lit("not JSON"))]
+    else:
+        parsed = decoded(bronze, values).withColumn("_event", F.to_variant_object(VALUE))
+        undecoded = [(F.col(ERROR).isNotNull(), F.col(ERROR))]
     kinds = {f"_{field.name}": F.schema_of_variant(_part(field, "variant")) for field in schema.fields}
     parsed = parsed.withColumns({"_kind": F.schema_of_variant("_event"), **kinds})
     parsed = parsed.withColumns({field.name: _value(field) for field in schema.fields})
     parsed = parsed.withColumn("event_time", F.coalesce(*schema.time))
-    return parsed.select(*bronze.columns, *schema.names, "event_time", _reason(text, schema).alias("reason"))
+    return parsed.select(*bronze.columns, *schema.names, "event_time", _reason(undecoded, schema).alias("reason"))
 
 
-def silver(bronze: DataFrame, schema: EventSchema = FLIGHTS) -> DataFrame:
+def decoded(bronze: DataFrame, values: ValueSchema) -> DataFrame:
+    """Return bronze with `_value`, the decoded value, and `_error`, why it can't be decoded."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    decode = DecodeFrame(values)
+    added = from_arrow_schema(decode.columns, prefer_timestamp_ntz=True)
+    return bronze.mapInArrow(decode, StructType([*bronze.schema.fields, *added.fields]))
+
+
+def silver(bronze: DataFrame, schema: EventSchema = FLIGHTS, values: ValueSchema | None = None) -> DataFrame:
     """Return the valid events, typed.
 
     Columns: topic, partition, offset, timestamp (of the record), the schema's fields, event_time,
     date.
     """
-    fine = checked(bronze, schema).where("reason is null")
+    fine = checked(bronze, schema, values).where("reason is null")
     return fine.select(*POSITION, "timestamp", *schema.names, "event_time", "date")
 
 
-def quarantine(bronze: DataFrame, schema: EventSchema = FLIGHTS) -> DataFrame:
+def quarantine(bronze: DataFrame, schema: EventSchema = FLIGHTS, values: ValueSchema | None = None) -> DataFrame:
     """Return the invalid records with the reason. Columns: those of bronze, reason."""
-    return checked(bronze, schema).where("reason is not null").select(*bronze.columns, "reason")
+    return checked(bronze, schema, values).where("reason is not null").select(*bronze.columns, "reason")
 
 
 def watermarked(silver: DataFrame, schema: EventSchema = FLIGHTS) -> DataFrame:
@@ -137,28 +159,42 @@ def _double(field: Field) -> Column:
 
 def _timestamp(field: Field) -> Column:
     text = _part(field, "string")
-    return F.when(text.rlike(_MOMENT), F.try_to_timestamp(text))
+    return F.coalesce(_moment(field), F.when(text.rlike(_MOMENT), F.try_to_timestamp(text)))
 
 
 def _timestamp_ms(field: Field) -> Column:
-    value = _part(field, "bigint")
-    return F.when(value.between(_MS_MIN, _MS_MAX), F.timestamp_millis(value))
+    value = F.when(_is(field, "BIGINT"), _part(field, "bigint"))
+    return F.coalesce(_moment(field), F.when(value.between(_MS_MIN, _MS_MAX), F.timestamp_millis(value)))
+
+
+def _moment(field: Field) -> Column:
+    """Return the time of a decoded value that is one; otherwise, and outside the years, null."""
+    value = F.when(_is(field, "TIMESTAMP"), _part(field, "timestamp"))
+    return F.when(F.unix_millis(value).between(_MS_MIN, _MS_MAX), value)
 
 
 def _date(field: Field) -> Column:
+    day = F.when(_is(field, "DATE"), _part(field, "date"))
     text = _part(field, "string")
-    return F.when(text.rlike(_DAY), F.to_date(F.try_to_timestamp(text, F.lit("yyyy-MM-dd"))))
+    return F.coalesce(day, F.when(text.rlike(_DAY), F.to_date(F.try_to_timestamp(text, F.lit("yyyy-MM-dd")))))
+
+
+def _is(field: Field, kind: str) -> Column:
+    return F.col(f"_{field.name}") == kind
 
 
 _READ = {"decimal": _decimal, "double": _double, "timestamp": _timestamp, "timestamp_ms": _timestamp_ms, "date": _date}
 
 
-def _reason(text: Column, schema: EventSchema) -> Column:
-    """Return the first rule that a record breaks; null if it breaks none."""
-    found = [
+def _reason(undecoded: Sequence[tuple[Column, Column]], schema: EventSchema) -> Column:
+    """Return the first rule that a record breaks; null if it breaks none.
+
+    Args:
+        undecoded: why a value is no event.
+    """
+    found: list[tuple[Column, str | Column]] = [
         (F.col("value").isNull(), "no value"),
-        (~F.is_valid_utf8(text), "not UTF-8"),
-        (F.col("_event").isNull(), "not JSON"),
+        *undecoded,
         (~F.col("_kind").startswith("OBJECT"), "not an object"),
     ]
     for field in schema.fields:
@@ -174,4 +210,4 @@ def _reason(text: Column, schema: EventSchema) -> Column:
             f"late: told more than {schema.lateness} after the event",
         ),
     ]
-    return F.coalesce(*(F.when(broken, F.lit(words)) for broken, words in found))
+    return F.coalesce(*(F.when(broken, F.lit(words) if isinstance(words, str) else words) for broken, words in found))

@@ -26,6 +26,7 @@ from kqueue.cli.pipeline.spark_command import (
     source_options,
     topics_option,
 )
+from kqueue.cli.pipeline.value_options import source_values, value_options
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -88,6 +89,7 @@ BEHIND = "behind"
     metavar="FILE",
     help="The SQLite file of Iceberg's catalog.  [default: catalog.db beside the progress]",
 )
+@value_options
 @s3_endpoint_option
 @path_option
 @output_option
@@ -107,18 +109,21 @@ def ingest(
     as_json: bool,
     bootstrap: str,
     master: str | None,
+    values: dict[str, str],
 ) -> None:
-    """Write the events of topics (JSON) to tables in FOLDER (or s3://BUCKET/PREFIX).
+    """Write the events of topics to tables in FOLDER (or s3://BUCKET/PREFIX).
 
     \b
       kqueue pipeline ingest tables --topic orders --events orders.toml
       kqueue pipeline ingest tables --topic flights --events flights --format delta
 
-    bronze has all records unchanged, silver the valid events, quarantine the others with the
-    reason, gold the counts of each window that is over. The command ends when all records are
-    written. Another run adds newer records; no record counts twice.
+    Events are JSON objects, or what --value-format says. bronze has all records unchanged, silver
+    the valid events, quarantine the others with the reason, gold the counts of each window that is
+    over. The command ends when all records are written. Another run adds newer records; no record
+    counts twice.
     """
     schema = _schema(events, lateness)
+    source = source_values(source_options(topics, path, bootstrap), values)
     place = location(folder, s3_endpoint, checkpoint, catalog)
     with (
         session(master, bootstrap=bootstrap if path is None else None, folders=[path, folder]) as spark,
@@ -128,7 +133,7 @@ def ingest(
 
         done = run(
             spark,
-            source_options(topics, path, bootstrap),
+            source,
             place,
             schema=schema,
             format=cast("Format", format),

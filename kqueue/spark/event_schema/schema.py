@@ -22,8 +22,9 @@ _DECIMAL = re.compile(r"decimal\((\d{1,2}), ?(\d{1,2})\)")
 class Type(NamedTuple):
     """A field type.
 
-    `spark`: its type in tables. `shown`: its name in messages. `kinds`: accepted JSON types as
-    Spark names them. `scale`: of a decimal, the digits after the point.
+    `spark`: its type in tables. `shown`: its name in messages. `kinds`: accepted types of values,
+    those of JSON and of decoded columns, as Spark names them. `scale`: of a decimal, the digits
+    after the point.
     """
 
     spark: str
@@ -35,12 +36,12 @@ class Type(NamedTuple):
 TYPES: dict[str, Type] = {
     "bigint": Type("bigint", "whole number", ("BIGINT",)),
     "int": Type("int", "whole number", ("BIGINT",)),
-    "double": Type("double", "number", ("BIGINT", "DOUBLE", "DECIMAL")),
+    "double": Type("double", "number", ("BIGINT", "DOUBLE", "FLOAT", "DECIMAL")),
     "string": Type("string", "text", ("STRING",)),
     "boolean": Type("boolean", "true or false", ("BOOLEAN",)),
-    "date": Type("date", "day", ("STRING",)),
-    "timestamp": Type("timestamp", "time", ("STRING",)),
-    "timestamp_ms": Type("timestamp", "time in ms", ("BIGINT",)),
+    "date": Type("date", "day", ("STRING", "DATE")),
+    "timestamp": Type("timestamp", "time", ("STRING", "TIMESTAMP")),
+    "timestamp_ms": Type("timestamp", "time in ms", ("BIGINT", "TIMESTAMP")),
 }
 
 

@@ -25,9 +25,13 @@ from kqueue.spark.source.options import parse_options
 from kqueue.spark.source.reader_factory import check_readable, unread
 from kqueue.spark.stores import Location, location_of
 from kqueue.spark.tables import Format, Table, Tables, has_tables, open_tables
+from kqueue.spark.value_formats.opening import find_schema
+from kqueue.spark.value_formats.options import value_settings, without_values
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+    from kqueue.spark.value_formats.decoder import ValueSchema
 
 STAGES = ("bronze", "silver", "quarantine", "gold")
 BEHIND = "behind"
@@ -74,7 +78,8 @@ def ingest(
     The next run continues after it, also after a kill, and every record counts once.
 
     Args:
-        source: options of the kqueue source.
+        source: options of the kqueue source. By those of values (`valueFormat`) events are
+            decoded; bronze and quarantine have the bytes.
         folder: on a file system that the executors share with the driver, or a location in an
             object store with a folder for the progress.
         schema: the event schema.
@@ -84,11 +89,14 @@ def ingest(
             records that are not read yet, as of the last batch; from any thread.
         now: the current time, which identifies events from the future.
     Raises: OptionError: the schema has invalid SQL, or the tables were created with other settings.
-        FolderInUse: another run holds the folder. ExtraNeeded: a package is missing. What Spark
-        raises.
+        SchemaRefused, RegistryFailed: values have no schema. FolderInUse: another run holds the
+        folder. ExtraNeeded: a package is missing. What Spark raises.
     """
     own = isolated_session(spark, OURS)
     check(own, schema)
+    settings = value_settings(source)
+    values = None if settings is None else find_schema(settings)
+    source = without_values(source)
     given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(BATCH_MAX), **source}
     options = parse_options(given, streaming=True)
     place = location_of(folder)
@@ -96,7 +104,7 @@ def ingest(
         check_readable(options)
     records = own.readStream.format("kqueue").options(**given).load()
     with open_tables(place, schema, format, source, own) as tables:
-        run = _Run(own, tables, schema, tell)
+        run = _Run(own, tables, schema, values, tell)
         with _watched(own, given, tell):
             run.take_in(records)
         until = run.close_windows(now or datetime.now(UTC), finish=finish)
@@ -121,10 +129,13 @@ def _watched(spark: SparkSession, source: Mapping[str, str], tell: Tell) -> Iter
 class _Run:
     """One run on locked tables."""
 
-    def __init__(self, spark: SparkSession, tables: Tables, schema: EventSchema, tell: Tell) -> None:
+    def __init__(
+        self, spark: SparkSession, tables: Tables, schema: EventSchema, values: ValueSchema | None, tell: Tell
+    ) -> None:
         self._spark = spark
         self._tables = tables
         self._schema = schema
+        self._values = values
         self._tell = tell
         bronze = transforms.bronze(no_records(spark))
         silver = transforms.silver(bronze, schema)
@@ -161,8 +172,8 @@ class _Run:
     def _take_batch(self, frame: DataFrame, batch: int) -> None:
         self._write("bronze", frame, batch)
         taken = self._table["bronze"].read_batch(frame.sparkSession, batch)
-        self._write("silver", transforms.silver(taken, self._schema), batch)
-        self._write("quarantine", transforms.quarantine(taken, self._schema), batch)
+        self._write("silver", transforms.silver(taken, self._schema, self._values), batch)
+        self._write("quarantine", transforms.quarantine(taken, self._schema, self._values), batch)
         self.reasons += self._table["quarantine"].tally(batch, "reason")
 
     def close_windows(self, now: datetime, *, finish: bool) -> datetime | None:

@@ -68,7 +68,7 @@ class AvroFormat:
         if not isinstance(tree, dict) or tree.get("type") != "record":
             raise SchemaRefused(f"{WHAT} is no record, and only those have columns")
         self.name = tree["name"]
-        types = _Types(names)
+        types = _AvroTypes(names)
         self.raw, self.convert = types.of(tree)
         self.has_members = types.has_members
         self.type = in_microseconds(self.raw)
@@ -190,7 +190,7 @@ def _refuse_empty_items(schema: Any, names: Names) -> None:
         raise SchemaRefused(f"{WHAT} is nested too deeply") from None
 
 
-class _Types:
+class _AvroTypes:
     """Arrow types of a schema, with what converts rows before Arrow takes them; None: nothing."""
 
     def __init__(self, names: Names) -> None:

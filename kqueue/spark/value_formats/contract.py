@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FormatName = Literal["avro", "protobuf", "json-schema"]
-FORMATS: tuple[FormatName, ...] = ("avro",)
+FORMATS: tuple[FormatName, ...] = ("avro", "json-schema")
 SCHEMA_BYTES_MAX = 1024 * 1024
 DEPTH_MAX = 32
 """Levels of nesting of a column."""

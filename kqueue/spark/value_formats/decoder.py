@@ -45,7 +45,9 @@ class ValueSchema:
             from kqueue.spark.value_formats.avro import AvroFormat
 
             return AvroFormat(self.schema)
-        raise SchemaRefused(f"valueFormat={self.format} is not there")
+        from kqueue.spark.value_formats.json_schema import JsonFormat
+
+        return JsonFormat(self.schema)
 
 
 class ValueDecoder:

@@ -54,3 +54,10 @@ def test_writers_schemas_come_from_the_registry_once() -> None:
         assert decoder.decode(pa.array([framed(first, b"\2")], pa.binary())).values.to_pylist() == [{"id": 1}]
     with pytest.raises(RegistryFailed):
         ValueDecoder(schema).decode(pa.array(values, pa.binary()))
+
+
+def test_json() -> None:
+    text = SchemaText('{"properties": {"id": {"type": "integer"}}}')
+    decoder = ValueDecoder(ValueSchema("json-schema", text, None, None, True))
+    values, errors = decoder.decode(pa.array([b'{"id": 1}', b"{"], pa.binary()))
+    assert (values.to_pylist(), list(errors)) == ([{"id": 1}, None], [1])
