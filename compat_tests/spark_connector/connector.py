@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import sys
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -54,5 +56,6 @@ def start(folder: Path) -> SparkSession:
         "spark.kafka.consumer.cache.timeout": "10s",
         "spark.kafka.consumer.cache.evictorThreadRunInterval": "5s",
     }
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # for kqueue's format beside it
     builder = SparkSession.builder.master(f"local[{SLOTS}]").appName("kqueue-stock-tests")
     return builder.config(map=settings).getOrCreate()

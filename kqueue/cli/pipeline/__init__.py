@@ -13,6 +13,9 @@ COMMANDS = {
     "sweep": LazyCommand(
         "kqueue.cli.pipeline.sweep:sweep", "Delete the state of ended queries that wrote exactly once."
     ),
+    "checkpoint": LazyCommand(
+        "kqueue.cli.pipeline.checkpoint:checkpoint", "Make a stream's checkpoint one of Spark's own Kafka source."
+    ),
     "pack": LazyCommand("kqueue.cli.pipeline.pack:pack", "Pack this environment for a Spark cluster."),
     "audit": LazyCommand("kqueue.cli.pipeline.audit:audit", "Count records, and find missing and repeated ones."),
 }
