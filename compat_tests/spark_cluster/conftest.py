@@ -16,24 +16,21 @@ import pytest
 from pyspark.sql import SparkSession
 
 import kqueue
-from compat_tests.spark_cluster.standalone import JAVA, Standalone
+from compat_tests.spark_cluster.standalone import JAVA, SETTINGS, Standalone
 from kqueue.spark.session import session
 from kqueue.testing.process_environment import process_environment
 
 KQUEUE = Path(sys.executable).with_name("kqueue")
-SETTINGS: dict[str, object] = {
-    "spark.driver.memory": "500m",
-    "spark.driver.host": "127.0.0.1",
-    "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": JAVA,
-    "spark.driver.extraJavaOptions": JAVA,
-    "spark.sql.shuffle.partitions": 2,
-    # Tasks that take long have a second attempt; those of most tests do not.
-    "spark.speculation": True,
-    "spark.speculation.minTaskRuntime": "3s",
-    "spark.speculation.quantile": 0.5,
-}
-LITTLE = ("--conf", "spark.executor.memory=512m", "--conf", "spark.cores.max=1")
+LITTLE = tuple(
+    word
+    for setting in (
+        "spark.executor.memory=512m",
+        "spark.cores.max=1",
+        f"spark.executor.extraJavaOptions={JAVA}",
+        f"spark.driver.extraJavaOptions={JAVA}",
+    )
+    for word in ("--conf", setting)
+)
 """Options for programs of their own: executors with this memory, and one of them."""
 Filled = Callable[..., str]
 _numbers = itertools.count(1)
@@ -41,7 +38,7 @@ _numbers = itertools.count(1)
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run tests of programs first, because the session of the others holds the cluster's cores."""
-    items.sort(key=lambda item: "spark" in getattr(item, "fixturenames", ()))
+    items.sort(key=lambda item: [name in getattr(item, "fixturenames", ()) for name in ("spark", "late_spark")])
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -65,9 +62,9 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.Compl
 
 @pytest.fixture(scope="session")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pack this environment as users do."""
+    """Pack this environment as users do; not compressed, because each program unpacks it twice."""
     folder = tmp_path_factory.mktemp("packed")
-    done = run(KQUEUE, "pipeline", "pack", cwd=folder)
+    done = run(KQUEUE, "pipeline", "pack", "--compression", "0", "--without", "kubernetes_validate", cwd=folder)
     assert done.returncode == 0, done.stderr
     made = folder / "environment.tar.gz"
     assert f"The workers need Python {sys.version_info[0]}.{sys.version_info[1]} in {sys.base_prefix}." in done.stdout
@@ -93,6 +90,12 @@ def spark(cluster: Standalone, archive: Path, tmp_path_factory: pytest.TempPathF
     yield made
     made.stop()
     os.environ.pop("PYSPARK_PYTHON", None)
+
+
+@pytest.fixture
+def late_spark(request: pytest.FixtureRequest) -> Callable[[], SparkSession]:
+    """Return a function that starts `spark` on its first call."""
+    return lambda: request.getfixturevalue("spark")
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import signal
@@ -22,12 +23,26 @@ from kqueue.spark.java import find_java
 SPARK_HOME = Path(pyspark.__file__).parent
 DEADLINE_S = 60
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss512k"
+SETTINGS: dict[str, object] = {
+    "spark.driver.memory": "500m",
+    "spark.driver.host": "127.0.0.1",
+    "spark.executor.memory": "512m",
+    "spark.executor.extraJavaOptions": JAVA,
+    "spark.driver.extraJavaOptions": JAVA,
+    "spark.sql.shuffle.partitions": 2,
+    # Tasks that take long have a second attempt; those of most tests do not.
+    "spark.speculation": True,
+    "spark.speculation.minTaskRuntime": "3s",
+    "spark.speculation.multiplier": 1.1,
+    "spark.speculation.quantile": 0.5,
+}
 
 
 class Standalone:
     """A master and two workers of one core each, with nothing of this process's environment.
 
-    Workers find no kqueue: `python` is one of an empty environment.
+    Workers find no kqueue: `python` is one of an empty environment. A master that is started again
+    knows its workers and applications (recoveryMode). `workers`: those that run.
     """
 
     def __init__(self, folder: Path, workers: int = 2) -> None:
@@ -36,6 +51,7 @@ class Standalone:
         self.master = ""
         self.workers: list[subprocess.Popen[bytes]] = []
         self._count = workers
+        self._numbers = itertools.count()
         self._master: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -54,29 +70,47 @@ class Standalone:
                 kill(process)
 
     def start_master(self, port: str) -> None:
+        said = "Starting Spark master at "
+        before = self._log("master").count(said)
         self._master = self._start("master", "org.apache.spark.deploy.master.Master", "--port", port)
-        until(lambda: re.search(r"Starting Spark master at \S+", self._log("master")), "the master starts")
-        self.master = re.findall(r"Starting Spark master at (\S+)", self._log("master"))[-1]
+        until(lambda: self._log("master").count(said) > before, "the master starts")
+        self.master = re.findall(rf"{said}(\S+)", self._log("master"))[-1]
 
-    def start_worker(self) -> None:
+    def kill_master(self) -> None:
+        """Kill the master, and start it again at its address."""
+        assert self._master is not None
+        kill(self._master)
+        recovered = self._log("master").count("Recovery complete")
+        self.start_master(self.master.rpartition(":")[2])
+        until(lambda: self._log("master").count("Recovery complete") > recovered, "the master knows its workers")
+
+    def start_worker(self, memory: str = "1g") -> subprocess.Popen[bytes]:
         """Start another worker on a host of its own: Spark gives no host two attempts of a task."""
-        number = len(self.workers)
+        number = next(self._numbers)
         host = f"127.0.0.{2 + number}"
-        arguments = ("--cores", "1", "--memory", "1g", "--work-dir", str(self.folder / f"work-{number}"))
-        self.workers.append(
-            self._start(f"worker-{number}", "org.apache.spark.deploy.worker.Worker", *arguments, self.master, host=host)
+        arguments = ("--cores", "1", "--memory", memory, "--work-dir", str(self.folder / f"work-{number}"))
+        made = self._start(
+            f"worker-{number}", "org.apache.spark.deploy.worker.Worker", *arguments, self.master, host=host
         )
+        self.workers.append(made)
+        return made
 
-    def executors(self) -> list[int]:
-        """Return the process ids of executors, which are children of the workers."""
+    def kill_worker(self, worker: subprocess.Popen[bytes]) -> None:
+        """Kill a worker with its executors."""
+        kill(worker)
+        self.workers.remove(worker)
+
+    def executors(self) -> list[psutil.Process]:
+        """Return the executors, which are children of the workers."""
         found = []
         for worker in self.workers:
             with contextlib.suppress(psutil.NoSuchProcess):
-                found += [one.pid for one in psutil.Process(worker.pid).children(recursive=True) if _is_executor(one)]
+                found += [one for one in psutil.Process(worker.pid).children(recursive=True) if _is_executor(one)]
         return found
 
     def _log(self, name: str) -> str:
-        return (self.folder / f"{name}.log").read_text()
+        log = self.folder / f"{name}.log"
+        return log.read_text() if log.exists() else ""
 
     def _start(self, name: str, main: str, *arguments: str, host: str = "127.0.0.1") -> subprocess.Popen[bytes]:
         environment = {
@@ -84,7 +118,9 @@ class Standalone:
             "JAVA_HOME": str(find_java().home),
             "MALLOC_ARENA_MAX": "2",
             "PATH": f"{self.python.parent}:/usr/bin:/bin",
-            "SPARK_DAEMON_JAVA_OPTS": JAVA,
+            "SPARK_DAEMON_JAVA_OPTS": f"{JAVA} -Dspark.worker.timeout=20",
+            "SPARK_MASTER_OPTS": "-Dspark.deploy.recoveryMode=FILESYSTEM "
+            f"-Dspark.deploy.recoveryDirectory={self.folder / 'recovery'}",
             "SPARK_DAEMON_MEMORY": "128m",
             "SPARK_HOME": str(SPARK_HOME),
             "SPARK_LOCAL_IP": host,
@@ -97,7 +133,10 @@ class Standalone:
 
 
 def _is_executor(process: psutil.Process) -> bool:
-    return any("CoarseGrainedExecutorBackend" in word for word in process.cmdline())
+    try:
+        return any("CoarseGrainedExecutorBackend" in word for word in process.cmdline())
+    except psutil.NoSuchProcess:  # one that was killed, and that its parent has not looked at yet
+        return False
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

@@ -1,91 +1,121 @@
-"""Exactly-once writes on a cluster whose parts are killed: sums stay equal."""
+"""Writes on a cluster whose parts are killed: sums stay equal.
+
+`KQUEUE_KILLS` (default 0): so many more kills, of random parts at random times; more than 5 need
+`-o faulthandler_timeout=0`. `KQUEUE_SEED`: the random seed.
+"""
 
 from __future__ import annotations
 
 import os
 import random
-import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
-import psutil
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 import kqueue
-from compat_tests.spark.killing import Served
-from compat_tests.spark.sending import batch
+from compat_tests.spark import killing, queries
+from compat_tests.spark.comparing import batches, check
+from compat_tests.spark.killing import SEED, Served
+from compat_tests.spark.test_killed import produced
+from compat_tests.spark_cluster import driver as program
 from compat_tests.spark_cluster.conftest import Filled
-from compat_tests.spark_cluster.standalone import Standalone, kill, until
-from kqueue.client import Client, NewTopic, TopicPartition
+from compat_tests.spark_cluster.driver import NAMES
+from compat_tests.spark_cluster.standalone import Standalone
 
-COUNT, PARTITIONS = 3000, 4
-EVERY = 300
-
-
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    """Start a broker as a process, with `COUNT` records in the topic `in`."""
-    with Served(tmp_path / "broker", random.Random(7)) as running:
-        with Client(running.bootstrap) as client:
-            client.create_topics([NewTopic(name, PARTITIONS) for name in ("in", "out")])
-            for partition in range(PARTITIONS):
-                values = [b"%d" % number for number in range(partition, COUNT, PARTITIONS)]
-                client.produce({TopicPartition("in", partition): batch(values, keys=values)})
-        yield running
+KILLS = int(os.environ.get("KQUEUE_KILLS", "0"))
+FIRST = ("python", "broker", "master", "executor", "worker")
+"""An executor after the master: one that was started again gives executors anew."""
+TURN_S = 120
+EXECUTORS = 2
 
 
-def test_a_stream_outlives_its_executors_workers_and_broker(
-    spark: SparkSession, cluster: Standalone, served: Served, tmp_path: Path
+class Parts:
+    """A cluster, a broker, and a driver whose queries copy its topic: each can be killed."""
+
+    def __init__(self, cluster: Standalone, served: Served, folder: Path, archive: Path, rng: random.Random) -> None:
+        self.cluster = cluster
+        self.served = served
+        self.folder = folder
+        self.rng = rng
+        self._archive = archive
+        self._driver: subprocess.Popen[bytes] | None = None
+
+    def start_driver(self) -> None:
+        arguments = (self.served.bootstrap, self.folder, self.cluster.master, self._archive)
+        self._driver = killing.start(self.folder, program.__file__, *arguments)
+        killing.first_line(self._driver.stdout, self.folder)
+
+    def kill(self, name: str) -> None:
+        """Kill a part, and start it again if Spark does not."""
+        if name == "python":
+            for executor in self.cluster.executors():
+                for child in executor.children(recursive=True):
+                    child.kill()
+        elif name == "executor":
+            self.rng.choice(self.cluster.executors()).kill()
+        elif name == "worker":
+            self.cluster.kill_worker(self.rng.choice(self.cluster.workers))
+            self.cluster.start_worker()
+        elif name == "master":
+            self.cluster.kill_master()
+        elif name == "broker":
+            self.served.kill()
+            time.sleep(1)
+            self.served.start()
+        else:
+            self.kill_driver()
+            self.start_driver()
+
+    def kill_driver(self) -> None:
+        assert self._driver is not None
+        killing.kill(self._driver)
+
+    def wait_for_batches(self) -> None:
+        """Wait until all executors are there, and each query has committed another batch."""
+        before = {name: batches(self.folder, name) for name in NAMES}
+        self._until(lambda: len(self.cluster.executors()) >= EXECUTORS, "not every executor came back")
+        self._until(lambda: all(batches(self.folder, name) > before[name] for name in NAMES), "not every query goes on")
+
+    def _until(self, condition: Callable[[], bool], what: str) -> None:
+        assert self._driver is not None
+        killing.until(condition, partial(killing.check_alive, self._driver, self.folder), what)
+
+
+@pytest.mark.timeout(420 + TURN_S * KILLS)
+def test_streams_outlive_each_part(
+    cluster: Standalone, archive: Path, late_spark: Callable[[], SparkSession], tmp_path: Path
 ) -> None:
-    def kill_executor() -> None:
-        os.kill(cluster.executors()[0], signal.SIGKILL)
-
-    def kill_python() -> None:
-        for executor in cluster.executors():
-            for child in psutil.Process(executor).children(recursive=True):
-                child.kill()
-
-    def kill_worker() -> None:
-        kill(cluster.workers[0])
-        cluster.start_worker()
-
-    def kill_broker() -> None:
-        served.kill()
-        time.sleep(1)
-        served.start()
-
-    kills: dict[int, Callable[[], None]] = {1: kill_python, 3: kill_executor, 5: kill_broker, 7: kill_worker}
-    options = {"kafka.bootstrap.servers": served.bootstrap}
-    stream = spark.readStream.format("kqueue").options(**options, subscribe="in", startingOffsets="earliest")
-    frame = stream.option("maxOffsetsPerTrigger", EVERY).load().select("key", "value", "partition")
-    writer = frame.writeStream.format("kqueue").options(**options, topic="out", delivery="exactly-once")
-    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
-    for number, strike in kills.items():
-        until(lambda: _done(query) >= number or not query.isActive, f"batch {number} is done")  # noqa: B023
-        assert query.isActive, query.exception()
-        strike()
-    assert query.awaitTermination(100)
-    assert _done(query) >= COUNT // EVERY - 1
-    _check_whole(spark, served.bootstrap)
-
-
-def _done(query: object) -> int:
-    progress = query.lastProgress  # type: ignore[attr-defined]
-    return -1 if progress is None else int(progress["batchId"])
-
-
-def _check_whole(spark: SparkSession, bootstrap: str) -> None:
-    frame = spark.read.format("kqueue").options(**{"kafka.bootstrap.servers": bootstrap, "subscribe": "out"}).load()
-    assert sorted(int(row.value) for row in frame.select("value").collect()) == list(range(COUNT))
+    """The driver is killed last, and its queries end in another one, from their checkpoints."""
+    rng = random.Random(SEED)
+    more = [rng.choice([*FIRST, "driver"]) for _ in range(KILLS)]
+    with produced(tmp_path, rng) as (served, producer):
+        parts = Parts(cluster, served, tmp_path, archive, rng)
+        parts.start_driver()
+        try:
+            for name in (*FIRST, *more):
+                parts.wait_for_batches()
+                time.sleep(rng.uniform(0, 0.5))
+                parts.kill(name)
+            parts.wait_for_batches()
+        finally:
+            parts.kill_driver()
+        producer.end()
+        spark = late_spark()
+        for query in [queries.start(spark, served.bootstrap, tmp_path, name, once=True) for name in NAMES]:
+            assert query.awaitTermination(killing.DEADLINE_S)
+        check(served.bootstrap, tmp_path, NAMES, producer.confirmed)
 
 
 def test_a_second_attempt_of_a_task_counts_once(
     spark: SparkSession, broker: kqueue.Broker, filled: Filled, tmp_path: Path
 ) -> None:
-    """The first attempt of one task hands over its rows and goes on; Spark starts a second one."""
+    """Two attempts of a task have handed over their rows before one of them ends."""
     attempts = tmp_path / "attempts"
     attempts.mkdir()
 
@@ -97,8 +127,13 @@ def test_a_second_attempt_of_a_task_counts_once(
         yield from batches
         if context.partitionId() == 0:
             (attempts / str(context.attemptNumber())).touch()
+            other = attempts / str(1 - min(context.attemptNumber(), 1))
+            for _ in range(100):
+                if other.exists():
+                    break
+                time.sleep(0.5)
             if context.attemptNumber() == 0:
-                time.sleep(15)
+                time.sleep(10)
 
     topic = filled(1000)
     broker.create_topic("out", 4)

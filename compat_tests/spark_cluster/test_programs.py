@@ -19,22 +19,6 @@ COMMANDS = "".join(re.findall(r"^```sh\n(.*?)^```$", TEXT, re.MULTILINE | re.DOT
 MASTER = "\nprint(spark.sparkContext.master)\n"
 
 
-def test_workers_without_kqueue_are_one_sentence(
-    cluster: Standalone, broker: kqueue.Broker, filled: Filled, tmp_path: Path
-) -> None:
-    topic = filled(1)
-    master = ("--master", cluster.master, *LITTLE, "-b", broker.bootstrap)
-    for python, words in ((cluster.python, "has no kqueue, pyarrow, pandas"), ("/no/python", "can't run /no/python")):
-        done = run(
-            KQUEUE, "pipeline", "archive", "kept", "-t", topic, *master, cwd=tmp_path, PYSPARK_PYTHON=str(python)
-        )
-        assert done.returncode == 1
-        assert words in done.stderr
-        assert "`kqueue pipeline pack`" in done.stderr
-        assert done.stderr.count("\n") == 1, done.stderr
-        assert not (tmp_path / "kept").exists()
-
-
 def test_documented_program(
     cluster: Standalone, broker: kqueue.Broker, filled: Filled, archive: Path, tmp_path: Path
 ) -> None:

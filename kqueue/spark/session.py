@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import logging
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ from kqueue.spark.remote import connect, is_remote, refuse_remote, server_url
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+logger = logging.getLogger(__name__)
 LOCAL = "local[*]"
 MASTER = "spark.master"
 STREAM_ENVIRONMENT = {
@@ -173,6 +175,7 @@ def prepare(spark: SparkSession, *, check: bool = True) -> None:
     Raises: PipelineFailed: names what executors lack, and the remedy.
     """
     from kqueue.spark.datasource import NAME, KqueueDataSource
+    from kqueue.spark.executor_wait import executors_awaited
     from kqueue.spark.executors import check_executors
 
     if is_remote(spark):
@@ -188,7 +191,8 @@ def prepare(spark: SparkSession, *, check: bool = True) -> None:
     for name, value in STREAM_ENVIRONMENT.items():
         environment.putIfAbsent(name, value)
     if check:
-        check_executors(spark)
+        with executors_awaited(spark, logger.warning):
+            check_executors(spark)
 
 
 def activate(spark: SparkSession) -> None:

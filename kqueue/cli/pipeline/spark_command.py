@@ -30,6 +30,8 @@ LOCATION = ".location"
 NOISE_SHOWN = 2_000
 SETTINGS = "kqueue.spark_settings"
 """Where a command's context keeps the settings of Spark that its options say."""
+EXECUTOR_TIMEOUT = "kqueue.spark_executor_timeout"
+"""Where it keeps how many seconds a job without executors waits; None: without end."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 path_option = click.option("--path", metavar="FOLDER", help="Read a data folder of kqueue or Kafka, without a broker.")
@@ -76,10 +78,22 @@ def _keep_settings(context: click.Context, parameter: click.Parameter, given: tu
         kept["spark.jars.packages"] = ",".join(given)
 
 
+def _keep_timeout(context: click.Context, _parameter: click.Parameter, given: float | None) -> None:
+    context.meta[EXECUTOR_TIMEOUT] = given
+
+
 def master_option(command: F) -> F:
-    """Add ``--master`` to a command, as its argument `master`, and ``--archives``, ``--conf`` and
-    ``--packages``, which `session` takes.
+    """Add ``--master`` to a command, as its argument `master`, and ``--archives``, ``--conf``,
+    ``--packages`` and ``--executor-timeout``, which `session` takes.
     """
+    command = click.option(
+        "--executor-timeout",
+        metavar="SECONDS",
+        type=click.FloatRange(min=0, min_open=True),
+        expose_value=False,
+        callback=_keep_timeout,
+        help="Fail when a cluster has given no executor for so long.  [default: wait, and say so]",
+    )(command)
     for names, metavar, words in (
         ("--packages", "MAVEN", "Packages of Maven for Spark, as spark-submit takes them; may be repeated."),
         ("--conf", "NAME=VALUE", "A setting of Spark; may be repeated."),
@@ -180,6 +194,10 @@ class ProgressLine:
     def __exit__(self, *_: object) -> None:
         self.clear()
 
+    def say(self, sentence: str) -> None:
+        """Print a sentence on standard error, above the line if there is one."""
+        self._progress.console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+
     def clear(self) -> None:
         """Hide the line until the next update."""
         self._progress.stop()
@@ -228,7 +246,7 @@ def session(
     """Yield a Spark session for one command, with progress.
 
     Errors become one sentence and `exit_code`; Ctrl-C and TERM exit with 130. On a cluster the
-    executors are checked first.
+    executors are checked first, and a job that gets none says so.
 
     Args:
         bootstrap: the brokers of the job. Before Spark starts, one of them has to answer, and to
@@ -252,10 +270,12 @@ def session(
             with _java_output_hidden():
                 spark = stack.enter_context(job_session("kqueue pipeline", master, _settings()))
             from kqueue.spark.console_output import lost_java_silenced, query_errors_silenced
+            from kqueue.spark.executor_wait import executors_awaited
 
             stack.enter_context(query_errors_silenced())
             stack.enter_context(lost_java_silenced())
             reinstall_signal_handlers()
+            stack.enter_context(executors_awaited(spark, progress_line.say, _executor_timeout()))
             if is_remote(spark) or not is_local(spark.sparkContext.master):
                 progress_line.start("Waiting for executors")
                 _check_executors(spark, bootstrap, folders)
@@ -274,6 +294,11 @@ def session(
 def _settings() -> dict[str, str]:
     context = click.get_current_context(silent=True)
     return {} if context is None else context.meta.get(SETTINGS, {})
+
+
+def _executor_timeout() -> float | None:
+    context = click.get_current_context(silent=True)
+    return None if context is None else context.meta.get(EXECUTOR_TIMEOUT)
 
 
 def _check_executors(spark: SparkSession, bootstrap: str | None, folders: Iterable[str | None]) -> None:

@@ -34,4 +34,5 @@ def test_a_file_that_is_there_is_kept(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     assert "overwrite it with --force" in run().output
     assert (tmp_path / "environment.tar.gz").read_bytes() == b"mine"
-    assert "has to end in .tar.gz" in run("environment.rar").output
+    for name in ("environment.rar", "environment.tar", "environment.zip"):
+        assert "has to end in .tar.gz" in run(name).output

@@ -1,0 +1,58 @@
+"""Jobs on a cluster that has no room for them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import kqueue
+from compat_tests.spark_cluster.conftest import KQUEUE, LITTLE, Filled, run
+from compat_tests.spark_cluster.standalone import Standalone
+from kqueue.testing.process_environment import process_environment
+
+LARGE = "spark.executor.memory=1200m"
+"""More than a worker of the cluster has."""
+
+
+def job(cluster: Standalone, broker: kqueue.Broker, topic: str) -> list[str | Path]:
+    words = ("pipeline", "archive", "kept", "-t", topic, "-b", broker.bootstrap, "--master", cluster.master)
+    return [KQUEUE, *words, *LITTLE, "--conf", LARGE]
+
+
+def test_a_job_says_what_it_waits_for_and_goes_on(
+    cluster: Standalone, broker: kqueue.Broker, filled: Filled, tmp_path: Path
+) -> None:
+    """Until another worker comes, which has no kqueue: the job's error is its own."""
+    waiting = subprocess.Popen(
+        job(cluster, broker, filled(1)), cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+        env=process_environment(PYSPARK_PYTHON=str(cluster.python)),
+    )  # fmt: skip
+    large = None
+    try:
+        assert waiting.stderr is not None
+        line = waiting.stderr.readline()
+        assert line.startswith("The cluster has given no executor for 15 s, and the job waits: "), line
+        assert "1200m of memory (spark.executor.memory)" in line
+        assert f"{cluster.master} may have no machine with as much to spare" in line
+        large = cluster.start_worker("1300m")
+        rest = waiting.communicate(timeout=120)[1].splitlines()
+    finally:
+        waiting.kill()
+        waiting.wait()
+        if large is not None:
+            cluster.kill_worker(large)
+    assert rest[0] == "The cluster has given 1 executor: the job goes on."
+    assert "has no kqueue, pyarrow, pandas" in rest[1]
+    assert len(rest) == 2, rest
+    assert waiting.returncode == 1
+    assert not (tmp_path / "kept").exists()
+
+
+def test_a_job_ends_after_its_timeout(
+    cluster: Standalone, broker: kqueue.Broker, filled: Filled, tmp_path: Path
+) -> None:
+    done = run(*job(cluster, broker, filled(1)), "--executor-timeout", "2", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: the cluster has given no executor for 2 s: an executor is to have 1200m of")
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert not (tmp_path / "kept").exists()

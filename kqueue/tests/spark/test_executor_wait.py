@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.spark.executor_wait import NOTE_AFTER_S, Waiting, asked_for
+
+ASKED = "an executor is to have 1g"
+
+
+def test_a_job_without_executors_says_so_once_and_when_it_goes_on() -> None:
+    told: list[str] = []
+    waiting = Waiting(ASKED, told.append, None)
+    for now in (100, 101, 100 + NOTE_AFTER_S - 1):
+        waiting.look(True, 0, now)
+    assert told == []
+    waiting.look(True, 0, 100 + NOTE_AFTER_S)
+    waiting.look(True, 0, 100_000)
+    assert told == [f"The cluster has given no executor for 15 s, and the job waits: {ASKED}."]
+    waiting.look(True, 2, 100_001)
+    waiting.look(True, 2, 100_002)
+    assert told[1:] == ["The cluster has given 2 executors: the job goes on."]
+    assert waiting.given_up is None
+
+
+def test_the_time_counts_anew_after_executors_and_without_work() -> None:
+    told: list[str] = []
+    waiting = Waiting(ASKED, told.append, 20)
+    waiting.look(True, 0, 0)
+    waiting.look(True, 1, 14)
+    waiting.look(True, 0, 15)
+    waiting.look(False, 0, 29)  # an idle job whose executors were taken back
+    waiting.look(True, 0, 30)
+    waiting.look(True, 0, 44)
+    assert told == []
+    waiting.look(True, 0, 45)
+    assert len(told) == 1
+    assert waiting.given_up is None
+    waiting.look(True, 0, 50)
+    assert waiting.given_up == f"the cluster has given no executor for 20 s: {ASKED}"
+
+
+@pytest.mark.parametrize(
+    ("master", "settings", "words"),
+    [
+        ("spark://h:7077", {}, "have 1g of memory (spark.executor.memory) and all free cores of a worker, at least 1 "),
+        ("spark://h:7077", {"spark.executor.memory": "9g"}, "9g of memory (spark.executor.memory)"),
+        ("spark://h:7077", {}, "spark://h:7077 may have no machine with as much to spare: end other applications, or"),
+        ("yarn", {"spark.executor.cores": "3"}, "and 3 (spark.executor.cores), and yarn may have no machine"),
+        (
+            "k8s://h",
+            {},
+            "and 1 (spark.executor.cores), and k8s://h may have no machine with as much to spare: make room",
+        ),
+    ],
+)
+def test_what_was_asked_for_is_named(master: str, settings: dict[str, str], words: str) -> None:
+    assert words in asked_for(master, settings)
