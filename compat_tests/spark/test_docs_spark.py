@@ -9,10 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 TEXT = (Path(__file__).parents[2] / "docs" / "spark.md").read_text()
-FOLDERS = re.compile(r'"(orders-data|orders-table|checkpoint|copy-checkpoint)"')
+FOLDERS = re.compile(r'"(orders-data|orders-table|counts-table|(?:\w+-)?checkpoint)"')
 PROGRAMS = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.timeout(300)
 def test_every_program(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)  # keep the tests' session running
     known: dict[str, object] = {}

@@ -90,6 +90,17 @@ def test_unsupported_output_modes_suggest_alternative() -> None:
         stream_writer({}, StructType(), overwrite=True)
 
 
+def test_update_mode_is_refused_by_spark(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, checkpoint: str
+) -> None:
+    """If that changes, docs/spark.md need not tell of `foreachBatch` for upserts."""
+    frame = stream(spark, broker, new_topic()).groupBy("key").count().selectExpr("key", "string(count) value")
+    writer = frame.writeStream.format("kqueue").outputMode("update").option("checkpointLocation", checkpoint)
+    writer = writer.option("kafka.bootstrap.servers", broker.bootstrap).option("topic", new_topic())
+    with pytest.raises(StreamingQueryException, match="kqueue does not support Update mode"):
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+
 def test_mistakes_end_the_query(
     spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, checkpoint: str
 ) -> None:
