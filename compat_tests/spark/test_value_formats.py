@@ -114,6 +114,26 @@ def test_avro_by_a_registry(spark: SparkSession, broker: kqueue.Broker, new_topi
     assert str(caught.value).count("During handling") == 0
 
 
+def test_json_and_protobuf(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
+    topic = new_topic()
+    send(broker, topic, 0, [b'{"id": 1, "at": "2024-05-01T12:00:00Z"}', b'{"id": "1"}', b"\x08\x01\x10\x02"])
+    (tmp_path / "sale.proto").write_text('syntax = "proto3"; message Sale { int64 id = 1; repeated sint32 n = 2; }')
+    properties = {"id": {"type": "integer"}, "at": {"type": "string", "format": "date-time"}}
+    given = {
+        "json-schema": (json.dumps({"properties": properties}), "struct<id:bigint,at:timestamp>", [1, None, None]),
+        "protobuf": (str(tmp_path / "sale.proto"), "struct<id:bigint,n:array<int>>", [None, None, 1]),
+    }
+    reader = spark.read.format("kqueue").option("kafka.bootstrap.servers", broker.bootstrap).option("subscribe", topic)
+    for name, (schema, column, ids) in given.items():
+        frame = (
+            reader.option("valueFormat", name).option("valueSchema", schema).option("valueMode", "permissive").load()
+        )
+        assert dict(frame.dtypes)["value"] == column
+        rows = frame.orderBy("offset").collect()
+        assert [row.value and row.value.id for row in rows] == ids
+        assert [row.valueError is None for row in rows] == [one is not None for one in ids]
+
+
 EVENTS = """
 id = "number"
 time = "at"
@@ -160,6 +180,9 @@ def test_ingest_quarantines_wrong_values(
     assert (wrong[3]["value"], wrong[4]["reason"]) == (b"{}", "no value")
     assert [bytes(row["value"]) for row in read("bronze")[:5]] == [avro(row) for row in rows]
     assert [str(row["amount"]) for row in read("gold")] == ["2.00"]
+    (tmp_path / "other.avsc").write_text(json.dumps({**ORDER, "fields": ORDER["fields"][1:]}))
+    other = CliRunner().invoke(command, [*arguments, "--value-schema", str(tmp_path / "other.avsc")])
+    assert other.stderr == "Error: events need number, and the schema of values has no such field\n"
     with_typo = CliRunner().invoke(command, [*arguments, "--value-schema", "none.avsc"])
     assert (with_typo.exit_code, len(with_typo.stderr.splitlines())) == (1, 1)
     assert "'none.avsc' is no schema, and as a file" in with_typo.stderr

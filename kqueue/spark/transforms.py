@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from kqueue.spark.errors import OptionError
 from kqueue.spark.event_schema import FLIGHTS, EventSchema, Field
 from kqueue.spark.event_schema.schema import POSITION
 from kqueue.spark.value_formats.frames import ERROR, VALUE, DecodeFrame
@@ -62,7 +63,7 @@ def checked(bronze: DataFrame, schema: EventSchema = FLIGHTS, values: ValueSchem
         parsed = bronze.withColumn("_event", F.when(F.is_valid_utf8(text), F.try_parse_json(text)))
         undecoded = [(~F.is_valid_utf8(text), F.lit("not UTF-8")), (F.col("_event").isNull(), F.lit("not JSON"))]
     else:
-        parsed = decoded(bronze, values).withColumn("_event", F.to_variant_object(VALUE))
+        parsed = decoded(bronze, values).withColumn("_event", _variant(values, schema))
         undecoded = [(F.col(ERROR).isNotNull(), F.col(ERROR))]
     kinds = {f"_{field.name}": F.schema_of_variant(_part(field, "variant")) for field in schema.fields}
     parsed = parsed.withColumns({"_kind": F.schema_of_variant("_event"), **kinds})
@@ -78,6 +79,19 @@ def decoded(bronze: DataFrame, values: ValueSchema) -> DataFrame:
     decode = DecodeFrame(values)
     added = from_arrow_schema(decode.columns, prefer_timestamp_ntz=True)
     return bronze.mapInArrow(decode, StructType([*bronze.schema.fields, *added.fields]))
+
+
+def _variant(values: ValueSchema, schema: EventSchema) -> Column:
+    """Return the fields of the event, as parsed JSON has them; those without a column are left out.
+
+    Raises: OptionError: values never have a field that events need.
+    """
+    columns = set(values.reader().type.names)
+    missing = [field.name for field in schema.fields if not field.nullable and field.name not in columns]
+    if missing:
+        raise OptionError(f"events need {', '.join(missing)}, and the schema of values has no such field")
+    kept = [F.col(VALUE).getField(name).alias(name) for name in schema.names if name in columns]
+    return F.when(F.col(VALUE).isNotNull(), F.to_variant_object(F.struct(*kept)))
 
 
 def silver(bronze: DataFrame, schema: EventSchema = FLIGHTS, values: ValueSchema | None = None) -> DataFrame:

@@ -14,7 +14,12 @@ from kqueue.spark.value_formats.options import REGISTRY, value_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 OPTIONS = (
-    ("format", "valueFormat", "FORMAT", "The format of values: avro or json-schema.  [default: JSON objects]"),
+    (
+        "format",
+        "valueFormat",
+        "FORMAT",
+        "Of values: avro, protobuf or json-schema.  [default: JSON objects]",
+    ),
     ("schema", "valueSchema", "FILE", "The schema by which values are read."),
     ("message", "valueMessage", "NAME", "With protobuf: the message, by its full name."),
     ("registry", REGISTRY, "URL", "A schema registry; its newest schema counts without --value-schema."),

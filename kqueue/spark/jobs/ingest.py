@@ -96,6 +96,8 @@ def ingest(
     check(own, schema)
     settings = value_settings(source)
     values = None if settings is None else find_schema(settings)
+    if values is not None:
+        transforms.checked(transforms.bronze(no_records(own)), schema, values)
     source = without_values(source)
     given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(BATCH_MAX), **source}
     options = parse_options(given, streaming=True)

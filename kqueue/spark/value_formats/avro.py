@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
+import fastavro
 import pyarrow as pa
+from fastavro.schema import SchemaParseException, UnknownType
 
-from kqueue.base.errors import ExtraNeeded
-from kqueue.base.extras import install_hint
 from kqueue.spark.errors import SchemaRefused
 from kqueue.spark.value_formats.columns import (
     LOCAL_TIMESTAMP,
@@ -26,12 +26,6 @@ from kqueue.spark.value_formats.columns import (
     map_of,
 )
 from kqueue.spark.value_formats.contract import Decoded, SchemaText, shortened
-
-try:
-    import fastavro
-    from fastavro.schema import SchemaParseException, UnknownType
-except ImportError as error:
-    raise ExtraNeeded(f"valueFormat=avro needs the package fastavro ({error}): {install_hint('schemas')}") from None
 
 WHAT = "the Avro schema"
 DIGITS_MAX = 38

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FormatName = Literal["avro", "protobuf", "json-schema"]
-FORMATS: tuple[FormatName, ...] = ("avro", "json-schema")
+FORMATS: tuple[FormatName, ...] = ("avro", "protobuf", "json-schema")
 SCHEMA_BYTES_MAX = 1024 * 1024
 DEPTH_MAX = 32
 """Levels of nesting of a column."""
@@ -56,8 +56,9 @@ class ValueSettings:
 
 
 class SchemaText(NamedTuple):
-    """A schema as registries have it. `references`: texts of others that it names, by name, each
-    after those that it needs itself.
+    """A schema as registries have it; of Protobuf, descriptors in base64.
+
+    `references`: texts of others that it names, by name, each after those that it needs itself.
     """
 
     text: str

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from kqueue.base.errors import ExtraNeeded
+from kqueue.base.extras import install_hint
 from kqueue.spark.errors import SchemaRefused
 from kqueue.spark.value_formats.contract import (
     Decoded,
@@ -41,10 +43,22 @@ class ValueSchema:
 
     def reader(self) -> ReaderFormat:
         """Return its columns. Raises: SchemaRefused, ExtraNeeded."""
+        try:
+            return self._reader()
+        except ImportError as error:
+            raise ExtraNeeded(
+                f"valueFormat={self.format} needs the package {error.name}: {install_hint('schemas')}"
+            ) from None
+
+    def _reader(self) -> ReaderFormat:
         if self.format == "avro":
             from kqueue.spark.value_formats.avro import AvroFormat
 
             return AvroFormat(self.schema)
+        if self.format == "protobuf":
+            from kqueue.spark.value_formats.protobuf import ProtobufFormat
+
+            return ProtobufFormat(self.schema, self.message)
         from kqueue.spark.value_formats.json_schema import JsonFormat
 
         return JsonFormat(self.schema)

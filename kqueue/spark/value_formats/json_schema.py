@@ -11,20 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, NoReturn
 
+import jsonschema_rs
 import pyarrow as pa
 
-from kqueue.base.errors import ExtraNeeded
-from kqueue.base.extras import install_hint
 from kqueue.spark.errors import SchemaRefused
 from kqueue.spark.value_formats.columns import TIMESTAMP, Nesting, columns_of, list_of, map_of
 from kqueue.spark.value_formats.contract import Decoded, SchemaText, shortened
-
-try:
-    import jsonschema_rs
-except ImportError as error:
-    raise ExtraNeeded(
-        f"valueFormat=json-schema needs the package jsonschema-rs ({error}): {install_hint('schemas')}"
-    ) from None
 
 WHAT = "the JSON Schema"
 Convert = Callable[[Any], Any]

@@ -36,7 +36,7 @@ VALUE_OPTIONS = (
         one_of(NONE, *FORMATS),
         NONE,
         "both",
-        "avro, json-schema: value is a struct with the fields of a schema; none: it is bytes.",
+        "avro, protobuf, json-schema: value is a struct with the fields of a schema; none: bytes.",
     ),
     Option("valueSchema", nonempty, None, "both", "The schema by which values are read: its text, or a file."),
     Option("valueMessage", nonempty, None, "both", "With protobuf: the message, by its full name; else the first one."),

@@ -6,6 +6,7 @@ import json
 import ssl
 import threading
 from collections import defaultdict
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ class RegistryServer:
         authorization: the header that is asked for; None: none.
         statuses: of the next answers, before they are as usual.
         asked: the paths of all requests.
+        serialize: makes of a .proto what is asked for by format=serialized; None: that is ignored.
     Args: folder: of the certificates; None: plain HTTP.
     """
 
@@ -28,6 +30,7 @@ class RegistryServer:
         self.authorization: str | None = None
         self.statuses: list[int] = []
         self.asked: list[str] = []
+        self.serialize: Callable[[str], str] | None = None
         self._schemas: list[dict[str, Any]] = []
         self._subjects: dict[str, list[int]] = defaultdict(list)
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -62,7 +65,7 @@ class RegistryServer:
         self._subjects[subject].append(len(self._schemas))
         return len(self._schemas)
 
-    def _answer(self, path: str) -> tuple[int, object]:
+    def _answer(self, path: str) -> tuple[int, dict[str, Any]]:
         parts = [unquote(part) for part in urlsplit(path).path.strip("/").split("/")]
         if parts[:2] == ["schemas", "ids"]:
             found = int(parts[2])
@@ -85,6 +88,8 @@ class RegistryServer:
             def do_GET(self) -> None:
                 registry.asked.append(self.path)
                 status, answer = registry._answer(self.path)
+                if registry.serialize is not None and self.path.endswith("?format=serialized") and status == 200:
+                    answer = answer | {"schema": registry.serialize(answer["schema"])}
                 if registry.authorization not in (None, self.headers["Authorization"]):
                     status, answer = 401, {"error_code": 40101, "message": "Unauthorized"}
                 if registry.statuses:
