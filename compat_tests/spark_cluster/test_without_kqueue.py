@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +11,7 @@ from pyspark.sql import SparkSession
 
 import kqueue
 from compat_tests.spark_cluster.conftest import Filled
+from compat_tests.spark_cluster.environments import environment_without
 from compat_tests.spark_cluster.standalone import Standalone
 from kqueue.spark.errors import PipelineFailed
 from kqueue.spark.pythons import EXECUTORS
@@ -25,13 +23,7 @@ REMEDY = "make an archive of this environment with `kqueue pipeline pack`, and g
 @pytest.fixture(scope="module")
 def without_kqueue(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make an environment that has what Spark needs, and no kqueue; return its Python."""
-    folder = tmp_path_factory.mktemp("without")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
-    (there,) = folder.glob("lib/python*/site-packages")
-    for package in Path(sysconfig.get_path("purelib")).iterdir():
-        if "kqueue" not in package.name:
-            (there / package.name).symlink_to(package)
-    return folder / "bin" / "python"
+    return environment_without(tmp_path_factory.mktemp("without") / "kqueue", "kqueue")
 
 
 @pytest.fixture

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
 from kqueue.base.version import __version__
 from kqueue.spark.errors import PACK_HINT, PipelineFailed, error_summary
 from kqueue.spark.pythons import is_local
 from kqueue.spark.remote import is_remote
+from kqueue.spark.stores.s3 import SCHEME, settings_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
+
+    from kqueue.spark.stores import Location
 
 NEEDED = ("kqueue", "pyarrow", "pandas")
 PROBES_MAX = 64
@@ -45,7 +50,12 @@ class Looked(NamedTuple):
 
 
 def check_executors(
-    spark: SparkSession, *, bootstrap: Iterable[str] = (), brokers: Iterable[str] = (), folders: Iterable[str] = ()
+    spark: SparkSession,
+    *,
+    bootstrap: Iterable[str] = (),
+    brokers: Iterable[str] = (),
+    folders: Iterable[str] = (),
+    place: Location | None = None,
 ) -> None:
     """Check that executors can do a job; does nothing where they are threads of this program.
 
@@ -54,21 +64,41 @@ def check_executors(
         brokers: HOST:PORT, as the brokers advertise themselves; all have to be reachable.
         folders: paths that executors have to see as the driver does. Of one that does not exist the
             nearest parent. URLs are left out.
+        place: where results are: a folder as those, or an object store, whose server has to be
+            reachable if one is named, and for which executors need obstore.
     Raises: PipelineFailed: names what is missing, on which machine, and the remedy.
     """
     remote = is_remote(spark)
     if not remote and is_local(spark.sparkContext.master):
         return
     bootstrap, brokers = list(bootstrap), list(brokers)
-    addresses = list(dict.fromkeys([*bootstrap, *brokers]))
-    with _marked(folders) as marked:
-        probe = _probe(NEEDED, addresses, list(marked), PROBE_TIMEOUT_S)
+    server = None if place is None else _server_of(place)
+    needed = NEEDED if server is None else (*NEEDED, "obstore")
+    addresses = list(dict.fromkeys([*bootstrap, *brokers, *([server] if server else [])]))
+    with _marked([*folders, *([place.url] if place is not None else [])]) as marked:
+        probe = _probe(needed, addresses, list(marked), PROBE_TIMEOUT_S)
         try:
             found = _ask_by_query(spark, probe) if remote else _ask(spark, probe)
         except Exception as error:
             raise PipelineFailed(_refused(str(error))) from None
     for one in found:
         _judge(one, bootstrap, brokers, marked, SERVER_HINT if remote else PACK_HINT)
+        if server in one.unreachable:
+            raise PipelineFailed(
+                f"the executor on {one.host} does not reach the object store at {server} ({one.unreachable[server]}): "
+                "name it by an address that all machines of the cluster reach, with --s3-endpoint"
+            )
+
+
+def _server_of(place: Location) -> str | None:
+    """Return HOST:PORT of an object store, "" if none is named; None: it is another place."""
+    if not place.url.startswith(SCHEME):
+        return None
+    endpoint = settings_of(place.storage, os.environ).get("AWS_ENDPOINT_URL")
+    if not endpoint:
+        return ""
+    found = urlsplit(endpoint)
+    return f"{found.hostname}:{found.port or (80 if found.scheme == 'http' else 443)}"
 
 
 def _ask(spark: SparkSession, probe: Probe) -> list[Looked]:

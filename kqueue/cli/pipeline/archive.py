@@ -95,7 +95,7 @@ def archive(
     source = {**source_options(topics, path, bootstrap, pattern), "kafka.isolation.level": isolation}
     source["failOnDataLoss"] = str(not skip_deleted).lower()
     place = location(folder, s3_endpoint)
-    with session(master, bootstrap=bootstrap if path is None else None, folders=[path, folder]) as spark:
+    with session(master, bootstrap=bootstrap if path is None else None, folders=[path], place=place) as spark:
         from kqueue.spark.jobs.archive import archive as run
 
         done = run(
@@ -157,7 +157,7 @@ def replay(
     of committed records see each batch of the archive as a whole.
     """
     place = location(folder, s3_endpoint)
-    with session(master, bootstrap=bootstrap, folders=[folder]) as spark:
+    with session(master, bootstrap=bootstrap, place=place) as spark:
         from kqueue.spark.jobs.replay import replay as run
 
         done = run(

@@ -126,7 +126,7 @@ def ingest(
     source = source_values(source_options(topics, path, bootstrap), values)
     place = location(folder, s3_endpoint, checkpoint, catalog)
     with (
-        session(master, bootstrap=bootstrap if path is None else None, folders=[path, folder]) as spark,
+        session(master, bootstrap=bootstrap if path is None else None, folders=[path], place=place) as spark,
         _shown() as tell,
     ):
         from kqueue.spark.jobs.ingest import ingest as run

@@ -241,7 +241,12 @@ def hide_progress() -> None:
 
 @contextlib.contextmanager
 def session(
-    master: str | None, *, bootstrap: str | None = None, folders: Iterable[str | None] = (), exit_code: int = 1
+    master: str | None,
+    *,
+    bootstrap: str | None = None,
+    folders: Iterable[str | None] = (),
+    place: Location | None = None,
+    exit_code: int = 1,
 ) -> Iterator[SparkSession]:
     """Yield a Spark session for one command, with progress.
 
@@ -252,6 +257,7 @@ def session(
         bootstrap: the brokers of the job. Before Spark starts, one of them has to answer, and to
             accept how the command connects; None: the job needs none.
         folders: what executors have to see as the driver does; None: nothing.
+        place: where the job's results are; None: on the driver.
     """
     global _progress_line
     from kqueue.spark.session import import_pyspark, job_session
@@ -278,7 +284,7 @@ def session(
             stack.enter_context(executors_awaited(spark, progress_line.say, _executor_timeout()))
             if is_remote(spark) or not is_local(spark.sparkContext.master):
                 progress_line.start("Waiting for executors")
-                _check_executors(spark, bootstrap, folders)
+                _check_executors(spark, bootstrap, folders, place)
             progress_line.clear()
             yield spark
     except KqueueError as error:
@@ -301,15 +307,18 @@ def _executor_timeout() -> float | None:
     return None if context is None else context.meta.get(EXECUTOR_TIMEOUT)
 
 
-def _check_executors(spark: SparkSession, bootstrap: str | None, folders: Iterable[str | None]) -> None:
+def _check_executors(
+    spark: SparkSession, bootstrap: str | None, folders: Iterable[str | None], place: Location | None
+) -> None:
     from kqueue.spark.executors import check_executors
 
     whole = [absolute(folder) for folder in folders if folder is not None]
     if bootstrap is None:
-        check_executors(spark, folders=whole)
+        check_executors(spark, folders=whole, place=place)
         return
     advertised = [f"{node.host}:{node.port}" for node in cluster_metadata(bootstrap).brokers.values()]
-    check_executors(spark, bootstrap=map(str, addresses(bootstrap)), brokers=advertised, folders=whole)
+    named = map(str, addresses(bootstrap))
+    check_executors(spark, bootstrap=named, brokers=advertised, folders=whole, place=place)
 
 
 def _check_broker(bootstrap: str, exit_code: int) -> None:

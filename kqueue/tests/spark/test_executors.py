@@ -9,6 +9,7 @@ from kqueue.base.version import __version__
 from kqueue.spark import executors as module
 from kqueue.spark.errors import PipelineFailed
 from kqueue.spark.executors import Looked
+from kqueue.spark.stores import Location
 
 GOOD = Looked("worker-1", "./environment/bin/python", __version__, (), {}, ())
 AWAY = {"b:1": "timed out"}
@@ -61,3 +62,18 @@ def test_a_folder_is_marked_by_what_is_in_it_or_a_file(tmp_path: Path) -> None:
         assert Path(made).parent == tmp_path / "out"
         assert list(marked.values()) == folders[:2]
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("place", "server"),
+    [
+        (Location("/data/kept"), None),
+        (Location("s3://bucket/kept"), ""),
+        (Location("s3://bucket/kept", {"AWS_ENDPOINT_URL": "http://store:9000"}), "store:9000"),
+        (Location("s3://bucket/kept", {"AWS_ENDPOINT_URL": "https://store"}), "store:443"),
+    ],
+)
+def test_the_server_of_an_object_store(place: Location, server: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.delenv(name, raising=False)
+    assert module._server_of(place) == server
