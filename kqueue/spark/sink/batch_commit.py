@@ -104,7 +104,13 @@ def _finish(journal: Journal, state: JournalState, *, resumed: bool) -> JournalS
     assert decided is not None
     if decided.guard is not None and not commit_transactions(journal, decided):
         return journal.read()
-    _copy_all(journal, decided, copied_counts(journal.client, decided) if resumed else {})
+    try:
+        _copy_all(journal, decided, copied_counts(journal.client, decided) if resumed else {})
+    except StagingLost:
+        now = journal.read()
+        if now.done < decided.batch_id:
+            raise
+        return now  # another driver has copied it, and dropped what was staged
     sequences = {part.topic_partition: sequence_after(part.sequence, part.rows) for part in decided.parts}
     journal.append(done_entry(state, sequences))
     now = journal.read()

@@ -11,12 +11,12 @@ import importlib
 import io
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kqueue.base.errors import ExtraNeeded
 from kqueue.base.extras import install_hint
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+T = TypeVar("T")
 SCHEME = "s3://"
 SETTINGS = (
     "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION", "AWS_DEFAULT_REGION",
@@ -37,7 +38,16 @@ SETTINGS = (
 )  # fmt: skip
 """What locations and environment variables say. Without a key the machine's own role counts."""
 ENDPOINT_OF_S3 = "AWS_ENDPOINT_URL_S3"
-RETRIES = {"max_retries": 5, "retry_timeout": timedelta(seconds=30)}
+RETRIES: dict[str, Any] = {
+    "max_retries": 15,
+    "retry_timeout": timedelta(seconds=60),
+    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=1), "base": 2},
+}
+"""A server that is overloaded (503) for some ten seconds costs no job; that one is down is told
+after as long.
+"""
+BROKEN_OFF = "response body error"
+BROKEN_OFF_MAX = 5
 MOVES_AT_ONCE = 16
 TASKS_MAX = 200
 WORDS_MAX = 300
@@ -71,6 +81,22 @@ def settings_of(given: Mapping[str, str], environment: Mapping[str, str]) -> dic
     return found
 
 
+def _repeated(run: Callable[[], T]) -> T:
+    """Return what a request returns. Any of those here can be repeated.
+
+    obstore itself repeats requests that were not answered, but not those whose response broke off.
+    """
+    from obstore.exceptions import GenericError
+
+    for _ in range(BROKEN_OFF_MAX):
+        try:
+            return run()
+        except GenericError as error:
+            if BROKEN_OFF not in str(error):
+                raise
+    return run()
+
+
 @dataclass(frozen=True)
 class Bucket:
     """A prefix of a bucket, as tasks get it: its `store` is made where it is used."""
@@ -96,11 +122,11 @@ class Bucket:
 
     def get(self, path: str) -> bytes:
         """Return an object. Raises FileNotFoundError."""
-        return bytes(check_installed().get(self.store, path).bytes())
+        return _repeated(lambda: bytes(check_installed().get(self.store, path).bytes()))
 
     def put(self, path: str, data: bytes) -> None:
         """Write an object, over another one too."""
-        check_installed().put(self.store, path, data)
+        _repeated(lambda: check_installed().put(self.store, path, data))
 
 
 class S3Store:
@@ -124,13 +150,17 @@ class S3Store:
         with self._told(path):
             if path and self._is_object(path):
                 return True
-            return any(self._obstore.list(self._bucket.store, path or None, chunk_size=1))
+            return _repeated(lambda: any(self._obstore.list(self._bucket.store, path or None, chunk_size=1)))
 
     def names(self, folder: str) -> list[str]:
         depth = len(folder) + 1 if folder else 0
-        with self._told(folder):
+
+        def listed() -> list[str]:
             pages = self._obstore.list(self._bucket.store, folder or None)
             return sorted(entry["path"][depth:] for page in pages for entry in page)
+
+        with self._told(folder):
+            return _repeated(listed)
 
     def read(self, path: str) -> bytes | None:
         with self._told(path):
@@ -144,7 +174,7 @@ class S3Store:
 
         with self._told(path):
             try:
-                self._obstore.put(self._bucket.store, path, data, mode="create")
+                _repeated(lambda: self._obstore.put(self._bucket.store, path, data, mode="create"))
             except AlreadyExistsError:
                 return self.read(path) == data  # ours: the response to it was lost, and it was sent again
             return True
@@ -156,12 +186,13 @@ class S3Store:
 
     def delete(self, path: str) -> None:
         with self._told(path):
-            self._obstore.delete(self._bucket.store, [path, *(f"{path}/{name}" for name in self.names(path))])
+            paths = [path, *(f"{path}/{name}" for name in self.names(path))]
+            _repeated(lambda: self._obstore.delete(self._bucket.store, paths))
 
     @contextlib.contextmanager
     def open(self, path: str) -> Iterator[Any]:
         with self._told(path):
-            file = self._obstore.open_reader(self._bucket.store, path)
+            file = _repeated(lambda: self._obstore.open_reader(self._bucket.store, path))
             yield _ObjectFile(file)
 
     def write(self, frame: DataFrame, folder: str, by: Sequence[str], codec: str = "snappy") -> Written:
@@ -187,7 +218,7 @@ class S3Store:
 
     def _is_object(self, path: str) -> bool:
         try:
-            self._obstore.head(self._bucket.store, path)
+            _repeated(lambda: self._obstore.head(self._bucket.store, path))
         except FileNotFoundError:
             return False
         return True
@@ -199,10 +230,10 @@ class S3Store:
                     return
                 raise PipelineFailed(f"{self.of(old)} is gone, and was not moved to {self.of(new)}")
             try:
-                self._obstore.copy(self._bucket.store, old, new)
+                _repeated(lambda: self._obstore.copy(self._bucket.store, old, new))
             except FileNotFoundError:  # another run finishes the same batch
                 return self._move(old, new)
-            self._obstore.delete(self._bucket.store, old)
+            _repeated(lambda: self._obstore.delete(self._bucket.store, old))
 
     @contextlib.contextmanager
     def _told(self, path: str) -> Iterator[None]:

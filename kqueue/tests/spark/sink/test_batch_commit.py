@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import threading
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pytest
 
@@ -114,6 +115,23 @@ def test_a_driver_that_was_thought_dead(broker: kqueue.Broker, options: SinkOpti
         run_batch(options, 2, [["last"]])
     run_batch(options, 3, [["after"]])
     assert values_in(broker, "out") == sorted([*ROWS, *ROWS, "last", "after"])
+
+
+def test_a_batch_that_another_driver_does_meanwhile_is_done(broker: kqueue.Broker, options: SinkOptions) -> None:
+    """At any moment: what was staged is dropped then, which is no loss."""
+    few = ROWS[:8]
+    done: list[int] = []
+
+    def do(batch_id: int) -> None:
+        run_batch(options, batch_id, [few[::2], few[1::2]])
+        done.append(batch_id)
+
+    for moment in itertools.count(1, 2):  # after each call
+        run_batch(options, moment, [few[:4], few[4:]], watched(after_calls(moment, partial(do, moment))))
+        if done[-1:] != [moment]:
+            break
+    assert len(done) > 15
+    assert values_in(broker, "out") == sorted(few * (len(done) + 1))
 
 
 @pytest.mark.parametrize("first", range(60, 85, 3))

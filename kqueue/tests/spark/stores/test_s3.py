@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 import sys
 from collections.abc import Iterator
 
@@ -11,8 +12,9 @@ import pytest
 from kqueue.base.errors import ExtraNeeded
 from kqueue.spark.errors import OptionError, PipelineFailed
 from kqueue.spark.stores import Location
-from kqueue.spark.stores.s3 import Bucket, S3Store, settings_of
+from kqueue.spark.stores.s3 import RETRIES, Bucket, S3Store, settings_of
 from kqueue.tests.spark.stores.contract import check_store
+from kqueue.tests.spark.stores.failing_server import failing
 from kqueue.tests.spark.stores.s3_server import KEYS, s3_place, s3_server
 
 pytest.importorskip("obstore")
@@ -47,7 +49,15 @@ def test_a_write_whose_response_is_lost_is_no_other_s(server: dict[str, str]) ->
     assert not store.put_new("x", b"yours")
 
 
-def test_servers_that_refuse_or_are_down_are_one_sentence(server: dict[str, str]) -> None:
+def test_requests_that_fail_are_repeated(server: dict[str, str]) -> None:
+    with failing(server["AWS_ENDPOINT_URL"], random.Random(7), 0.3) as address:
+        check_store(S3Store(s3_place({**server, "AWS_ENDPOINT_URL": address}, "failing")))
+
+
+def test_servers_that_refuse_or_are_down_are_one_sentence(
+    server: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(RETRIES, "max_retries", 1)
     with pytest.raises(PipelineFailed, match=r"s3://bucket-2/kept/batches can't be reached: The specified bucket does"):
         S3Store(Location("s3://bucket-2/kept", server)).names("batches")
     down = {**server, "AWS_ENDPOINT_URL": "http://127.0.0.1:1"}
