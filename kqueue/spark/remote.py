@@ -6,9 +6,10 @@ Java, context or other sessions beside it that code here could use.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -37,6 +38,20 @@ def server_url(master: str | None) -> str | None:
     """Return the server that is asked for, as `master` or by SPARK_REMOTE; None: no server."""
     url = os.environ.get(VARIABLE) if master is None else master
     return url if url is not None and url.startswith(SCHEME) else None
+
+
+@contextlib.contextmanager
+def no_server(environ: MutableMapping[str, str] = os.environ) -> Iterator[None]:
+    """Have a Spark that is started in the block be none of a server that SPARK_REMOTE names."""
+    named = environ.get(VARIABLE, "")
+    if not named.startswith(SCHEME):
+        yield
+        return
+    del environ[VARIABLE]
+    try:
+        yield
+    finally:
+        environ[VARIABLE] = named
 
 
 def connect(sql: Any, app: str, url: str, ours: Mapping[str, str], given: Mapping[str, str]) -> SparkSession:

@@ -17,7 +17,7 @@ from kqueue.spark import pythons
 from kqueue.spark.console_output import py4j_silenced
 from kqueue.spark.errors import PipelineFailed, error_summary
 from kqueue.spark.java import find_java
-from kqueue.spark.remote import connect, is_remote, refuse_remote, server_url
+from kqueue.spark.remote import connect, is_remote, no_server, refuse_remote, server_url
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,6 +87,7 @@ def session(
     if master is not None:
         given[MASTER] = master
     with contextlib.ExitStack() as stack:
+        stack.enter_context(no_server())
         if not running:
             java = find_java()
             if java.origin != "JAVA_HOME":

@@ -31,6 +31,15 @@ def test_a_server_is_asked_for_by_master_or_variable(
     assert module.server_url(master) == url
 
 
+def test_a_spark_of_its_own_does_not_see_the_server() -> None:
+    for environment in ({module.VARIABLE: "sc://host"}, {module.VARIABLE: "local[2]"}, {}):
+        kept = dict(environment)
+        with module.no_server(environment):
+            assert "sc://host" not in environment.values()
+            assert environment in ({}, kept)
+        assert environment == kept
+
+
 @pytest.mark.parametrize(
     ("url", "address"),
     [
