@@ -96,9 +96,11 @@ def follow_supervisor(lines: IO[bytes], worker: Worker, stop_s: float) -> None:
 
     Thread: one of its own, which does not keep the process alive.
     """
-    for line in lines:
-        if json.loads(line) == OPEN:
-            worker.open()
+    # killed with messages unread it resets the connection, and it may leave half a message
+    with contextlib.suppress(OSError, ValueError):
+        for line in lines:
+            if json.loads(line) == OPEN:
+                worker.open()
     worker.stop()
     time.sleep(stop_s)
     os._exit(1)

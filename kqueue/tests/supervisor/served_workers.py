@@ -21,11 +21,15 @@ ANY_PORT = "listeners=PLAINTEXT://127.0.0.1:0"
 
 
 class ServedWorkers:
-    """A running supervisor with its workers. `folder`: the data folder."""
+    """A running supervisor with its workers.
+
+    `folder`: the data folder. `seen`: processes of workers that `workers` has returned.
+    """
 
     def __init__(self, folder: Path, process: subprocess.Popen[str]) -> None:
         self.folder = folder
         self.process = process
+        self.seen: set[psutil.Process] = set()
         self._lines: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -64,6 +68,7 @@ class ServedWorkers:
                 files = {Path(file.path).parent for file in child.open_files() if file.path.endswith(".lock")}
                 for folder in files:
                     found[0 if folder == self.folder.resolve() else int(folder.name)] = child
+        self.seen.update(found.values())
         return found
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
@@ -100,7 +105,7 @@ def serving(folder: Path, workers: int, *args: str) -> Iterator[ServedWorkers]:
             with contextlib.suppress(psutil.Error):
                 children = psutil.Process(process.pid).children()
             process.kill()
-            for child in children:
+            for child in {*children, *served.seen}:  # those of a dead supervisor are nobody's children
                 with contextlib.suppress(psutil.Error):
                     child.kill()
             served.join()

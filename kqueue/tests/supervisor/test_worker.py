@@ -1,10 +1,14 @@
 from __future__ import annotations
 
 import signal
+import socket
 from pathlib import Path
+from typing import cast
 
 import psutil
+import pytest
 
+from kqueue.supervisor.worker import Worker, follow_supervisor
 from kqueue.tests.supervisor.served_workers import serving, until
 
 
@@ -29,3 +33,26 @@ def test_a_worker_leaves_ctrl_c_to_the_supervisor(tmp_path: Path) -> None:
         worker.send_signal(signal.SIGINT)
         assert served.end(signal.SIGINT) == 0
         assert not [line for line in served.log if "started again" in line]
+
+
+class StopAsked(Exception):
+    pass
+
+
+class StoppingWorker:
+    """Raises where a worker stops: what comes after ends the process."""
+
+    def stop(self) -> None:
+        raise StopAsked
+
+
+@pytest.mark.parametrize("unread", [b"", b'"ready"\n'], ids=["all is read", "a message is not read"])
+@pytest.mark.parametrize("said", [b"", b'"op'], ids=["nothing", "half a message"])
+def test_a_worker_stops_however_its_supervisor_has_died(said: bytes, unread: bytes) -> None:
+    supervisor, channel = socket.socketpair()
+    with channel, channel.makefile("rb") as lines:
+        supervisor.sendall(said)
+        channel.sendall(unread)
+        supervisor.close()
+        with pytest.raises(StopAsked):
+            follow_supervisor(lines, cast(Worker, StoppingWorker()), 0)
