@@ -10,8 +10,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import shlex
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from pyspark.sql import SparkSession
 
 import kqueue
 from compat_tests.spark.memory import Peak
+from kqueue.spark.pythons import this_python
 from kqueue.spark.session import session
 
 MEMORY_MAX = 2304 * 1024**2
@@ -73,26 +72,15 @@ def little_memory(pytestconfig: pytest.Config) -> Iterator[None]:
     )
 
 
-def worker_python(folder: Path) -> Path:
-    """Return a Python for Spark's workers that imports PySpark from its installation.
-
-    Spark puts a PySpark archive and a jar first in PYTHONPATH; each new process would compile the
-    archive again.
-    """
-    made = folder / "python"
-    made.write_text(f'#!/bin/sh\nPYTHONPATH=${{PYTHONPATH##*.jar}} exec {shlex.quote(sys.executable)} "$@"\n')
-    made.chmod(0o755)
-    return made
-
-
 @pytest.fixture(scope="session", autouse=True)
 def thrifty(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Set the memory options for all child processes, including those that tests kill."""
     os.environ |= {
         "SPARK_LAUNCHER_OPTS": JAVA,
-        "PYSPARK_PYTHON": str(worker_python(tmp_path_factory.mktemp("worker"))),
+        "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache")),
         **THRIFT,
     }
+    os.environ["PYSPARK_PYTHON"] = this_python()
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 import kqueue
 import pyspark_kqueue
-from compat_tests.spark.conftest import worker_python
+from kqueue.spark.pythons import this_python
 from kqueue.spark.session import session
 from kqueue.testing.process_environment import process_environment
 
@@ -86,7 +86,7 @@ def server(spark_folder: Path) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     commands = documented("sh")[0]
-    for written, here in (("15002", str(port)), (OWN_PYTHON, f"echo {worker_python(spark_folder)}")):
+    for written, here in (("15002", str(port)), (OWN_PYTHON, f"echo {this_python()}")):
         assert commands.count(written) == 1
         commands = commands.replace(written, here)
     log = spark_folder / "server.log"

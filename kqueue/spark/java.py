@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from kqueue.base.errors import ExtraNeeded
 from kqueue.base.extras import install_hint
+from kqueue.spark.programs import cache_folder, is_written, plain_name, write_program
 
 JAVA_MIN = 17
 ASK_TIMEOUT_S = 30
@@ -134,31 +135,22 @@ def _has_vectors(home: Path) -> bool:
     return release.is_file() and "jdk.incubator.vector" in release.read_text(errors="replace")
 
 
-def cache_folder(environ: Mapping[str, str]) -> Path:
-    """Return kqueue's cache folder: ``$XDG_CACHE_HOME/kqueue`` or ``~/.cache/kqueue``."""
-    given = environ.get("XDG_CACHE_HOME")
-    return (Path(given) if given else Path.home() / ".cache") / "kqueue"
-
-
 def without_vectors(home: Path, cache: Path) -> Path:
     """Return a JAVA_HOME folder whose ``bin/java`` drops the vector module's argument.
 
     All other entries link to `home`. Concurrent calls in several processes are safe.
     """
-    made = cache / "java" / re.sub(r"\W+", "-", str(home.resolve())).strip("-")
+    made = cache / "java" / plain_name(home.resolve())
     script = _WRAPPER.replace("{java}", shlex.quote(str(home / "bin" / "java")))
     java = made / "bin" / "java"
-    if java.is_file() and java.read_text() == script:
+    if is_written(java, script):
         return made
-    java.parent.mkdir(parents=True, exist_ok=True)
+    made.mkdir(parents=True, exist_ok=True)
     for entry in home.iterdir():
         link = made / entry.name
         if entry.name != "bin" and not link.is_symlink():
             _link(link, entry)
-    fresh = java.with_name(f"java.{os.getpid()}")
-    fresh.write_text(script)
-    fresh.chmod(0o755)
-    fresh.replace(java)
+    write_program(java, script)
     return made
 
 

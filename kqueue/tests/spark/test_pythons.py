@@ -1,10 +1,26 @@
 from __future__ import annotations
 
+import os
+import site
+import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from kqueue.spark import pythons
+
+SHOW = "import os, sys; print(sys.executable, os.environ.get('PYTHONPATH'))"
+ARCHIVES_OF_SPARK = "/s/lib/pyspark.zip:/s/lib/py4j-src.zip:/s/jars/spark-core_2.13-4.3.0.jar"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    pythons.this_python.cache_clear()
+    yield tmp_path / "cache"
+    pythons.this_python.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -18,15 +34,15 @@ def test_what_is_local(master: str, local: bool) -> None:
 def test_java_starts_with_this_python_and_the_environment_stays() -> None:
     jupyter = {pythons.DRIVER: "jupyter"}
     with pythons.driver_python("spark://h:7077", jupyter):
-        assert jupyter == {pythons.DRIVER: sys.executable}
+        assert jupyter == {pythons.DRIVER: pythons.this_python()}
     assert jupyter == {pythons.DRIVER: "jupyter"}
     bare: dict[str, str] = {}
     with pythons.driver_python(None, bare):
-        assert bare == {pythons.DRIVER: sys.executable}
+        assert bare == {pythons.DRIVER: pythons.this_python()}
     assert bare == {}
     packed = {pythons.WORKERS: "./environment/bin/python"}
     with pythons.driver_python("spark://h:7077", packed):
-        assert packed[pythons.DRIVER] == sys.executable
+        assert packed[pythons.DRIVER] == pythons.this_python()
     with pythons.driver_python("local[2]", packed):
         assert packed[pythons.DRIVER] == "./environment/bin/python"
 
@@ -44,7 +60,7 @@ def test_a_spark_starts_with_a_python_for_executors_that_is_not_kept() -> None:
 
 def test_executors_run_what_the_settings_say() -> None:
     archives = {pythons.ARCHIVES: "data.zip, env.tar.gz#env,more.tar#more"}
-    assert pythons.executor_python("local[*]", archives) == sys.executable
+    assert pythons.executor_python("local[*]", archives) == pythons.this_python()
     assert pythons.executor_python("spark://h:7077", {}) == sys.executable
     assert pythons.executor_python("spark://h:7077", archives) == "./env/bin/python"
     assert pythons.executor_python("yarn", archives | {pythons.WORKERS_SETTING: "/opt/python"}) == "/opt/python"
@@ -53,3 +69,32 @@ def test_executors_run_what_the_settings_say() -> None:
 def test_archives_have_the_name_of_their_folder() -> None:
     assert pythons.named_archive("environment.tar.gz") == "environment.tar.gz#environment"
     assert pythons.named_archive("a.zip#b") == "a.zip#b"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the program is a shell script")
+@pytest.mark.parametrize(
+    ("path", "rest"),
+    [
+        (ARCHIVES_OF_SPARK, ""),
+        (f"{ARCHIVES_OF_SPARK}:/mine:/my.jar", "/mine:/my.jar"),
+        ("/mine:/my.jar", "/mine:/my.jar"),
+    ],
+)
+def test_spark_s_archives_are_taken_off_the_path(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, path: str, rest: str
+) -> None:
+    monkeypatch.setattr(site, "getsitepackages", lambda: [str(Path(pytest.__file__).parents[1])])
+    program = pythons.this_python("pytest")
+    assert Path(program).is_relative_to(cache)
+    run = subprocess.run(
+        [program, "-S", "-c", SHOW], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=True
+    )
+    assert run.stdout.rstrip("\n") == f"{sys.executable} {rest}"
+
+
+def test_where_no_script_helps_it_is_the_python_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert pythons.this_python("no_such_package") == sys.executable
+    assert pythons.this_python("kqueue.spark") == sys.executable, "it is not in the site-packages"
+    monkeypatch.setattr(site, "getsitepackages", lambda: [str(Path(pytest.__file__).parents[1])])
+    (tmp_path / "cache").write_text("no folder")
+    assert pythons.this_python("pytest") == sys.executable
