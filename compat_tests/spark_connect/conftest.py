@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyspark
@@ -30,7 +30,7 @@ TEXT = (Path(__file__).parents[2] / "docs" / "spark-connect.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 SPARK_HOME = Path(pyspark.__path__[0])
 OWN_PYTHON = 'python -c "import sys; print(sys.executable)"'
-START_S = 120
+START_S = 200
 STOP_S = 20
 DEFAULTS = """\
 spark.driver.memory 600m
@@ -138,6 +138,13 @@ def spark(server: str) -> Iterator[SparkSession]:
 def broker() -> Iterator[kqueue.Broker]:
     with kqueue.Broker(auto_create_topics_enable=False) as running:
         yield running
+
+
+def until(condition: Callable[[], object], within_s: float = 60) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def fill(broker: kqueue.Broker, topic: str = "orders", count: int = 100) -> None:

@@ -9,11 +9,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import kqueue
-from compat_tests.spark_connect.conftest import documented, fill, values
+from compat_tests.spark_connect.conftest import documented, fill, until, values
 from kqueue.spark.errors import OptionError, PipelineFailed
 from kqueue.spark.event_schema import FLIGHTS
 from kqueue.spark.executors import SERVER_HINT
 from kqueue.spark.jobs.ingest import ingest
+from kqueue.spark.progress import LagListener, QueryLag
 from kqueue.spark.session import activate, isolated_session, prepare, session
 
 ALL = sorted(f"order {number}" for number in range(100))
@@ -94,6 +95,24 @@ def test_upserts_by_foreach_batch(spark: SparkSession, broker: kqueue.Broker, tm
     assert query.awaitTermination(100)
     assert query.exception() is None
     assert sorted(map(int, values(broker, "counts"))) == [14] * 5 + [15] * 2
+
+
+def test_how_far_a_query_is_behind(spark: SparkSession, broker: kqueue.Broker, tmp_path: Path) -> None:
+    """The listener runs in the client."""
+    fill(broker)
+    told: list[QueryLag] = []
+    lag = LagListener(of(broker, subscribe="orders"), tell=told.append)
+    spark.streams.addListener(lag)
+    try:
+        writer = stream(spark, broker).writeStream.format("noop").trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        assert query.awaitTermination(100)
+        until(lambda: query.id in lag.latest)
+    finally:
+        spark.streams.removeListener(lag)
+        lag.close()
+    assert lag.latest[query.id].records == 0
+    assert told
 
 
 def test_errors_of_the_source_are_ours(spark: SparkSession) -> None:
