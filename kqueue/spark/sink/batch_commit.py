@@ -24,7 +24,7 @@ from kqueue.spark.sink.journal import (
     done_entry,
 )
 from kqueue.spark.sink.producer_pipeline import sequence_after
-from kqueue.spark.sink.transaction_commit import check_open, commit_transactions
+from kqueue.spark.sink.transaction_commit import abandon, abort, check_open, commit_transactions
 from kqueue.spark.sink.transaction_write import TaskTransaction
 from kqueue.wire.error_codes import ErrorCode
 
@@ -51,6 +51,7 @@ def commit(
     while state.decided is not None and state.decided.batch_id < batch_id:
         state = _finish(journal, state, resumed=True)
     if batch_id <= state.done:
+        abort(client, transactions)
         return
     writer = ""
     if state.decided is None:
@@ -59,6 +60,8 @@ def commit(
                 f"a task found batch {batch_id} in the journal {journal.topic_partition}, where it is no more; "
                 "start the query again"
             )
+        if not transactions and state.guard is not None:
+            abandon(client, query_id, state.guard.batch_id)  # of an attempt with the other delivery
         if not staged and not transactions:
             return
         writer = uuid.uuid4().hex
@@ -70,6 +73,8 @@ def commit(
             raise TransactionLost(f"batch {batch_id} was given up by another attempt; start the query again")
     if state.decided is not None:
         _finish(journal, state, resumed=state.decided.writer != writer)
+        if state.decided.writer != writer:
+            abort(client, transactions)
 
 
 def _decide(

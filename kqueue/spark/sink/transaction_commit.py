@@ -108,6 +108,12 @@ def _explain_lost(journal: Journal, decided: DecidedBatch, number: int, error: B
     )
 
 
+def abort(client: Client, transactions: Sequence[TaskTransaction]) -> None:
+    """Abort what tasks left open of a batch that another attempt has done. Raises: ClientError."""
+    _abort(client, [one.producer for one in transactions])
+    _abort(client, {one.guard for one in transactions})
+
+
 def abandon(client: Client, query_id: str, batch_id: int) -> None:
     """Abort what a failed attempt of a batch left open, unless the batch is decided.
 

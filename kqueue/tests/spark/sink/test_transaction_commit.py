@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import kqueue
-from kqueue.client import Client, NewTopic, TransactionalProducer
+from kqueue.client import Client, NewTopic, TopicPartition, TransactionalProducer
 from kqueue.spark.errors import OptionError, TransactionLost
-from kqueue.spark.sink.batch_commit import commit
+from kqueue.spark.sink.batch_commit import _decide, commit
 from kqueue.spark.sink.journal import DecidedBatch, Journal, decided_entry
 from kqueue.spark.sink.options import SinkOptions, parse_options
 from kqueue.spark.sink.producer_pipeline import drop_idle_producers
@@ -316,6 +316,46 @@ def test_staged_and_transactional_batches_follow_each_other(broker: kqueue.Broke
     for batch_id, given in enumerate([staged, options, staged, options]):
         run_batch(given, batch_id, [[f"{batch_id}"]])
     assert committed_in(broker, "out") == ["0", "1", "2", "3"]
+
+
+def test_an_attempt_that_was_killed_holds_no_reader_up_if_the_other_delivery_goes_on(
+    broker: kqueue.Broker, options: SinkOptions
+) -> None:
+    """Its transactions stayed open until their timeout, so readers waited for it."""
+    assert len(written(options)) == 2
+    forget()
+    staged = options_for(broker, topic="out", delivery="exactly-once", stagingPartitions=1)
+    run_batch(staged, 0, TWO_TASKS)
+    assert open_ids(options) == []
+    assert committed_in(broker, "out") == sorted(ROWS)
+
+
+def test_an_attempt_that_follows_the_other_delivery_leaves_nothing_open(
+    broker: kqueue.Broker, options: SinkOptions
+) -> None:
+    """The other driver has decided, and was killed."""
+    staged = options_for(broker, topic="out", delivery="exactly-once", stagingPartitions=1)
+    outcome = stage_rows(staged, BatchIdentity(QUERY, 0, 0), [rows_of(ROWS)])
+    transactions = written(options)
+    with Client(options.client) as client:
+        state = Journal(client, QUERY).read()
+        Journal(client, QUERY).append(decided_entry(_decide(client, state, 0, "gone", outcome.staged or (), ())))
+        commit(client, QUERY, 0, [], transactions)
+    assert open_ids(options) == []
+    assert committed_in(broker, "out") == sorted(ROWS)
+
+
+def test_an_attempt_that_comes_late_leaves_nothing_open(broker: kqueue.Broker, options: SinkOptions) -> None:
+    """Another driver did the batch when one of its tasks had begun no transaction yet."""
+    transactions = written(options)
+    run_batch(options, 0, TWO_TASKS)
+    out = [TopicPartition("out", 0)]
+    with Client(options.client) as client:
+        late = client.init_transactions(f"_kqueue-sink-{QUERY}-{'0' * 32}", 60_000)
+        client.add_to_transaction(late, out)
+        commit(client, QUERY, 0, [], [*transactions, TaskTransaction(late, transactions[0].guard)])
+    assert open_ids(options) == []
+    assert committed_in(broker, "out") == sorted(ROWS)
 
 
 def test_a_batch_without_rows_begins_nothing(broker: kqueue.Broker, options: SinkOptions) -> None:
