@@ -76,7 +76,7 @@ def this_python(package: str = "pyspark") -> str:
             write_program(file, script)
     except (OSError, RuntimeError):  # there is no home
         return sys.executable
-    return str(file)
+    return str(file) if os.access(file, os.X_OK) else sys.executable  # the folder may be mounted without programs
 
 
 @contextlib.contextmanager

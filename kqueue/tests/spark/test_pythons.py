@@ -96,5 +96,11 @@ def test_where_no_script_helps_it_is_the_python_itself(tmp_path: Path, monkeypat
     assert pythons.this_python("no_such_package") == sys.executable
     assert pythons.this_python("kqueue.spark") == sys.executable, "it is not in the site-packages"
     monkeypatch.setattr(site, "getsitepackages", lambda: [str(Path(pytest.__file__).parents[1])])
-    (tmp_path / "cache").write_text("no folder")
+    monkeypatch.setattr(os, "access", lambda file, mode: False)
+    assert pythons.this_python("pytest") == sys.executable, "its folder is mounted without programs"
+    pythons.this_python.cache_clear()
+    monkeypatch.undo()
+    monkeypatch.setattr(site, "getsitepackages", lambda: [str(Path(pytest.__file__).parents[1])])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    (tmp_path / "file").write_text("no folder")
     assert pythons.this_python("pytest") == sys.executable

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
 import click
 import pytest
+from rich.console import Console
 
 from kqueue.cli.pipeline import ingest as module
 
@@ -48,3 +50,13 @@ def test_lateness_replaces_that_of_the_events() -> None:
 def test_bad_events_and_lateness_are_one_sentence(events: str, lateness: str | None) -> None:
     with pytest.raises(click.ClickException):
         module._schema(events, lateness)
+
+
+@pytest.mark.parametrize(("left", "shown"), [(1_200, True), (0, False)])
+def test_what_is_left_to_read_is_shown(left: int, shown: bool) -> None:
+    console = Console(file=StringIO(), width=80)
+    console.print(module._progress({"bronze": 5, module.BEHIND: left}, "bronze"))
+    assert isinstance(console.file, StringIO)
+    lines = [line.split() for line in console.file.getvalue().splitlines()]
+    assert lines[0][:3] == ["bronze", "5", "rows"]
+    assert (["to", "read", "1,200", "records"] in lines) == shown
