@@ -64,10 +64,10 @@ class ClientSecurity:
 
     def with_files(self) -> ClientSecurity:
         """Return it with what the files of its stores have now, for machines without them."""
-        if self.tls is None:
-            return self
-        keys, trusted = self.tls.keys.with_content(), self.tls.trusted.with_content()
-        return replace(self, tls=self.tls._replace(keys=keys, trusted=trusted))
+        login = self.login
+        if isinstance(login, TokenLogin) and login.tls is not None:
+            login = replace(login, tls=login.tls.with_files())
+        return replace(self, tls=None if self.tls is None else self.tls.with_files(), login=login)
 
 
 def _login(values: Mapping[str, str | None]) -> SaslLogin | TokenLogin:

@@ -36,6 +36,10 @@ class TlsClientSettings(NamedTuple):
             return "the authorities of the system: set ssl.truststore.location"
         return f"those of ssl.truststore.location={self.trusted.location or '(text in the settings)'}"
 
+    def with_files(self) -> TlsClientSettings:
+        """Return the settings with what the files of the stores have now."""
+        return self._replace(keys=self.keys.with_content(), trusted=self.trusted.with_content())
+
 
 def client_context(settings: TlsClientSettings) -> ssl.SSLContext:
     """Return the context that these settings ask for. Reads files.

@@ -88,6 +88,16 @@ def test_tls_and_sasl_go_by_the_names_of_sparks_source_and_show_no_secret() -> N
     assert "hunter2" not in repr(found)
 
 
+TOKENS = {
+    "kafka.security.protocol": "SASL_PLAINTEXT",
+    "kafka.sasl.mechanism": "OAUTHBEARER",
+    "kafka.sasl.oauthbearer.token.endpoint.url": "https://idp.example/token",
+    "kafka.sasl.oauthbearer.client.credentials.client.id": "ann",
+    "kafka.sasl.oauthbearer.client.credentials.client.secret": "hunter2word",
+    "kafka.sasl.oauthbearer.expected.audience": "kqueue",
+}
+
+
 def test_files_travel_with_the_options(tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
     file.write_text("what it has")
@@ -96,18 +106,17 @@ def test_files_travel_with_the_options(tmp_path: Path) -> None:
     assert found.tls is not None
     assert found.tls.trusted.content == b"what it has"
     assert pickle.loads(pickle.dumps(found)) == found
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    jaas = f'{module} required ssl.truststore.type="PEM" ssl.truststore.location="{file}";'
+    found = security_of({**TOKENS, "kafka.sasl.jaas.config": jaas})
+    assert found is not None
+    assert isinstance(found.login, TokenLogin)
+    assert found.login.tls is not None
+    assert found.login.tls.trusted.content == b"what it has"
 
 
 def test_a_token_comes_from_an_identity_provider() -> None:
-    given = {
-        "kafka.security.protocol": "SASL_PLAINTEXT",
-        "kafka.sasl.mechanism": "OAUTHBEARER",
-        "kafka.sasl.oauthbearer.token.endpoint.url": "https://idp.example/token",
-        "kafka.sasl.oauthbearer.client.credentials.client.id": "ann",
-        "kafka.sasl.oauthbearer.client.credentials.client.secret": "hunter2word",
-        "kafka.sasl.oauthbearer.expected.audience": "kqueue",
-    }
-    found = security_of(given)
+    found = security_of(TOKENS)
     assert found is not None
     assert isinstance(found.login, TokenLogin)
     assert (found.login.url, found.login.client_secret) == ("https://idp.example/token", "hunter2word")
