@@ -188,6 +188,17 @@ class TestExactlyOnce:
         assert len(found) == 600
         assert {found.count(value) for value in found} == {2}
 
+    def test_the_same_number_for_another_topic_is_refused(
+        self, spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic
+    ) -> None:
+        first, second = new_topic(), new_topic()
+        frame = spark.range(5).selectExpr("cast(id as string) value")
+        once = {"delivery": "exactly-once", "txnAppId": "nightly", "txnVersion": 1}
+        write(frame, broker, topic=first, **once)
+        with pytest.raises(PySparkException, match="take a txnAppId for each topic"):
+            write(frame, broker, topic=second, **once)
+        assert records(broker, second) == {0: []}
+
     def test_failed_write_is_not_visible(self, spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
         topic = new_topic()
         frame = spark.range(0, 100, 1, 2).selectExpr("if(id = 99, raise_error('broken'), cast(id as string)) value")

@@ -7,10 +7,11 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from kqueue.client import Client, TopicPartition
 from kqueue.client.errors import BrokerRefused, ClientError
-from kqueue.spark.errors import StagingLost, TransactionLost
+from kqueue.spark.errors import OptionError, StagingLost, TransactionLost
 from kqueue.spark.sink.batch_copy import copied_counts, copy
 from kqueue.spark.sink.journal import (
     JOURNAL,
@@ -37,6 +38,7 @@ def commit(
     batch_id: int,
     staged: Sequence[StagedBatch] | None,
     transactions: Sequence[TaskTransaction] = (),
+    topic: str | None = None,
 ) -> None:
     """Write a batch once, whatever earlier attempts did. Any process may repeat it.
 
@@ -44,6 +46,7 @@ def commit(
         staged: the batches that the tasks staged; None: a task found the batch already decided and
             staged nothing.
         transactions: those of the tasks.
+        topic: of all rows; None: each names its own.
     Raises: ClientError: a retry of the call is safe. StagingLost, TransactionLost.
     """
     journal = Journal(client, query_id)
@@ -67,7 +70,8 @@ def commit(
         writer = uuid.uuid4().hex
         if transactions:
             check_open(client, state, batch_id, transactions)
-        journal.append(decided_entry(_decide(client, state, batch_id, writer, staged, transactions)))
+        decided = _decide(client, state, batch_id, writer, staged, transactions)
+        journal.append(decided_entry(replace(decided, topic=topic)))
         state = journal.read()
         if state.decided is None and state.done < batch_id:
             raise TransactionLost(f"batch {batch_id} was given up by another attempt; start the query again")
@@ -75,6 +79,23 @@ def commit(
         _finish(journal, state, resumed=state.decided.writer != writer)
         if state.decided.writer != writer:
             abort(client, transactions)
+
+
+def check_topic_of(client: Client, query_id: str, batch_id: int, topic: str | None) -> None:
+    """Check that a write which would be left, as its batch is there, is no write to another topic.
+
+    Raises: OptionError, StagingLost, ClientError.
+    """
+    journal = Journal(client, query_id)
+    if not journal.exists():
+        return
+    state = journal.read()
+    there = state.topic if state.decided is None or batch_id <= state.done else state.decided.topic
+    if state.has(batch_id) and None not in (topic, there) and topic != there:
+        raise OptionError(
+            f"txnAppId={query_id} has written txnVersion={batch_id} or a later one to {there}, so this write to "
+            f"{topic} would be left out: take a txnAppId for each topic"
+        )
 
 
 def _decide(

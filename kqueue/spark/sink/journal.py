@@ -22,6 +22,7 @@ from kqueue.client import (
     Client,
     NewTopic,
     ProducerIdAndEpoch,
+    TopicMetadata,
     TopicPartition,
     TransactionalProducer,
 )
@@ -103,7 +104,8 @@ class DecidedBatch:
     """A decided batch: staged batches in `parts`, or transactions.
 
     `writer`: the process that wrote the entry. `producer`: of copied batches. `transactions`: of
-    the tasks. `guard`: of the transactions; None: there are none.
+    the tasks. `guard`: of the transactions; None: there are none. `topic`: of all rows; None:
+    each row names its own, or an earlier release wrote the entry.
     """
 
     batch_id: int
@@ -112,6 +114,7 @@ class DecidedBatch:
     parts: tuple[PartitionBatches, ...] = ()
     transactions: tuple[TransactionalProducer, ...] = ()
     guard: TransactionalProducer | None = None
+    topic: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,7 @@ class JournalState:
 
     `done`: the last finished batch, -1: none. `decided`: a batch that is not done. `sequences`: the
     next sequences of `producer`, by partition. `done_at`: offset of the done entry; earlier entries
-    are obsolete. `guard`: of the batch in progress.
+    are obsolete. `guard`: of the batch in progress. `topic`: of the last finished batch.
     """
 
     done: int = NONE
@@ -129,6 +132,7 @@ class JournalState:
     producer: ProducerIdAndEpoch | None = None
     sequences: Mapping[TopicPartition, int] = field(default_factory=dict)
     done_at: int = 0
+    topic: str | None = None
 
     def has(self, batch_id: int) -> bool:
         """Return whether the batch is decided or done."""
@@ -165,7 +169,7 @@ def apply_entry(state: JournalState, entry: Mapping[str, Any], offset: int = 0) 
         return state
     sequences = {TopicPartition(topic, int(partition)): int(next) for topic, partition, next in entry["sequences"]}
     producer = ProducerIdAndEpoch(*map(int, entry["producer"]))
-    return JournalState(batch_id, producer=producer, sequences=sequences, done_at=offset)
+    return JournalState(batch_id, producer=producer, sequences=sequences, done_at=offset, topic=_topic_of(entry))
 
 
 def _guarded(state: JournalState, guard: Guard) -> JournalState:
@@ -216,7 +220,13 @@ def _decided_of(entry: Mapping[str, Any], batch_id: int) -> DecidedBatch:
         tuple(parts),
         tuple(map(_producer_of, entry.get("transactions", ()))),
         None if guard is None else _producer_of(guard),
+        _topic_of(entry),
     )
+
+
+def _topic_of(entry: Mapping[str, Any]) -> str | None:
+    topic = entry.get("topic")
+    return None if topic is None else str(topic)
 
 
 def decided_entry(decided: DecidedBatch) -> dict[str, Any]:
@@ -231,7 +241,7 @@ def decided_entry(decided: DecidedBatch) -> dict[str, Any]:
         for part in decided.parts
     ]
     head = {"version": VERSION, "kind": "decided", "batch": decided.batch_id, "writer": decided.writer}
-    entry = {**head, "producer": list(decided.producer), "parts": parts}
+    entry = {**head, "producer": list(decided.producer), "parts": parts, "topic": decided.topic}
     if decided.guard is None:
         return entry
     return {**entry, "transactions": [list(one) for one in decided.transactions], "guard": list(decided.guard)}
@@ -269,6 +279,7 @@ def done_entry(state: JournalState, sequences: Mapping[TopicPartition, int]) -> 
         "batch": state.decided.batch_id,
         "producer": producer,
         "sequences": rows,
+        "topic": state.decided.topic,
     }
 
 
@@ -294,11 +305,18 @@ class Journal:
         self.topic = PREFIX + query_id
         self.topic_partition = TopicPartition(self.topic, JOURNAL)
 
+    def exists(self) -> bool:
+        """Return whether the topic exists."""
+        return self._found() is not None
+
+    def _found(self) -> TopicMetadata | None:
+        return self.client.metadata(pattern=self.topic.replace(".", r"\.")).topics.get(self.topic)
+
     def open(self, staging_partitions: int) -> int:
         """Create the topic if it does not exist; return the number of staging partitions."""
         name = self.topic
         try:
-            found = self.client.metadata(pattern=name.replace(".", r"\.")).topics.get(name)
+            found = self._found()
             if found is None:
                 found = self.client.create_topics([NewTopic(name, 1 + staging_partitions, settings=SETTINGS)]).topics[
                     name

@@ -14,7 +14,7 @@ from kqueue.base.errors import KqueueError
 from kqueue.client import Client
 from kqueue.spark.checked_pickle import CheckedPickle
 from kqueue.spark.errors import OptionError
-from kqueue.spark.sink.batch_commit import commit
+from kqueue.spark.sink.batch_commit import check_topic_of, commit
 from kqueue.spark.sink.columns import check_columns
 from kqueue.spark.sink.journal import StagedBatch
 from kqueue.spark.sink.options import SinkOptions, parse_options
@@ -112,9 +112,12 @@ def _checked(given: Mapping[str, str], schema: StructType, *, streaming: bool) -
     options = parse_options(given, streaming=streaming)
     check_columns([(field.name, field.dataType.simpleString()) for field in schema.fields], options.topic)
     check_target(options)
-    if options.is_transactional:
+    if options.is_exactly_once:
         with Client(options.client) as client:
-            check_transactions(client, options["kafka.transaction.timeout.ms"])
+            if options.is_transactional:
+                check_transactions(client, options["kafka.transaction.timeout.ms"])
+            if not streaming:
+                check_topic_of(client, options["txnAppId"], options["txnVersion"], options.topic)
     return options
 
 
@@ -138,7 +141,7 @@ def _commit(options: SinkOptions, messages: list[WriterCommitMessage | None], ba
         else:
             staged += message.outcome.staged
     with without_traceback(), Client(options.client) as client:
-        commit(client, query_id, batch_id, staged, transactions)
+        commit(client, query_id, batch_id, staged, transactions, options.topic)
 
 
 def _abort(options: SinkOptions, messages: list[WriterCommitMessage | None], batch_id: int) -> None:

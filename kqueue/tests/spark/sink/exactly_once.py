@@ -72,7 +72,7 @@ def run_batch(
         transactions += [outcome.transaction] if outcome.transaction is not None else []
         staged = None if outcome.staged is None or staged is None else [*staged, *outcome.staged]
     with connect(options.client) as client:
-        batch_commit.commit(client, QUERY, batch_id, staged, transactions)
+        batch_commit.commit(client, QUERY, batch_id, staged, transactions, options.topic)
 
 
 def after_calls(number: int, then: Callable[[], None]) -> Callable[[str, bool], None]:

@@ -15,6 +15,8 @@ import pytest
 import kqueue
 from kqueue.base.errors import KqueueError
 from kqueue.client import Client
+from kqueue.spark.errors import OptionError
+from kqueue.spark.sink.batch_commit import check_topic_of
 from kqueue.spark.sink.journal import Journal
 from kqueue.spark.sink.options import SinkOptions
 from kqueue.spark.sink.producer_pipeline import drop_idle_producers
@@ -28,7 +30,7 @@ from kqueue.tests.spark.sink.exactly_once import (
     run_batch,
     watched,
 )
-from kqueue.tests.spark.sink.helpers import values_in
+from kqueue.tests.spark.sink.helpers import options_for, values_in
 
 
 def test_a_kill_at_each_step_and_another_try_that_splits_the_rows_otherwise(
@@ -173,3 +175,25 @@ def test_an_answer_that_was_lost_does_not_double_rows(broker: kqueue.Broker, opt
         for batch_id in range(3):
             run_batch(options, batch_id, [[f"{batch_id}: {row}" for row in ROWS]])
     assert values_in(broker, "out") == sorted(f"{batch_id}: {row}" for batch_id in range(3) for row in ROWS)
+
+
+@pytest.mark.parametrize("delivery", ["exactly-once", "transactional"])
+def test_one_number_for_writes_to_two_topics_is_refused(broker: kqueue.Broker, delivery: str) -> None:
+    """The second was taken for a repetition of the first, and left out without a word."""
+    broker.create_topic("customers", 1)
+
+    def check(topic: str | None, version: int) -> None:
+        with Client(broker.bootstrap) as client:
+            check_topic_of(client, QUERY, version, topic)
+
+    check("out", 0)  # there is no journal yet
+    for version in range(2):
+        run_batch(options_for(broker, topic="out", delivery=delivery, stagingPartitions=1), version, [["x"]])
+    for version in range(2):
+        check("out", version)
+        check(None, version)
+        with pytest.raises(
+            OptionError, match=r"txnVersion=\d or a later one to out, .* take a txnAppId for each topic"
+        ):
+            check("customers", version)
+    check("customers", 2)
