@@ -2,7 +2,8 @@
 the log engine, security and the test kit.
 
 `--only spark` compares the readers and writers of Spark; it needs kqueue[spark,fast], Java, and
-Maven for Spark's own connector.
+Maven for Spark's own connector. `--only spark-cluster` reads and writes with one and with two
+executors of a standalone cluster; it needs no Maven.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from benchmarks import (
     replication,
     security,
     spark,
+    spark_cluster,
     workers,
 )
 from benchmarks.results import Machine, Report, Row, save, show
@@ -41,6 +43,7 @@ ONE_DEEP, FIVE_DEEP, LIBRDKAFKA = 10_000, 40_000, 40_000
 PLAIN_WIDTH = 120
 WARM_BYTES = 4 * 10**9
 BROKER, CLUSTER, LOG, KIT, SECURITY, SPARK = "broker", "cluster", "log", "kit", "security", "spark"
+SPARK_CLUSTER = "spark-cluster"
 CPU_US_FIVE_DEEP, CPU_US_ONE_DEEP = 10, 16
 
 
@@ -123,8 +126,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="measure this broker instead of a new kqueue")
     parser.add_argument(
         "--only",
-        choices=(BROKER, CLUSTER, LOG, KIT, SECURITY, SPARK),
-        help="one of the groups; security: TLS, SCRAM, authorizer, quotas, audit log; spark runs only if it is named",
+        choices=(BROKER, CLUSTER, LOG, KIT, SECURITY, SPARK, SPARK_CLUSTER),
+        help="one of the groups; security: TLS, SCRAM, authorizer, quotas, audit log; spark and spark-cluster run only "
+        "if they are named",
     )
     parser.add_argument(
         "--quick", action="store_true", help="a small part of the sizes of log and spark, to see that they run"
@@ -152,6 +156,8 @@ def main(arguments: list[str] | None = None) -> int:
             measure(report, console, log.steps(log.QUICK if options.quick else log.Sizes()))
         if options.only == SPARK:
             measure(report, console, spark.steps(quick=options.quick))
+        if options.only == SPARK_CLUSTER:
+            measure(report, console, spark_cluster.steps(quick=options.quick))
     report.after = Machine.look({os.getpid()})
     show(report, Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH))
     if options.json:

@@ -95,7 +95,7 @@ class Bench:
         if variant is STOCK and self._why_no_stock is not None:
             return Row(name, [Figure(float("nan"), "records/s")], f"left out, because {self._why_no_stock}")
         seconds = min(
-            self._read(variant, load, topic) for _ in range(variant.rounds + 1)
+            self.read_seconds(variant, load, topic) for _ in range(variant.rounds + 1)
         )  # one round more, which warms it
         rate = load.records / seconds
         figures = [Figure(rate, "records/s"), Figure(rate * load.bytes_each / 1e6, "MB/s")]
@@ -112,7 +112,7 @@ class Bench:
         """Yield the steps of writing."""
         return SinkBench(self._spark, self._broker.bootstrap, self._why_no_stock)
 
-    def _read(self, variant: SourceVariant, load: Load, topic: str) -> float:
+    def read_seconds(self, variant: SourceVariant, load: Load, topic: str) -> float:
         """Return the seconds, Spark's planning included."""
         from pyspark.sql import Observation
         from pyspark.sql.functions import count, lit

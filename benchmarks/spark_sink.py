@@ -77,21 +77,23 @@ class SinkBench:
         self._bootstrap = bootstrap
         self._why_no_stock = why_no_stock
 
-    def rows(self, load: Load) -> DataFrame:
+    def rows(self, load: Load, tasks: int = 1) -> DataFrame:
         """Return the rows, which Spark generates while it writes; that costs little."""
         value = f"rpad(cast(id as string), {load.bytes_each}, 'abcdefghijklmnopqrstuvwxyz')"
-        return self._spark.range(0, load.rows, 1, 1).selectExpr("cast(id as string) key", f"{value} value")
+        return self._spark.range(0, load.rows, 1, tasks).selectExpr("cast(id as string) key", f"{value} value")
 
     def row(self, variant: SinkVariant, load: Load, rows: DataFrame) -> Row:
         name = f"Spark writes {load.name}, {variant.name}"
         if variant is STOCK and self._why_no_stock is not None:
             return Row(name, [Figure(float("nan"), "records/s")], f"left out, because {self._why_no_stock}")
-        seconds = min(self._write(variant, load, rows) for _ in range(ROUNDS + 1))  # one round more, which warms it
+        seconds = min(
+            self.write_seconds(variant, load, rows) for _ in range(ROUNDS + 1)
+        )  # one round more, which warms it
         rate = load.rows / seconds
         figures = [Figure(rate, "records/s"), Figure(rate * load.bytes_each / 1e6, "MB/s")]
         return Row(name, figures, f"{load.rows:,} rows by key to {PARTITIONS} partitions, 1 task at a time")
 
-    def _write(self, variant: SinkVariant, load: Load, rows: DataFrame) -> float:
+    def write_seconds(self, variant: SinkVariant, load: Load, rows: DataFrame) -> float:
         """Return the seconds, Spark's planning included."""
         number = next(_numbers)
         topic = f"spark-sink-{number}"

@@ -1,4 +1,4 @@
-"""Jobs on a cluster that has no room for them."""
+"""Jobs on a cluster that has no room for them, or no master."""
 
 from __future__ import annotations
 
@@ -56,3 +56,11 @@ def test_a_job_ends_after_its_timeout(
     assert done.stderr.startswith("Error: the cluster has given no executor for 2 s: an executor is to have 1200m of")
     assert done.stderr.count("\n") == 1, done.stderr
     assert not (tmp_path / "kept").exists()
+
+
+def test_a_master_that_does_not_answer_is_named(broker: kqueue.Broker, tmp_path: Path) -> None:
+    words = ("pipeline", "archive", "kept", "-t", "orders", "-b", broker.bootstrap, "--master", "spark://127.0.0.1:1")
+    done = run(KQUEUE, *words, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Error: no master of a Spark cluster answers at spark://127.0.0.1:1 (127.0.0.1:1: ")
+    assert done.stderr.count("\n") == 1, done.stderr

@@ -1,8 +1,12 @@
-"""Reports a cluster that gives a job no executors: Spark alone waits silently and without end."""
+"""Reports a cluster that gives a job no executors, or that is not there.
+
+Spark alone waits for executors silently and without end.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +24,38 @@ LOOK_S = 0.5
 DRIVER = 1
 """Spark counts the driver among the executors."""
 STANDALONE = "spark://"
+MASTER_WAIT_S = 5.0
+CONNECT_TIMEOUT_S = 3.0
+
+
+def check_master(master: str, wait_s: float = MASTER_WAIT_S) -> None:
+    """Check that a standalone master takes connections; does nothing with other kinds of masters.
+    Spark would try for a minute, and fail with a stack.
+
+    Args: wait_s: for a master that is being started again.
+    Raises: PipelineFailed: none of ``spark://HOST:PORT,HOST:PORT`` did.
+    """
+    if not master.startswith(STANDALONE):
+        return
+    addresses = [one.rpartition(":") for one in master.removeprefix(STANDALONE).split(",")]
+    if not all(port.isdecimal() for _host, _colon, port in addresses):
+        return  # Spark says that it is no URL of a master
+    deadline = time.monotonic() + wait_s
+    while True:
+        refused = []
+        for host, _colon, port in addresses:
+            try:
+                socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT_S).close()
+            except (OSError, OverflowError) as error:
+                refused.append(f"{host}:{port}: {getattr(error, 'strerror', None) or error}")
+            else:
+                return
+        if time.monotonic() >= deadline:
+            raise PipelineFailed(
+                f"no master of a Spark cluster answers at {master} ({'; '.join(refused)}): start it, or name the "
+                'address that it logs, "Starting Spark master at …"'
+            )
+        time.sleep(LOOK_S)
 
 
 class Waiting:

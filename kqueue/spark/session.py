@@ -16,6 +16,7 @@ from kqueue.base.extras import install_hint
 from kqueue.spark import pythons
 from kqueue.spark.console_output import py4j_silenced
 from kqueue.spark.errors import PipelineFailed, error_summary
+from kqueue.spark.executor_wait import check_master, executors_awaited
 from kqueue.spark.java import find_java
 from kqueue.spark.remote import connect, is_remote, no_server, refuse_remote, server_url
 
@@ -75,7 +76,8 @@ def session(
         quiet: Spark logs errors only. A server of Spark Connect logs as it did.
         check: see `prepare`. A new session ends if the check fails.
     Raises: ExtraNeeded: pyspark or Java is missing; the message says how to install it.
-        PipelineFailed: as `prepare`. PipelineFailed, OptionError: as `kqueue.spark.remote.connect`.
+        PipelineFailed: as `prepare`, or no master answers. PipelineFailed, OptionError: as
+        `kqueue.spark.remote.connect`.
     """
     sql = import_pyspark()
     running = _is_running()
@@ -89,11 +91,13 @@ def session(
     with contextlib.ExitStack() as stack:
         stack.enter_context(no_server())
         if not running:
+            check_master(given.get(MASTER, ""))  # before Java says anything
             java = find_java()
             if java.origin != "JAVA_HOME":
                 os.environ["JAVA_HOME"] = str(java.home)
             known = _start_java(_settings(given.get(MASTER), given, quiet))
             given[MASTER] = str(known.get(MASTER, LOCAL))
+            check_master(given[MASTER])
             stack.enter_context(pythons.workers_python(pythons.executor_python(given[MASTER], known)))
         builder = sql.SparkSession.builder.appName(app)
         for name, value in _settings(given.get(MASTER), given, quiet).items():
@@ -176,7 +180,6 @@ def prepare(spark: SparkSession, *, check: bool = True) -> None:
     Raises: PipelineFailed: names what executors lack, and the remedy.
     """
     from kqueue.spark.datasource import NAME, KqueueDataSource
-    from kqueue.spark.executor_wait import executors_awaited
     from kqueue.spark.executors import check_executors
 
     if is_remote(spark):

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import socket
+
 import pytest
 
-from kqueue.spark.executor_wait import NOTE_AFTER_S, Waiting, asked_for
+from kqueue.spark.errors import PipelineFailed
+from kqueue.spark.executor_wait import NOTE_AFTER_S, Waiting, asked_for, check_master
 
 ASKED = "an executor is to have 1g"
 
@@ -55,3 +58,18 @@ def test_the_time_counts_anew_after_executors_and_without_work() -> None:
 )
 def test_what_was_asked_for_is_named(master: str, settings: dict[str, str], words: str) -> None:
     assert words in asked_for(master, settings)
+
+
+def test_a_master_that_does_not_answer_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as there, socket.create_server(("127.0.0.1", 0)) as gone:
+        masters = [f"127.0.0.1:{one.getsockname()[1]}" for one in (there, gone)]
+        gone.close()
+        check_master(f"spark://{masters[1]},{masters[0]}", 0)
+        with pytest.raises(
+            PipelineFailed, match=rf"answers at spark://{masters[1]} \({masters[1]}: Connection refused"
+        ):
+            check_master(f"spark://{masters[1]}", 0.1)
+    with pytest.raises(PipelineFailed, match="no master of a Spark cluster answers at spark://127.0.0.1:99999"):
+        check_master("spark://127.0.0.1:99999", 0)
+    for other in ("spark://without-port", "yarn", "k8s://https://127.0.0.1:1", "local[2]"):
+        check_master(other, 0)
