@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kqueue.client.topic_partition import TopicPartition
@@ -26,6 +26,7 @@ TOPICS = st.text("abc.-_0", min_size=1, max_size=5)
 OFFSETS = st.dictionaries(st.tuples(TOPICS, st.integers(0, 30)), st.integers(-2, 2**63 - 1), max_size=8)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(OFFSETS)
 def test_they_come_back(given: dict[tuple[str, int], int]) -> None:
     offsets = {TopicPartition(*topic_partition): offset for topic_partition, offset in given.items()}
