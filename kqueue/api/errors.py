@@ -177,7 +177,7 @@ def code_of(error: BaseException | None) -> ErrorCode:
     """
     if error is None:
         return ErrorCode.NONE
-    code = _listed(error)
+    code = error.code if isinstance(error, CodedError) else _codes[type(error)]
     if code is None or code is ErrorCode.UNKNOWN_SERVER_ERROR:
         _log_once(error)
         return ErrorCode.UNKNOWN_SERVER_ERROR
@@ -186,7 +186,7 @@ def code_of(error: BaseException | None) -> ErrorCode:
 
 def is_expected(error: BaseException) -> bool:
     """Return whether an error has a code of its own."""
-    return _listed(error) is not None
+    return isinstance(error, CodedError) or _codes[type(error)] is not None
 
 
 def mark_logged(error: BaseException) -> None:
@@ -208,10 +208,17 @@ def message_of(error: BaseException | None) -> str | None:
     return "the broker met an error that it did not expect; its log says more"
 
 
-def _listed(error: BaseException) -> ErrorCode | None:
-    if isinstance(error, CodedError):
-        return error.code
-    return next((code for kind in type(error).__mro__ if (code := EXCEPTION_CODES.get(kind)) is not None), None)
+class _CodesByClass(dict[type[BaseException], ErrorCode | None]):
+    """The code of each class, or its nearest base class; looked up once, as a request may have many
+    errors.
+    """
+
+    def __missing__(self, kind: type[BaseException]) -> ErrorCode | None:
+        code = self[kind] = next((EXCEPTION_CODES[base] for base in kind.__mro__ if base in EXCEPTION_CODES), None)
+        return code
+
+
+_codes = _CodesByClass()
 
 
 def _log_once(error: BaseException) -> None:
