@@ -176,7 +176,8 @@ def test_ingest_quarantines_wrong_values(
     wrong = read("quarantine")
     assert [row["offset"] for row in wrong] == [1, 2, 4, 5, 6]
     assert [row["reason"] for row in wrong[:2]] == ["shop: not a text", "amount: dear"]
-    assert wrong[3]["reason"].startswith("not Avro of Order: ")
+    assert wrong[3]["reason"].startswith("can't be decoded: not Avro of Order: ")
+    assert json.loads(result.stdout)["quarantined"]["can't be decoded"] == 2
     assert (wrong[3]["value"], wrong[4]["reason"]) == (b"{}", "no value")
     assert [bytes(row["value"]) for row in read("bronze")[:5]] == [avro(row) for row in rows]
     assert [str(row["amount"]) for row in read("gold")] == ["2.00"]

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 # would be today's.
 _MOMENT = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$"
 _DAY = r"^\d{4}-\d\d-\d\d$"
+UNDECODED = "can't be decoded"
+"""How the reason of such a value begins; the rest may be another for each value."""
 _MS_MIN, _MS_MAX = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to 9999
 
 
@@ -64,7 +66,7 @@ def checked(bronze: DataFrame, schema: EventSchema = FLIGHTS, values: ValueSchem
         undecoded = [(~F.is_valid_utf8(text), F.lit("not UTF-8")), (F.col("_event").isNull(), F.lit("not JSON"))]
     else:
         parsed = decoded(bronze, values).withColumn("_event", _variant(values, schema))
-        undecoded = [(F.col(ERROR).isNotNull(), F.col(ERROR))]
+        undecoded = [(F.col(ERROR).isNotNull(), F.concat(F.lit(f"{UNDECODED}: "), F.col(ERROR)))]
     kinds = {f"_{field.name}": F.schema_of_variant(_part(field, "variant")) for field in schema.fields}
     parsed = parsed.withColumns({"_kind": F.schema_of_variant("_event"), **kinds})
     parsed = parsed.withColumns({field.name: _value(field) for field in schema.fields})

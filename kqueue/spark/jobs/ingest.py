@@ -51,7 +51,7 @@ class IngestResult(NamedTuple):
 
     Attributes:
         rows: rows added per stage.
-        reasons: quarantined records by reason.
+        reasons: quarantined records by reason; all that can't be decoded have one.
         until: gold has all windows that end by this time; None: none is closed.
         unread: what was left out of a folder in use; "": nothing.
     """
@@ -176,7 +176,9 @@ class _Run:
         taken = self._table["bronze"].read_batch(frame.sparkSession, batch)
         self._write("silver", transforms.silver(taken, self._schema, self._values), batch)
         self._write("quarantine", transforms.quarantine(taken, self._schema, self._values), batch)
-        self.reasons += self._table["quarantine"].tally(batch, "reason")
+        for reason, count in self._table["quarantine"].tally(batch, "reason").items():
+            is_undecoded = reason.startswith(transforms.UNDECODED)
+            self.reasons[transforms.UNDECODED if is_undecoded else reason] += count
 
     def close_windows(self, now: datetime, *, finish: bool) -> datetime | None:
         """Add closed windows to gold; return the end of the last one.

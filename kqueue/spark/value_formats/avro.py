@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import sys
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -15,7 +17,9 @@ import fastavro
 import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 
+from kqueue.records.arrow.engine import load_compiled
 from kqueue.spark.errors import SchemaRefused
+from kqueue.spark.value_formats.avro_plan import AvroPlan, NoPlan, plan_of
 from kqueue.spark.value_formats.columns import (
     LOCAL_TIMESTAMP,
     TIMESTAMP,
@@ -25,7 +29,7 @@ from kqueue.spark.value_formats.columns import (
     list_of,
     map_of,
 )
-from kqueue.spark.value_formats.contract import Decoded, SchemaText, shortened
+from kqueue.spark.value_formats.contract import Decoded, Decoder, SchemaText, shortened
 
 WHAT = "the Avro schema"
 DIGITS_MAX = 38
@@ -43,6 +47,10 @@ LOGICAL = {
 """Logical types whose numbers Arrow takes as they are."""
 WIDER = {"int": "long", "long": "long", "float": "double", "double": "double"}
 """Members of a union that share a column, and its type."""
+FAST = "kqueue.spark.value_formats.avro_fast"  # its import fails without numba
+FEW = 100_000
+"""Values that fastavro decodes before numba is imported, which compiles where it has no cache."""
+_OBJECT = re.compile(r" from <_io\.BytesIO object[^>]*>")
 Names = dict[str, Any]
 Convert = Callable[[Any], Any]
 
@@ -66,10 +74,18 @@ class AvroFormat:
         self.raw, self.convert = types.of(tree)
         self.has_members = types.has_members
         self.type = in_microseconds(self.raw)
+        try:
+            self._plan: AvroPlan | None = plan_of(tree, names, self.type)
+        except NoPlan:
+            self._plan = None
 
-    def decoder(self, writer: SchemaText | None, indexes: tuple[int, ...] = ()) -> AvroDecoder:
+    def decoder(self, writer: SchemaText | None, indexes: tuple[int, ...] = ()) -> Decoder:
         """Return a decoder of what was written by `writer`. Raises: SchemaRefused."""
-        return AvroDecoder(self, self.schema if writer is None else _parsed(writer, numbers=True))
+        written = self.schema if writer is None else _parsed(writer, numbers=True)
+        slow = AvroDecoder(self, written)
+        if written != self.schema or self._plan is None:
+            return slow
+        return AutoDecoder(self._plan, slow)
 
 
 class AvroDecoder:
@@ -96,9 +112,31 @@ class AvroDecoder:
                     raise ValueError(f"{len(value) - file.tell()} bytes are left over")
                 rows.append(row if convert is None else convert(row))
             except Exception as error:  # whatever the bytes make fastavro raise
-                errors[len(rows)] = f"not Avro of {self._reader.name}: {shortened(error) or type(error).__name__}"
+                reason = shortened(_OBJECT.sub("", str(error))) or type(error).__name__
+                errors[len(rows)] = f"not Avro of {self._reader.name}: {reason}"
                 rows.append(None)
         return columns_of(rows, self._reader.raw, errors)
+
+
+class AutoDecoder:
+    """Decodes many values of the reader's own schema by the compiled kernel, if it is installed."""
+
+    def __init__(self, plan: AvroPlan, slow: AvroDecoder) -> None:
+        self._plan = plan
+        self._decoder: Decoder = slow
+        self._values_slow = 0
+        self._is_open = True
+
+    def decode(self, values: Sequence[bytes]) -> Decoded:
+        """Return the values as columns."""
+        if self._is_open:
+            self._values_slow += len(values)
+            if self._values_slow > FEW or FAST in sys.modules:
+                self._is_open = False
+                fast = load_compiled(FAST)
+                if fast is not None:
+                    self._decoder = fast.FastAvroDecoder(self._plan, self._decoder)
+        return self._decoder.decode(values)
 
 
 def _parsed(schema: SchemaText, *, numbers: bool, names: Names | None = None) -> Any:

@@ -138,7 +138,7 @@ class ValueDecoder:
         if self._registry is None or writer is None:
             found: Decoder | str = self._reader.decoder(None, ())
         elif self._unknown >= UNKNOWN_MAX:
-            return f"schema {writer[0]} was not looked for: {UNKNOWN_MAX:,} others before it can't be used"
+            return f"its schema was not looked for: {UNKNOWN_MAX:,} others before it can't be used"
         else:
             try:
                 found = self._reader.decoder(self._registry.by_id(writer[0]), writer[1])
