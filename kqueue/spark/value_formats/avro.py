@@ -157,7 +157,7 @@ def _parsed(schema: SchemaText, *, numbers: bool, names: Names | None = None) ->
         raise SchemaRefused(f"{WHAT} can't be used: {type(error).__name__}: {shortened(error)}") from None
     except RecursionError:
         raise SchemaRefused(f"{WHAT} is nested too deeply") from None
-    _refuse_empty_items(found, names)
+    _refuse_dangerous(found, names)
     return found
 
 
@@ -183,9 +183,14 @@ def _as_numbers(schema: Any) -> Any:
     return kept
 
 
-def _refuse_empty_items(schema: Any, names: Names) -> None:
-    """Raise SchemaRefused for arrays of what takes no bytes: any number fits in a short value."""
+def _refuse_dangerous(schema: Any, names: Names) -> None:
+    """Raise SchemaRefused for what short values could do harm with.
+
+    Any number of items that take no bytes fits in one; and fastavro, which is compiled, would
+    follow a record that is in itself until the stack ends, and the process with it.
+    """
     sizes: dict[str, bool] = {}
+    within: list[str] = []
 
     def is_empty(one: Any) -> bool:
         if isinstance(one, list):
@@ -198,12 +203,15 @@ def _refuse_empty_items(schema: Any, names: Names) -> None:
             if one not in names:
                 return False
             if one not in sizes:
-                sizes[one] = False
                 sizes[one] = is_empty(names[one])
             return sizes[one]
         kind = one["type"]
         if kind == "record":
+            if one["name"] in within:
+                raise SchemaRefused(f"{WHAT}: {one['name']} is in itself; columns can't be recursive")
+            within.append(one["name"])
             found = [is_empty(field["type"]) for field in one["fields"]]
+            within.pop()
             return all(found)
         if kind == "array":
             if is_empty(one["items"]):

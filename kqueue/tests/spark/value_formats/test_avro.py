@@ -152,6 +152,16 @@ def test_the_readers_schema_counts() -> None:
     assert list(errors) == [0]
 
 
+def test_writers_schemas_may_not_be_recursive_either() -> None:
+    """A value of some KB would overflow the stack of fastavro's compiled code."""
+    reader = AvroFormat(text(record(("a", "int"), name="Node")))
+    for kind in (["null", "Node"], {"type": "array", "items": "Node"}, {"type": "map", "values": ["null", "Node"]}):
+        with pytest.raises(SchemaRefused, match="Node is in itself"):
+            reader.decoder(text(record(("next", kind), ("a", "int"), name="Node")))
+    twice = record(("x", record(("n", "int"), name="Inner")), ("y", "Inner"), ("a", "int"), name="Node")
+    assert reader.decoder(text(twice)).decode([b"\2\4\6"]).values.to_pylist() == [{"a": 3}]
+
+
 def test_references() -> None:
     item = record(("sku", "string"), name="shop.Item")
     order = record(("items", {"type": "array", "items": "shop.Item"}))
