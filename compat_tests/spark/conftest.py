@@ -21,7 +21,7 @@ from compat_tests.spark.memory import Peak
 from kqueue.spark.pythons import this_python
 from kqueue.spark.session import session
 
-MEMORY_MAX = 2304 * 1024**2
+MEMORY_MAX = 2560 * 1024**2
 """Limit for all processes of a run together.
 
 The killed jobs with S3 take about 1,640 MB, each page counted once: Java 470, nine daemons of 27
