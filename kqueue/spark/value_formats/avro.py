@@ -28,6 +28,7 @@ from kqueue.spark.value_formats.columns import (
     in_microseconds,
     list_of,
     map_of,
+    refuse_deep,
 )
 from kqueue.spark.value_formats.contract import Decoded, Decoder, SchemaText, shortened
 
@@ -168,6 +169,7 @@ def _raw_schema(text: str, numbers: bool) -> Any:
         if text.strip().isidentifier():
             return text.strip()
         raise SchemaRefused(f"{WHAT} is no JSON: {shortened(error)}") from None
+    refuse_deep(found, WHAT)
     return _as_numbers(found) if numbers else found
 
 

@@ -12,6 +12,7 @@ from kqueue.spark.value_formats.contract import DEPTH_MAX, FIELDS_MAX, Decoded, 
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 LOCAL_TIMESTAMP = pa.timestamp("us")
+JSON_DEPTH_MAX = 4 * DEPTH_MAX
 WRONG = (pa.ArrowException, ValueError, TypeError, OverflowError)
 """What pyarrow raises of values that have no place in a column."""
 
@@ -37,6 +38,19 @@ def in_microseconds(type: pa.DataType) -> pa.DataType:
     if pa.types.is_list(type):
         return list_of(in_microseconds(type.value_type))
     return type
+
+
+def refuse_deep(document: Any, what: str) -> None:
+    """Raise SchemaRefused for JSON of more than `JSON_DEPTH_MAX` levels: compiled code that follows
+    it has no bound on its stack.
+    """
+    level, depth = [document], 0
+    while level:
+        depth += 1
+        if depth > JSON_DEPTH_MAX:
+            raise SchemaRefused(f"{what} is nested too deeply")
+        parts = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, (dict, list))]
+        level = [one for part in parts for one in part if isinstance(one, (dict, list))]
 
 
 class Nesting:

@@ -15,7 +15,7 @@ import jsonschema_rs
 import pyarrow as pa
 
 from kqueue.spark.errors import SchemaRefused
-from kqueue.spark.value_formats.columns import TIMESTAMP, Nesting, columns_of, list_of, map_of
+from kqueue.spark.value_formats.columns import TIMESTAMP, Nesting, columns_of, list_of, map_of, refuse_deep
 from kqueue.spark.value_formats.contract import Decoded, SchemaText, shortened
 
 WHAT = "the JSON Schema"
@@ -98,9 +98,11 @@ def _validator(schema: SchemaText) -> Any:
 
 def _document(text: str) -> Any:
     try:
-        return _decode(text)
+        found = _decode(text)
     except (ValueError, RecursionError) as error:
         raise SchemaRefused(f"{WHAT} is no JSON: {shortened(error)}") from None
+    refuse_deep(found, WHAT)
+    return found
 
 
 class _JsonTypes:

@@ -6,7 +6,15 @@ import pyarrow as pa
 import pytest
 
 from kqueue.spark.errors import SchemaRefused
-from kqueue.spark.value_formats.columns import Nesting, columns_of, in_microseconds, list_of, map_of
+from kqueue.spark.value_formats.columns import (
+    JSON_DEPTH_MAX,
+    Nesting,
+    columns_of,
+    in_microseconds,
+    list_of,
+    map_of,
+    refuse_deep,
+)
 
 
 def test_rows_at_fault_are_found_among_many() -> None:
@@ -35,3 +43,12 @@ def test_names_that_differ_in_case() -> None:
     Nesting("it").count(["a", "b"], "it")
     with pytest.raises(SchemaRefused, match="'a' and 'A'"):
         Nesting("it").count(["a", "b", "A"], "it")
+
+
+def test_deep_documents_are_refused() -> None:
+    document: Any = {}
+    for number in range(JSON_DEPTH_MAX - 1):
+        document = [document, 1] if number % 2 else {"a": document, "b": "c"}
+    refuse_deep(document, "it")
+    with pytest.raises(SchemaRefused, match="it is nested too deeply"):
+        refuse_deep([document], "it")
