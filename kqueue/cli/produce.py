@@ -26,13 +26,14 @@ from kqueue.cli.formats import RecordToSend, parse_json, parse_line
 from kqueue.cli.output import Counter
 from kqueue.cli.partitioner_choice import follow_topic, load_partitioner
 from kqueue.cli.topic_creation import TopicCreationNotice
-from kqueue.client.kafka_python import flush
+from kqueue.client.kafka_python import closed_at_end, flush
 from kqueue.records.partitioners import ClientPartitioner, as_client_partitioner
 
 if TYPE_CHECKING:
     from kafka import KafkaProducer
 
 METADATA_TIMEOUT_MS = 10_000
+CLOSE_S = 30.0
 BATCH_BYTES = 128 * 1024
 LINGER_MS = 10
 INTERRUPTED = 130  # the exit status of a command that Ctrl-C ended
@@ -115,7 +116,7 @@ def produce(
             response_ms = await_broker(bootstrap, timeout_s)
             watch = TopicCreationNotice(bootstrap, topic)
             producer = KafkaProducer(**options, bootstrap_timeout_ms=response_ms)
-        try:
+        with closed_at_end(producer, CLOSE_S):
             sender = _RecordSender(producer, topic, common, partition)
             if source.isatty():
                 click.echo(f"Each line goes to {topic} as you end it; Ctrl-D ends.", err=True)
@@ -123,8 +124,6 @@ def produce(
             if partitioner is None and partition is None:
                 follow_topic(partitioner_slot, bootstrap, topic)
             sender.run(_records(source, form, key_separator))
-        finally:
-            producer.close(timeout=30)
     sender.report()
 
 

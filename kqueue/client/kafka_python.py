@@ -4,7 +4,9 @@ use.
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,3 +35,36 @@ def flush(producer: KafkaProducer) -> None:
             if time.monotonic() > deadline_s:
                 raise
         time.sleep(FLUSH_RETRY_S)
+
+
+@contextlib.contextmanager
+def closed_at_end(producer: KafkaProducer, timeout_s: float) -> Iterator[KafkaProducer]:
+    """Close the producer at the end of the block; what is not confirmed after `timeout_s` is given
+    up. An exception of the block stays what it is.
+
+    kafka-python leaves a producer open that can't flush in time, and tries once more when it is
+    collected, which prints a traceback.
+
+    Raises: KafkaError: the block ended without an exception, and the producer could not be closed
+        in time.
+    """
+    from kafka.errors import KafkaError
+
+    try:
+        yield producer
+    except BaseException:
+        with contextlib.suppress(KafkaError):
+            _close(producer, timeout_s)
+        raise
+    _close(producer, timeout_s)
+
+
+def _close(producer: KafkaProducer, timeout_s: float) -> None:
+    from kafka.errors import KafkaError
+
+    try:
+        producer.close(timeout=timeout_s)
+    except KafkaError:
+        producer.flush = lambda timeout=None: None
+        producer.close(timeout=0)
+        raise

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kqueue.client.kafka_python import flush
+from kqueue.client.kafka_python import closed_at_end, flush
 from kqueue.demo.delivery_tracker import DeliveryTracker
 from kqueue.demo.flights import Flight
 
@@ -23,6 +23,7 @@ CONSUMERS = 2
 BATCH_BYTES = 512 * 1024
 LINGER_MS = 50
 SILENCE_S = 20.0
+CLOSE_S = 10.0
 SHOW_EVERY = 1000
 
 Progress = Callable[[int], None]
@@ -83,7 +84,7 @@ def send(
     producer = new_producer(
         bootstrap, batch_bytes=BATCH_BYTES, linger_ms=LINGER_MS, request_timeout_ms=request_timeout_ms
     )
-    try:
+    with closed_at_end(producer, CLOSE_S):
         for flight in flights:
             sent = producer.send(TOPIC, flight.value, flight.key).add_errback(failures.append)
             if confirmed is not None:
@@ -92,8 +93,6 @@ def send(
             if tracker.sent % SHOW_EVERY == 0:
                 progress(tracker.sent)
         flush(producer)
-    finally:
-        producer.close(timeout=10)
     progress(tracker.sent)
     if failures:
         raise DemoFailed(f"the broker did not take {len(failures):,} of {tracker.sent:,} flights ({failures[0]})")

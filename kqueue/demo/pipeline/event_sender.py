@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
+from kqueue.client.kafka_python import closed_at_end
 from kqueue.demo.clients import new_producer
 from kqueue.demo.events import HOUR_MS, Event, EventKind, events, replay
 from kqueue.demo.flights import Flight, Flights
@@ -68,11 +69,9 @@ class EventSender:
 
     def _send(self, bootstrap: str, sent_events: Iterable[Event]) -> None:
         producer = new_producer(bootstrap, batch_bytes=BATCH_BYTES, linger_ms=LINGER_MS)
-        try:
+        with closed_at_end(producer, JOIN_S):
             replay(producer, TOPIC, self._noted(sent_events), hours_per_s=self._hours_per_s, sleep=self._sleep)
             self.confirmed = True
-        finally:
-            producer.close(timeout=JOIN_S)
 
     def _taken(self) -> Iterator[Flight]:
         return itertools.islice(self._flights, self.count - 1)

@@ -1,4 +1,6 @@
-"""`flush` against a producer whose batches are split under way."""
+"""`flush` against a producer whose batches are split under way, and producers that are closed
+while their broker is away.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kafka.errors import UnknownError
+from kafka import KafkaProducer
+from kafka.errors import KafkaTimeoutError, UnknownError
 
+import kqueue
 from kqueue.client import kafka_python
 
 
@@ -25,7 +29,7 @@ class Producer:
             raise UnknownError
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses that were asked for; none is made, and the clock advances by them."""
     asked: list[float] = []
@@ -46,3 +50,32 @@ def test_the_error_is_raised_after_the_delivery_timeout(pauses: list[float]) -> 
     with pytest.raises(UnknownError):
         kafka_python.flush(producer)
     assert sum(pauses) > 0.05
+
+
+@pytest.fixture
+def deserted() -> KafkaProducer:
+    """A producer with a record that its broker can't confirm any more."""
+    with kqueue.Broker() as broker:
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap, linger_ms=60_000)
+        producer.send("orders", b"a")
+    return producer
+
+
+def test_an_exception_of_the_block_stays_what_it_is_if_the_broker_is_away(deserted: KafkaProducer) -> None:
+    with pytest.raises(KeyboardInterrupt), kafka_python.closed_at_end(deserted, 0.05):
+        raise KeyboardInterrupt
+    deserted.close()  # as its destructor does; it is closed, so that this returns
+
+
+def test_records_that_are_not_confirmed_in_time_are_an_error(deserted: KafkaProducer) -> None:
+    with pytest.raises(KafkaTimeoutError), kafka_python.closed_at_end(deserted, 0.05):
+        pass
+    deserted.close()
+
+
+def test_what_was_sent_is_confirmed_when_the_block_has_ended() -> None:
+    with kqueue.Broker() as broker:
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap, linger_ms=60_000)
+        with kafka_python.closed_at_end(producer, 10):
+            sent = producer.send("orders", b"a")
+        assert sent.succeeded()
