@@ -26,12 +26,18 @@ note() { # name, seconds, exit status
 }
 
 run() { # name, command...: now, and alone
-    local name=$1 begin=$SECONDS
+    local name=$1 begin=$SECONDS status copy
     shift
     printf '\n=== %s: %s\n' "$name" "${*/#"$work/venv/bin/"/}"
-    bounded "$@" &
+    rm -f "$work/said"
+    mkfifo "$work/said"
+    tee -a "$work/part-alone" < "$work/said" &
+    copy=$!
+    bounded "$@" > "$work/said" 2>&1 &
     wait "$!"
-    note "$name" $((SECONDS - begin)) $?
+    status=$?
+    wait "$copy"
+    note "$name" $((SECONDS - begin)) "$status"
 }
 
 queue() { # name, command...: as soon as a lane is free
@@ -103,6 +109,9 @@ queue_unless() { # reason, name, command...
 }
 
 summary() { # exit status 0 only if all that ran passed
+    local again
+    again=$(cat "$work"/part-* 2> "$work/none" | sed 's/\x1b\[[0-9;]*m//g' | sed -n 's/^RERUN //p' | sort -u)
+    [[ -z $again ]] || printf '\n=== failed once, and were run again; each is to be mended:\n%s\n' "$again"
     printf '\nci: %d passed, %d failed, %d skipped' "${#passed[@]}" "${#failed[@]}" "${#skipped[@]}"
     ((${#failed[@]})) && printf '; failed: %s' "$(IFS=,; echo "${failed[*]}")"
     ((${#skipped[@]})) && printf '; skipped: %s' "$(IFS=,; echo "${skipped[*]}")"

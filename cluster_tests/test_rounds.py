@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,9 @@ from cluster_tests.round import RoundResult, limit_s, play
 from compat_tests.zookeeper import server
 from compat_tests.zookeeper.server import Ensemble
 
-LIMIT_S = 6.0
-"""How long clients may wait after a kill at the test settings, on a machine with other work too.
-`python -m benchmarks --only cluster` holds the bound of a machine without.
+BUSY_S = 8.0
+"""How much longer clients may wait after a kill than on a machine without other work, whose bound
+`python -m benchmarks --only cluster` holds.
 """
 BY_STORE = ["kill", "pause"]
 """What depends on the store, so is played over both."""
@@ -33,22 +34,22 @@ def ensemble(tmp_path: Path) -> Ensemble:
 def test_brokers_of_one_machine_fail(tmp_path: Path) -> None:
     names = [name for name in FAULTS if name not in LONG_ONLY]
     result = play(tmp_path / "brokers", names, settings=FAST)
-    check(result, LIMIT_S)
+    check(result, FAST)
 
 
 def test_brokers_fail_and_zookeeper_fails(tmp_path: Path, ensemble: Ensemble) -> None:
     with ensemble:
         result = play(tmp_path / "brokers", [*BY_STORE, *ZOOKEEPER_FAULTS], ensemble=ensemble, settings=FAST)
-    check(result, LIMIT_S)
+    check(result, FAST)
 
 
 def test_clients_wait_for_a_session_at_most_at_the_default_settings(tmp_path: Path, ensemble: Ensemble) -> None:
     with ensemble:
         result = play(tmp_path / "brokers", ["kill"], ensemble=ensemble, settings={})
-    check(result, limit_s({}))
+    check(result, {})
 
 
-def check(result: RoundResult, wait_s: float) -> None:
+def check(result: RoundResult, settings: Mapping[str, object]) -> None:
     print(result.counts, result.waits_s)
     assert result.violations == []
     assert result.logged == []
@@ -58,4 +59,4 @@ def check(result: RoundResult, wait_s: float) -> None:
     assert result.counts["bank"]["aborted"] > 0
     assert result.counts["table"]["acknowledged"] > 0
     assert result.waits_s
-    assert max(result.waits_s.values()) < wait_s
+    assert max(result.waits_s.values()) < limit_s(settings) + BUSY_S

@@ -72,6 +72,19 @@ def test_one_failure_is_named_and_fails_the_whole(tmp_path: Path) -> None:
     assert said.endswith("ci: 2 passed, 1 failed, 1 skipped; failed: bad; skipped: third\n")
 
 
+def test_tests_that_passed_at_the_second_try_are_named_at_the_end(tmp_path: Path) -> None:
+    parts = """
+        run first printf 'RERUN test_a.py::test_one\\nRERUN test_a.py::test_one\\n1 passed, 2 rerun\\n'
+        queue second printf '\\033[33mRERUN\\033[0m test_b.py::test_two\\n'
+        finish
+        summary
+    """
+    status, said = told(tmp_path, parts)
+    assert status == 0
+    named = "=== failed once, and were run again; each is to be mended:\ntest_a.py::test_one\ntest_b.py::test_two\n"
+    assert said.endswith(f"{named}\nci: 2 passed, 0 failed, 0 skipped\n")
+
+
 @pytest.mark.parametrize("how", ["run", "queue"])
 def test_a_part_that_does_not_end_is_ended_and_told(tmp_path: Path, how: str) -> None:
     parts = f"{how} stuck bash -c 'echo begun; exec sleep 600'\nfinish\nqueue next true\nfinish\nsummary"
