@@ -30,8 +30,8 @@ from kqueue.demo.flights import Flights
 from kqueue.spark.batches import whole_files
 from kqueue.spark.errors import OptionError
 from kqueue.spark.event_schema import EventSchema, Field, parse
-from kqueue.spark.event_schema.sql_validation import check
 from kqueue.spark.jobs.ingest import BEHIND, ingest
+from kqueue.spark.jobs.sql_validation import check
 from kqueue.spark.stores.local import LocalStore
 from kqueue.spark.tables.delta import DeltaLog
 from kqueue.spark.tables.table import Table

@@ -16,7 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 import kqueue
 from compat_tests.spark.sending import send
 from kqueue.client import Client
-from kqueue.spark.source.offsets import plain
+from kqueue.spark.offsets import plain
 
 NewTopic = Callable[..., str]
 Place = tuple[str, int, int]

@@ -51,7 +51,7 @@ EXEMPTIONS: dict[str, dict[str, str]] = {
     "tests": {
         "kqueue/records/arrow/encode_kernels.py": "compiled; tests/records/arrow/test_encoder.py runs it",
         "kqueue/spark/datasource.py": SPARK + "test_source_batch.py",
-        "kqueue/spark/event_schema/sql_validation.py": SPARK + "test_jobs_ingest.py",
+        "kqueue/spark/jobs/sql_validation.py": SPARK + "test_jobs_ingest.py",
         "kqueue/spark/jobs/archive.py": SPARK + "test_jobs_archive.py",
         "kqueue/spark/jobs/audit/record_scan.py": SPARK + "test_jobs_audit.py",
         "kqueue/spark/jobs/delays.py": SPARK + "test_demo.py",

@@ -1,4 +1,4 @@
-"""The event schema. `toml_parser` validates its texts, and `sql_validation` its SQL."""
+"""The event schema. `toml_parser` validates its texts, `jobs.sql_validation` its SQL."""
 
 from __future__ import annotations
 

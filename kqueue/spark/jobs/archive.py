@@ -13,7 +13,7 @@ from kqueue.spark.batches import Staged
 from kqueue.spark.errors import PipelineFailed
 from kqueue.spark.jobs.archive_layout import Archive, ArchivedBatch
 from kqueue.spark.jobs.progress import ProgressListener, silent, watched
-from kqueue.spark.source.offsets import Offsets, to_json
+from kqueue.spark.offsets import Offsets, to_json
 from kqueue.spark.source.options import SourceOptions, parse_options
 from kqueue.spark.source.reader_factory import check_readable, open_reader
 from kqueue.spark.source.record_reader import RecordReader, data_loss_handler

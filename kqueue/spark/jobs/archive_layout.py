@@ -19,7 +19,7 @@ from kqueue.base.errors import FolderInUse
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.spark.batches import Batch, Batches, Staged
 from kqueue.spark.errors import PipelineFailed
-from kqueue.spark.source.offsets import Offsets, from_json, to_json
+from kqueue.spark.offsets import Offsets, from_json, to_json
 from kqueue.spark.stores import Location, open_store
 
 if TYPE_CHECKING:

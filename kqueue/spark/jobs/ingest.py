@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 
 from kqueue.spark import transforms
 from kqueue.spark.event_schema import FLIGHTS, EventSchema, seconds_of
-from kqueue.spark.event_schema.sql_validation import check, no_records
 from kqueue.spark.jobs.progress import Tell, await_end, silent
+from kqueue.spark.jobs.sql_validation import check, no_records
 from kqueue.spark.progress import LagListener
 from kqueue.spark.session import isolated_session
 from kqueue.spark.source.options import parse_options

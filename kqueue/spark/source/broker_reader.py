@@ -17,7 +17,7 @@ from kqueue.records.arrow.contract import ColumnChunk, RecordRange
 from kqueue.records.arrow.decoder import ColumnDecoder
 from kqueue.records.batch import BatchHeader
 from kqueue.spark.errors import OptionError
-from kqueue.spark.source.offsets import Offsets
+from kqueue.spark.offsets import Offsets
 from kqueue.spark.source.options import SourceOptions, TopicSelection
 from kqueue.spark.source.record_reader import REPAIR_HINT, DataLossHandler, missing_topic, recreated_topic_text
 from kqueue.spark.source.split_planner import OffsetRange

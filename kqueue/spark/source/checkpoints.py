@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kqueue.spark.errors import OptionError
-from kqueue.spark.source.offsets import ANNOTATIONS, BEGIN, from_json, parse_json, plain
+from kqueue.spark.offsets import ANNOTATIONS, BEGIN, from_json, parse_json, plain
 
 OFFSETS = "offsets"
 COMMITS = "commits"

@@ -18,7 +18,7 @@ from kqueue.log_tools.segments import Batch, Segment
 from kqueue.records.arrow.contract import ColumnChunk, RecordRange
 from kqueue.records.arrow.decoder import ColumnDecoder
 from kqueue.spark.errors import OptionError
-from kqueue.spark.source.offsets import Offsets
+from kqueue.spark.offsets import Offsets
 from kqueue.spark.source.options import SourceOptions, TopicSelection
 from kqueue.spark.source.record_reader import REPAIR_HINT, DataLossHandler, missing_topic, recreated_topic_text
 from kqueue.spark.source.segment_chunks import valid_chunks

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from kqueue.base.text import counted, size_text
 from kqueue.client.topic_partition import TopicPartition
+from kqueue.spark.offsets import Offsets
 from kqueue.spark.source.first_record import first_time
-from kqueue.spark.source.offsets import Offsets
 from kqueue.spark.source.options import parse_options
 from kqueue.spark.source.reader_factory import open_reader
 from kqueue.spark.source.record_reader import RecordReader

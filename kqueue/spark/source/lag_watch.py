@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from kqueue.base.errors import KqueueError
 from kqueue.spark.errors import OptionError
+from kqueue.spark.offsets import Offsets, from_json, ids_of
 from kqueue.spark.source.lag import QueryLag, SourceLag, TopicLag
-from kqueue.spark.source.offsets import Offsets, from_json, ids_of
 from kqueue.spark.source.record_reader import logger
 
 LEAST_S = 0.5

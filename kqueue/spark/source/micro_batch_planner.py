@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from kqueue.client.errors import ClientError
 from kqueue.client.topic_partition import TopicPartition
+from kqueue.spark.offsets import BEGIN, IDS, JsonObject, Offsets, from_json, ids_of, plain, to_json
 from kqueue.spark.source.offset_resolver import splits, starting_offsets
-from kqueue.spark.source.offsets import BEGIN, IDS, JsonObject, Offsets, from_json, ids_of, plain, to_json
 from kqueue.spark.source.options import SourceOptions
 from kqueue.spark.source.reader_factory import open_reader
 from kqueue.spark.source.record_reader import (

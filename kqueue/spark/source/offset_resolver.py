@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.spark.errors import OptionError
-from kqueue.spark.source.offsets import EARLIEST, LATEST, OffsetBound, Offsets
+from kqueue.spark.offsets import EARLIEST, LATEST, OffsetBound, Offsets
 from kqueue.spark.source.options import SourceOptions
 from kqueue.spark.source.record_reader import DataLossHandler, RecordReader
 from kqueue.spark.source.split_planner import OffsetRange, split_ranges

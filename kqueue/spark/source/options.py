@@ -13,6 +13,7 @@ from kqueue.client.options import ClientOptions
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.records.arrow.engine import ENGINES, EngineName
 from kqueue.spark.errors import OptionError
+from kqueue.spark.offsets import EARLIEST, LATEST, OFFSET_KEYWORDS, OffsetBound, parse_assigned, parse_listed
 from kqueue.spark.options import (
     CLIENTS_IGNORED,
     CLIENTS_REFUSED,
@@ -24,7 +25,6 @@ from kqueue.spark.options import (
     security_of,
     truth,
 )
-from kqueue.spark.source.offsets import EARLIEST, LATEST, OFFSET_KEYWORDS, OffsetBound, parse_assigned, parse_listed
 from kqueue.spark.value_formats.options import VALUE_OPTIONS
 
 if TYPE_CHECKING:

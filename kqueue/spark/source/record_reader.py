@@ -11,7 +11,7 @@ from kqueue.client.topic_partition import TopicPartition
 from kqueue.records.arrow.contract import ColumnChunk
 from kqueue.records.arrow.decoder import ColumnDecoder
 from kqueue.spark.errors import DataLost
-from kqueue.spark.source.offsets import Offsets
+from kqueue.spark.offsets import Offsets
 from kqueue.spark.source.options import TopicSelection
 from kqueue.spark.source.split_planner import OffsetRange
 

@@ -17,10 +17,10 @@ from pyspark.sql.types import StructType
 from kqueue.base.errors import KqueueError
 from kqueue.spark.checked_pickle import CheckedPickle
 from kqueue.spark.errors import OptionError
+from kqueue.spark.offsets import JsonObject
 from kqueue.spark.source.columns import arrow_schema
 from kqueue.spark.source.micro_batch_planner import MicroBatchPlanner
 from kqueue.spark.source.offset_resolver import batch_ranges, splits
-from kqueue.spark.source.offsets import JsonObject
 from kqueue.spark.source.options import SourceOptions
 from kqueue.spark.source.read_task import read_ranges
 from kqueue.spark.source.reader_factory import open_reader, refuse_if_all_unread

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from kqueue.client.topic_partition import TopicPartition
-from kqueue.spark.source.offsets import Offsets
+from kqueue.spark.offsets import Offsets
 
 RowBytes = Callable[[TopicPartition], float]
 

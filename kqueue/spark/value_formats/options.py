@@ -10,8 +10,8 @@ from kqueue.base.errors import SettingError
 from kqueue.config.tls_client import TlsClientSettings, client_context
 from kqueue.config.tls_properties import tls_client_settings
 from kqueue.spark.errors import OptionError
+from kqueue.spark.offsets import parse_assigned
 from kqueue.spark.options import Option, nonempty, one_of
-from kqueue.spark.source.offsets import parse_assigned
 from kqueue.spark.value_formats.contract import FORMATS, RegistrySettings, ValueSettings
 
 NONE = "none"

@@ -24,8 +24,8 @@ from kqueue.spark.jobs.audit.group_lag import OFFSETS_TOPIC, GroupLag, group_lag
 from kqueue.spark.jobs.audit.partition_summary import PartitionSummary, Ranges, merge_summaries
 from kqueue.spark.jobs.audit.report import AuditReport, PartitionAudit
 from kqueue.spark.jobs.progress import ProgressListener, silent, watched
+from kqueue.spark.offsets import Offsets, to_json
 from kqueue.spark.source.file_reader import FileReader
-from kqueue.spark.source.offsets import Offsets, to_json
 from kqueue.spark.source.options import SourceOptions, parse_options
 from kqueue.spark.source.reader_factory import open_reader
 from kqueue.spark.source.record_reader import RecordReader

@@ -14,10 +14,10 @@ from kqueue.groups.log.schemas import OffsetCommitKey
 from kqueue.log_tools.errors import NotALogFolder
 from kqueue.log_tools.folder import LogFolder
 from kqueue.spark.errors import OptionError
+from kqueue.spark.offsets import Offsets
 from kqueue.spark.source.broker_reader import BrokerReader
 from kqueue.spark.source.file_reader import FileReader
 from kqueue.spark.source.first_record import first_time
-from kqueue.spark.source.offsets import Offsets
 from kqueue.spark.source.record_reader import RecordReader
 
 OFFSETS_TOPIC = "__consumer_offsets"

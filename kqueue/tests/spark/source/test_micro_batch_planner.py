@@ -10,8 +10,8 @@ import pytest
 import kqueue
 from kqueue.client import Client, TopicPartition
 from kqueue.spark.errors import DataLost, OptionError
+from kqueue.spark.offsets import BEGIN, IDS, JsonObject
 from kqueue.spark.source.micro_batch_planner import MicroBatchPlanner
-from kqueue.spark.source.offsets import BEGIN, IDS, JsonObject
 from kqueue.spark.source.split_planner import OffsetRange
 from kqueue.tests.spark.source.logs import options, positions, send
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kqueue.spark.errors import OptionError
-from kqueue.spark.source.offsets import EARLIEST, LATEST
+from kqueue.spark.offsets import EARLIEST, LATEST
 from kqueue.spark.source.options import IGNORED, OPTIONS, REFUSED, parse_options
 
 WIRE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}

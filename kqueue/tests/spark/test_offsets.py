@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.spark.errors import OptionError
-from kqueue.spark.source.offsets import (
+from kqueue.spark.offsets import (
     BEGIN,
     EARLIEST,
     IDS,
