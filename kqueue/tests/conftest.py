@@ -5,8 +5,18 @@ import logging
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from kqueue.testing.pytest_plugin import leave_assertions_alone
+
+settings.register_profile(
+    # An example that takes long, or longer than once before, says that the machine is busy.
+    "busy machines",
+    settings.default,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("busy machines")
 
 
 def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:

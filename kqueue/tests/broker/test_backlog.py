@@ -315,10 +315,10 @@ def test_an_append_of_a_topic_with_a_bound_costs_no_search() -> None:
     topic = sim.topic("t", 2000, kqueue_backlog_messages_max="100000000", kqueue_backlog_bytes_max="100000000000")
     one = topic.partition(0).backlog
     assert one is not None
-    began = time.perf_counter()
+    began_s = time.thread_time()
     for offset in range(10_000):
         one.appended(offset + 1, 100)
-    assert (time.perf_counter() - began) / 10_000 < 20e-6, "2000 partitions would cost 100 us"
+    assert (time.thread_time() - began_s) / 10_000 < 20e-6, "2000 partitions would cost 100 us"
 
 
 class BacklogMachine(RuleBasedStateMachine):

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-import time
 from importlib import metadata
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from kqueue.cli.lazy import LazyCommand, LazyGroup
+from kqueue.tests.quickest import quickest_s
 
 ENTRY_POINTS = """\
 [test.commands]
@@ -113,13 +114,17 @@ def test_help_imports_no_subcommand_and_no_client() -> None:
     assert loaded.strip() == str(expected)
 
 
-def test_help_is_there_in_less_than_300_ms() -> None:
-    def seconds() -> float:
-        started = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "kqueue.cli", "--help"], capture_output=True, check=True)
-        return time.perf_counter() - started
+def test_help_takes_less_than_300_ms() -> None:
+    """Of processor time: others may keep it waiting."""
 
-    assert min(seconds() for _ in range(5)) < 0.3
+    def seconds() -> float:
+        with subprocess.Popen([sys.executable, "-m", "kqueue.cli", "--help"], stdout=subprocess.DEVNULL) as process:
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        return used.ru_utime + used.ru_stime
+
+    assert quickest_s(seconds, 0.3) < 0.3
 
 
 def test_the_console_script_is_declared() -> None:

@@ -21,7 +21,7 @@ from kqueue.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 
 TIME_MS = 1_700_000_000_000
 ORDERS = TopicPartition("orders", 0)
-QUICK: dict[str, Any] = {"timeout_ms": 5_000, "missing_topic_ms": 60, "retry_backoff_ms": 2}
+QUICK: dict[str, Any] = {"timeout_ms": 30_000, "missing_topic_ms": 60, "retry_backoff_ms": 2}
 """Options for brokers that are there, and topics that are not."""
 
 

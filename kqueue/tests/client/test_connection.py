@@ -179,7 +179,7 @@ def test_answers_cut_off_are_lost(cut: int) -> None:
         Impostor(lambda *_: None if cut == 0 else EMPTY[:cut]) as broker,
         pytest.raises(ConnectionLost, match="ListGroups") as caught,
     ):
-        ask(broker, timeout_ms=200)
+        ask(broker, timeout_ms=1000)
     assert caught.value.sent
     assert "hung up" in str(caught.value) if cut == 0 else "timed out" in str(caught.value)
 
@@ -209,7 +209,7 @@ def test_a_drip_of_bytes_does_not_stretch_the_deadline() -> None:
         began_s = time.monotonic()
         with pytest.raises(BrokerUnreachable):
             connect(f"127.0.0.1:{listener.getsockname()[1]}", connect_timeout_ms=200)
-        assert time.monotonic() - began_s < 2
+        assert time.monotonic() - began_s < 20, "all bytes take 30 s"
         stop.set()
         thread.join(10)
 
@@ -232,9 +232,11 @@ def test_what_can_not_be_said_leaves_the_connection_as_it_was() -> None:
     with kqueue.Broker() as broker:
         connection = connect(broker.bootstrap)
         with pytest.raises(UnencodableMessage):
-            connection.send(BY_MODULE["find_coordinator"], 2, FindCoordinatorRequest(key="x" * 40_000), Deadline(1_000))
+            connection.send(
+                BY_MODULE["find_coordinator"], 2, FindCoordinatorRequest(key="x" * 40_000), Deadline(30_000)
+            )
         assert connection.is_idle
-        assert connection.call(LIST_GROUPS, 4, ListGroupsRequest(), Deadline(1_000)).error_code == 0
+        assert connection.call(LIST_GROUPS, 4, ListGroupsRequest(), Deadline(30_000)).error_code == 0
         connection.close()
 
 
@@ -243,7 +245,7 @@ def test_what_did_not_go_out_was_not_sent() -> None:
         connection = connect(broker.bootstrap)
         connection._socket.shutdown(socket.SHUT_WR)
         with pytest.raises(ConnectionLost, match="while ListGroups was sent: Broken pipe") as caught:
-            connection.send(LIST_GROUPS, 4, ListGroupsRequest(), Deadline(1_000))
+            connection.send(LIST_GROUPS, 4, ListGroupsRequest(), Deadline(30_000))
         assert not caught.value.sent
         assert not connection.is_open
 
@@ -265,17 +267,17 @@ def test_one_connection_for_each_address() -> None:
     with kqueue.Broker() as broker, kqueue.Broker() as other:
         first, second = Address("127.0.0.1", broker.port), Address("127.0.0.1", other.port)
         connections = ConnectionPool(ClientOptions(bootstrap=broker.bootstrap))
-        made = connections.to(first, Deadline(5_000))
-        assert connections.to(first, Deadline(5_000)) is made
-        assert connections.to_any(lambda: [second], Deadline(5_000)) is made
-        assert connections.to(second, Deadline(5_000)) is not made
-        made.send(LIST_GROUPS, 4, ListGroupsRequest(), Deadline(1_000))
-        assert connections.to(first, Deadline(5_000)) is not made, (
+        made = connections.to(first, Deadline(30_000))
+        assert connections.to(first, Deadline(30_000)) is made
+        assert connections.to_any(lambda: [second], Deadline(30_000)) is made
+        assert connections.to(second, Deadline(30_000)) is not made
+        made.send(LIST_GROUPS, 4, ListGroupsRequest(), Deadline(30_000))
+        assert connections.to(first, Deadline(30_000)) is not made, (
             "an answer that nobody took would be taken for another's"
         )
         assert not made.is_open
         connections.keep_only({second})
-        assert connections.to_any(lambda: [first], Deadline(5_000)).address == second
+        assert connections.to_any(lambda: [first], Deadline(30_000)).address == second
         connections.close()
 
 

@@ -199,7 +199,7 @@ def test_a_plain_batch_lost_at_the_deadline_is_told_as_lost(client: Client, trou
     trouble.fail("Produce")
     trouble.delay("Produce", seconds=60)
     with pytest.raises(ConnectionLost, match="before Produce was answered"):
-        client.produce({ORDERS: batch([b"who knows"])}, timeout_ms=300)
+        client.produce({ORDERS: batch([b"who knows"])}, timeout_ms=1500)
 
 
 def test_a_plain_batch_is_sent_again_where_twice_does_no_harm(client: Client, trouble: Faults) -> None:
@@ -217,17 +217,18 @@ def test_a_plain_batch_is_sent_again_where_twice_does_no_harm(client: Client, tr
 def test_a_broker_that_is_silent_costs_no_more_than_the_deadline(
     broker: kqueue.Broker, trouble: Faults, api: str
 ) -> None:
-    trouble.delay(api, seconds=60)
     with Client(broker.bootstrap, **QUICK) as client:
+        client.metadata(["orders"])  # so that it asks nothing else before
+        trouble.delay(api, seconds=60)
         began_s = time.monotonic()
-        with pytest.raises(DeadlinePassed, match=rf"no success within 400 ms; .*before {api} was answered") as caught:
+        with pytest.raises(DeadlinePassed, match=rf"no success within 1000 ms; .*before {api} was answered") as caught:
             {
-                "Metadata": lambda: client.metadata(timeout_ms=400),
-                "ListOffsets": lambda: client.offsets({ORDERS: LATEST}, timeout_ms=400),
-                "Fetch": lambda: client.fetch({ORDERS: 0}, max_wait_ms=0, timeout_ms=400),
-                "FindCoordinator": lambda: client.committed("g", timeout_ms=400),
+                "Metadata": lambda: client.metadata(timeout_ms=1000),
+                "ListOffsets": lambda: client.offsets({ORDERS: LATEST}, timeout_ms=1000),
+                "Fetch": lambda: client.fetch({ORDERS: 0}, max_wait_ms=0, timeout_ms=1000),
+                "FindCoordinator": lambda: client.committed("g", timeout_ms=1000),
             }[api]()
-        assert 0.3 < time.monotonic() - began_s < 4
+        assert 0.9 < time.monotonic() - began_s < 20
         assert isinstance(caught.value.__cause__, ConnectionLost)
         assert caught.value.api == api
 
@@ -240,13 +241,13 @@ def test_one_request_that_is_not_answered_is_given_up_for_another(broker: kqueue
 
 
 def test_a_long_poll_ends_before_its_call_does(client: Client) -> None:
-    assert client.fetch({ORDERS: 2}, max_wait_ms=60_000, timeout_ms=800)[ORDERS].records == b""
+    assert client.fetch({ORDERS: 2}, max_wait_ms=60_000, timeout_ms=4000)[ORDERS].records == b""
 
 
 def test_an_error_that_lasts_ends_with_the_deadline_and_keeps_what_others_gave(client: Client, trouble: Faults) -> None:
     trouble.fail("ListOffsets", times=None, topic="others", partition=1)
-    with pytest.raises(DeadlinePassed, match=r"within 300 ms; .*others-1: NOT_LEADER_OR_FOLLOWER") as caught:
-        client.offsets({("others", 0): LATEST, ("others", 1): LATEST}, timeout_ms=300)
+    with pytest.raises(DeadlinePassed, match=r"within 1500 ms; .*others-1: NOT_LEADER_OR_FOLLOWER") as caught:
+        client.offsets({("others", 0): LATEST, ("others", 1): LATEST}, timeout_ms=1500)
     assert caught.value.failed.keys() == {("others", 1)}
     assert caught.value.done[("others", 0)].offset == 0
 
@@ -257,7 +258,7 @@ def test_what_began_it_is_told_beside_what_came_of_it(client: Client, trouble: F
     with pytest.raises(
         DeadlinePassed, match=r"last that was met: .*orders-0: LEADER_NOT_AVAIL.*; the first: .*KAFKA_STORAGE_ERROR"
     ):
-        client.produce({ORDERS: batch([b"x"], producer_id=7, epoch=0, base_sequence=0)}, timeout_ms=300)
+        client.produce({ORDERS: batch([b"x"], producer_id=7, epoch=0, base_sequence=0)}, timeout_ms=1500)
 
 
 def test_what_the_deadline_cuts_off_does_not_hide_what_was_met_before(client: Client, trouble: Faults) -> None:
@@ -265,7 +266,7 @@ def test_what_the_deadline_cuts_off_does_not_hide_what_was_met_before(client: Cl
     trouble.fail("ListOffsets")
     trouble.delay("Metadata", seconds=60)
     with pytest.raises(DeadlinePassed, match="orders-0: NOT_LEADER_OR_FOLLOWER"):
-        client.offsets({ORDERS: LATEST}, timeout_ms=300)
+        client.offsets({ORDERS: LATEST}, timeout_ms=1500)
 
 
 def test_nobody_there_is_told_with_each_address() -> None:

@@ -81,7 +81,7 @@ def test_a_wrong_password_is_reported_at_once(broker: kqueue.Broker, certificate
         began_s = time.monotonic()
         with pytest.raises(NotAuthenticated, match="user ann is not authenticated") as raised:
             client.metadata()
-        assert time.monotonic() - began_s < 5
+        assert time.monotonic() - began_s < 20, "it did not wait for its deadline"
         assert "guessed" not in str(raised.value)
         assert "guessed" not in repr(client.options)
 
@@ -100,4 +100,4 @@ def test_a_client_without_tls_is_told(broker: kqueue.Broker) -> None:
         Client(broker.bootstrap) as client,
         pytest.raises(Exception, match=r"needs security\.protocol"),
     ):
-        client.metadata(timeout_ms=500)
+        client.metadata(timeout_ms=3000)

@@ -15,17 +15,17 @@ __all__ = ["server"]
 
 def test_a_broker_that_hangs_loses_its_session_though_kazoo_keeps_it_alive(server: ModelServer) -> None:
     with closing(open_store()) as store, closing(open_store()) as other:
-        session = store.register(1, "one", 300)
+        session = store.register(1, "one", 1000)
         begin = time.monotonic()
-        while time.monotonic() < begin + 0.9:
+        while time.monotonic() < begin + 2:
             session.keep_alive()
             time.sleep(0.02)
         assert set(other.sessions()) == {1}
         kept_until = time.monotonic()
         while other.sessions():
-            assert time.monotonic() < kept_until + 5
+            assert time.monotonic() < kept_until + 20
             time.sleep(0.01)
-        assert time.monotonic() >= kept_until + 0.15
+        assert time.monotonic() >= kept_until + 0.5
         assert session.lost
         with pytest.raises(SessionLost):
             session.keep_alive()
@@ -55,8 +55,8 @@ def test_an_outage_of_zookeeper_does_not_end_a_session(server: ModelServer) -> N
 
 def test_a_call_that_waits_for_zookeeper_does_not_end_the_session_behind_it(server: ModelServer) -> None:
     """The calls of a broker follow one another: its next `keep_alive` is late by that much."""
-    with closing(open_store(timeout_s=0.9)) as store:
-        session = store.register(1, "one", 400)
+    with closing(open_store(timeout_s=2)) as store:
+        session = store.register(1, "one", 900)
         server.stop()
         for _ in range(2):
             with pytest.raises(StorageFailed, match="does not answer"):
@@ -65,11 +65,11 @@ def test_a_call_that_waits_for_zookeeper_does_not_end_the_session_behind_it(serv
             begin = time.monotonic()
             with pytest.raises(StorageFailed, match="does not answer"):
                 session.keep_alive()
-            assert time.monotonic() < begin + 0.35, "a sign of life waits for a third of the timeout at most"
+            assert time.monotonic() < begin + 1.5, "a sign of life waits for a third of the timeout at most"
         server.start()
         session.keep_alive()
         assert set(store.sessions()) == {1}
-        until = time.monotonic() + 5
+        until = time.monotonic() + 20
         while not session.lost:
             assert time.monotonic() < until, "calls beside it do not keep it alive"
             store.read("/")

@@ -14,6 +14,7 @@ from typing import Any
 
 from kqueue.api.handler_table import ApiHandler, top_level_error
 from kqueue.app import Server
+from kqueue.base.clock import Clock
 from kqueue.base.errors import UnsupportedVersion
 from kqueue.base.timers import Timers
 from kqueue.broker.purgatory import Purgatory
@@ -212,7 +213,9 @@ _CLIENTS: dict[Server, list[Client]] = {}
 
 
 @contextlib.asynccontextmanager
-async def serving(folder: Path | None = None, **settings: object) -> AsyncIterator[Server]:
+async def serving(
+    folder: Path | None = None, *, clock: Clock | None = None, **settings: object
+) -> AsyncIterator[Server]:
     """Serve a whole server on a free port, in memory or in `folder`.
 
     Args: settings as keywords, with underscores for dots.
@@ -222,7 +225,8 @@ async def serving(folder: Path | None = None, **settings: object) -> AsyncIterat
     server = Server(
         make_config(
             {name: SourcedValue(value, "test") for name, value in ({"listeners": FREE_PORT} | place | values).items()}
-        )
+        ),
+        clock=clock,
     )
     await server.start()
     server.connections.start = overwriting(server.connections.start)
@@ -241,7 +245,7 @@ async def connect(server: Server, listener: str = "PLAINTEXT") -> Client:
     return client
 
 
-async def until(true: Callable[[], bool], seconds: float = 10) -> None:
+async def until(true: Callable[[], bool], seconds: float = 30) -> None:
     """Run the loop until the condition holds, up to a deadline."""
     async with asyncio.timeout(seconds):
         while not true():

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kqueue.app import Server
+from kqueue.base.clock import Clock
 from kqueue.security.jaas import PLAIN_MODULE, SCRAM_MODULE
 from kqueue.security.sasl.contract import ClientMechanism
 from kqueue.security.sasl.plain import PlainClient
@@ -41,9 +42,11 @@ def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
 
 
 @contextlib.asynccontextmanager
-async def sasl_serving(folder: Path | None = None, **settings: object) -> AsyncIterator[Server]:
+async def sasl_serving(
+    folder: Path | None = None, *, clock: Clock | None = None, **settings: object
+) -> AsyncIterator[Server]:
     """Serve a listener SASL with users ann and bob, and a listener PLAINTEXT."""
-    async with serving(folder, **{**SETTINGS, **settings}) as server:
+    async with serving(folder, clock=clock, **{**SETTINGS, **settings}) as server:
         yield server
 
 

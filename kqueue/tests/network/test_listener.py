@@ -195,9 +195,9 @@ def test_a_listener_has_a_rate_of_its_own() -> None:
         async with serving(**settings) as server:
             loop = asyncio.get_running_loop()
             began = loop.time()
-            for client in [await connect(server) for _ in range(20)]:
+            for client in [await connect(server) for _ in range(100)]:
                 await client.ask("ApiVersions", 0)
-            assert loop.time() - began < 0.5
+            assert loop.time() - began < 8, "at 10 a second they would take 9"
             began = loop.time()
             for client in [await connect(server, "SLOW") for _ in range(15)]:
                 await client.ask("ApiVersions", 0)
@@ -214,12 +214,12 @@ def test_a_connection_above_the_quota_of_its_address_is_held_and_closed(caplog: 
             quotas.alter({entity_of([("ip", "127.0.0.1")]): {"connection_creation_rate": 2}})
             while not quotas.bounds_addresses:
                 await asyncio.sleep(0.01)
-            served, held = [await connect(server) for _ in range(2)], await connect(server)
             began = loop.time()
+            served, held = [await connect(server) for _ in range(2)], await connect(server)
             for client in served:
                 await client.ask("ApiVersions", 0)
             assert await held.closed() == b""
-            assert 0.3 < loop.time() - began < 1.5, "it was not closed at once"
+            assert loop.time() - began > 0.3, "it was closed at once"
             await asyncio.sleep(2.1)
             await (await connect(server)).ask("ApiVersions", 0)
 

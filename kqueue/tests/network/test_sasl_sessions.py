@@ -8,10 +8,12 @@ import time
 
 import pytest
 
+from kqueue.base.clock import OffsetClock
 from kqueue.security.principals import Principal
 from kqueue.security.sasl.oauthbearer import OAuthBearerClient
 from kqueue.security.sasl.token_validators import UNSECURED_HANDLER
 from kqueue.security.scram_credentials import SCRAM_MECHANISMS, encode_credential, make_credential
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.network.harness import Client, connect
 from kqueue.tests.network.sasl_clients import authenticate, authenticate_raw, in_loop, is_served, sasl_serving
 from kqueue.tests.security.sasl.token_maker import jwks, signed, unsecured
@@ -51,15 +53,17 @@ def provider(tmp_path) -> dict[str, object]:
 @in_loop
 async def test_a_signed_token_authenticates_until_it_expires(provider, caplog):
     caplog.set_level(logging.INFO, logger="kqueue")
-    async with sasl_serving(**provider) as server:
+    clock = OffsetClock()
+    async with sasl_serving(clock=clock, **provider) as server:
         client = await connect(server, "SASL")
-        token = signed(claims(3))
+        token = signed(claims(60))
         response = await send_token(client, token)
         assert response.error_code == 0
-        assert 0 < response.session_lifetime_ms <= 3000
+        assert 0 < response.session_lifetime_ms <= 60_000
         assert await is_served(client)
         assert [session.principal for session in server.connections.sessions] == [Principal("User", "ann")]
-        await asyncio.sleep(3.1)
+        with clock.frozen():
+            clock.move_to(clock.monotonic_ms() + 61_000)
         assert not await is_served(client)
         late = await connect(server, "SASL")
         response = await send_token(late, token)
@@ -101,30 +105,33 @@ async def test_unsecured_tokens_are_refused_where_the_validator_is_not_named(pro
 
 @in_loop
 async def test_a_client_authenticates_again_before_and_after_the_end():
-    async with sasl_serving(connections_max_reauth_ms=1500) as server:
+    clock = ManualClock()
+    async with sasl_serving(clock=clock, connections_max_reauth_ms=1500) as server:
         client = await connect(server, "SASL")
         assert (await authenticate(client, "SCRAM-SHA-256")).session_lifetime_ms == 1500
+        clock.advance(999)
         early = await client.ask("SaslHandshake", 1, mechanism="SCRAM-SHA-256")
         assert early.error_code == ErrorCode.ILLEGAL_SASL_STATE, "less than a second has passed"
         assert await is_served(client)
-        await asyncio.sleep(1.05)
+        clock.advance(1)
         assert (await authenticate(client, "SCRAM-SHA-256")).session_lifetime_ms == 1500
-        await asyncio.sleep(1)
+        clock.advance(1499)
         assert await is_served(client), "the first session would have ended"
-        await asyncio.sleep(0.6)
+        clock.advance(1)
         assert (await authenticate(client, "SCRAM-SHA-256")).error_code == 0
         assert await is_served(client)
 
 
 @in_loop
 async def test_an_expired_session_is_closed_at_the_next_request():
-    async with sasl_serving(connections_max_reauth_ms=300) as server:
+    clock = ManualClock()
+    async with sasl_serving(clock=clock, connections_max_reauth_ms=300) as server:
         framed, raw = await connect(server, "SASL"), await connect(server, "SASL")
         await authenticate(framed)
         await authenticate_raw(raw)
         assert await is_served(framed)
         assert await is_served(raw)
-        await asyncio.sleep(0.35)
+        clock.advance(300)
         assert len(server.connections.sessions) == 2, "it is not closed without a request"
         assert not await is_served(framed)
         assert not await is_served(raw)

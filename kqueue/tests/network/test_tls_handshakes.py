@@ -155,7 +155,7 @@ def test_connections_that_began_a_handshake_time_out(caplog: pytest.LogCaptureFi
                 with contextlib.suppress(ConnectionError):
                     assert await asyncio.wait_for(reader.read(), 10) == b""
                 writer.close()
-            assert handshakes(server) == 0
+            await until(lambda: handshakes(server) == 0)
 
     run(test)
     assert caplog.text.count("its TLS handshake took 100 ms") == 2
@@ -224,14 +224,14 @@ def test_no_step_runs_on_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
                 await client.close()
 
     run(test)
-    assert len(threads) >= 40
+    assert len(threads) >= 20
     assert threading.get_ident() not in threads
     assert len(set(threads)) <= STEPS_MAX
 
 
 def test_connections_are_counted_while_their_handshake_is_under_way() -> None:
     async def test() -> None:
-        async with serving_tls(max_connections=2, kqueue_tls_handshake_timeout_ms=200) as server:
+        async with serving_tls(max_connections=2, kqueue_tls_handshake_timeout_ms=3000) as server:
             silent = [await asyncio.open_connection(*server.bound("SSL")) for _ in range(2)]
             await until(lambda: handshakes(server) == 2)
             with pytest.raises((OSError, ssl.SSLError)):

@@ -250,11 +250,11 @@ def test_ten_thousand_partitions_of_two_hundred_brokers() -> None:
     topics = {f"t{number}": topic(*(_spread(100 * number + i) for i in range(100))) for number in range(100)}
     whole = image(registered, **topics)
     sessions = dict.fromkeys(range(200), 1)
-    began = time.perf_counter()
+    began_s = time.thread_time()
     assert not decide(whole, sessions, MIN_2)
     del sessions[7]
     decision = decide(whole, sessions, MIN_2)
-    assert time.perf_counter() - began < 2
+    assert time.thread_time() - began_s < 2
     assert len(decision.topics) == 50
     assert not decide(applied(whole, decision), sessions, MIN_2)
 

@@ -68,7 +68,7 @@ def test_malformed_rules_are_refused(rules: str) -> None:
 
 def test_a_name_that_would_take_exponential_time_matches_no_rule_at_once() -> None:
     mapper = PrincipalMapper("RULE:^CN=(a+)+,O=b$/$1/")
-    began = time.perf_counter()
+    began_s = time.thread_time()
     assert mapper.name_of("CN=" + "a" * 1000) is None
     assert mapper.name_of("x" * (NAME_LENGTH_MAX + 1)) is None
-    assert time.perf_counter() - began < 2
+    assert time.thread_time() - began_s < 2

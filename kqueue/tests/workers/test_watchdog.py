@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -20,6 +21,8 @@ from kqueue.storage.contract import FolderEntry
 from kqueue.workers.watchdog import Watchdog, blocking_call
 
 PATIENCE_S = 20.0
+LIMIT_MS = 1000
+"""For how long no loop is blocked but by a test, on a busy machine too."""
 
 
 class Lines(logging.Handler):
@@ -70,26 +73,28 @@ class Holding:
 
 def test_blocking_policy_is_named_once_and_its_end_logged(lines: Lines) -> None:
     policy = Holding()
-    with kqueue.Broker(cleanup_policies=[policy], kqueue_watchdog_ms=50, log_retention_check_interval_ms=20) as broker:
+    with kqueue.Broker(
+        cleanup_policies=[policy], kqueue_watchdog_ms=LIMIT_MS, log_retention_check_interval_ms=20
+    ) as broker:
         broker.create_topic("t", cleanup_policy="holding")
         broker.topics["t"].produce(b"no policy is asked about a log without records")
         assert policy.held.wait(PATIENCE_S)
         [(level, said)] = lines.wait(1)
         assert level == "WARNING"
-        assert "has been blocked for 0." in said
+        assert re.search(r"has been blocked for \d+\.\d", said)
         assert "cleanup policy 'holding' of Broker(...) (" in said
         assert f"{__name__}.Holding.plan, line " in said
         assert len(lines.said) == 1, "it is said once, however long it takes"
         policy.released.set()
         level, said = lines.wait(2)[1]
         assert level == "INFO"
-        assert "the event loop runs again after 0." in said
+        assert re.search(r"the event loop runs again after \d+\.\d", said)
         assert "cleanup policy 'holding' of Broker(...)" in said
 
 
 def test_built_in_function_is_named(lines: Lines) -> None:
     released = threading.Event()
-    with kqueue.Broker(kqueue_watchdog_ms=50) as broker:
+    with kqueue.Broker(kqueue_watchdog_ms=LIMIT_MS) as broker:
 
         def hold() -> None:
             assert released.wait(PATIENCE_S)
@@ -167,11 +172,11 @@ def test_excused_calls_are_not_reported_and_later_ones_are(lines: Lines) -> None
         looked.set()
         return []
 
-    with Loop(20, sources).running() as running:
+    with Loop(LIMIT_MS, sources).running() as running:
 
         def hold() -> None:
             with running.watchdog.suspended():
-                too_early.append(looked.wait(0.2))
+                too_early.append(looked.wait(2 * LIMIT_MS / 1000))
             assert released.wait(PATIENCE_S)
             again.set()
 
@@ -187,7 +192,7 @@ def test_excused_calls_are_not_reported_and_later_ones_are(lines: Lines) -> None
 
 def test_stop_ends_a_watchdog_during_a_report(lines: Lines) -> None:
     stopped = threading.Event()
-    with Loop(20).running() as running:
+    with Loop(LIMIT_MS).running() as running:
 
         def hold() -> None:
             lines.wait(1)
@@ -268,7 +273,7 @@ class Stuck(MemoryStorage):
 
 def test_given_storage_is_named(lines: Lines) -> None:
     storage = Stuck()
-    with kqueue.Broker(storage=storage, kqueue_watchdog_ms=50) as broker, ThreadPoolExecutor(1) as pool:
+    with kqueue.Broker(storage=storage, kqueue_watchdog_ms=LIMIT_MS) as broker, ThreadPoolExecutor(1) as pool:
         broker.create_topic("stuck")
         produced = pool.submit(broker.topics["stuck"].produce, b"which opens the log")
         [(_, said)] = lines.wait(1)

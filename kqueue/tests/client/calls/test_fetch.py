@@ -126,4 +126,4 @@ def test_topics_are_named_where_one_of_them_has_no_id() -> None:
 
 def test_a_broker_is_to_wait_less_long_than_we_do() -> None:
     fetch = Fetch(isolation=1, max_bytes=1, partition_max_bytes=1, min_bytes=1, max_wait_ms=60_000)
-    assert 500 < fetch.request(12, {T0: 0}, cache_of(ID), Deadline(1_000)).max_wait_ms <= 750
+    assert 30_000 < fetch.request(12, {T0: 0}, cache_of(ID), Deadline(80_000)).max_wait_ms < 60_000

@@ -175,9 +175,9 @@ def test_a_message_stays_short_however_much_there_is() -> None:
 
 
 def test_one_difference_among_many_equal_records_is_found_at_once() -> None:
-    began = time.perf_counter()
+    began_s = time.thread_time()
     text = told(records(*[b"x"] * 20_000, b"y", *[b"x"] * 20_000), [b"x"] * 40_000)
-    assert time.perf_counter() - began < 5
+    assert time.thread_time() - began_s < 5
     assert text is not None
     assert text.splitlines()[1:] == [
         "      ... 19998 as expected",

@@ -86,13 +86,13 @@ def test_hostile_bytes_cost_no_more_than_a_bound() -> None:
     """Each place claims to be a large batch; the search gives up instead of summing them all."""
     header = struct.pack(">qii bIhiqqqhii", 5, 200_000, 0, 2, 1, 0, 0, 0, 0, -1, -1, -1, 1)
     file = file_of(header * 20_000)
-    began = time.monotonic()
+    began_s = time.thread_time()
     assert next_batch(file, 0, file.size, after_offset=-1) is None
-    assert time.monotonic() - began < 5
+    assert time.thread_time() - began_s < 5
 
 
 def test_lost_sectors_are_skipped_quickly() -> None:
     file = file_of(bytes(64 << 20), unit(1))
-    began = time.monotonic()
+    began_s = time.thread_time()
     assert next_batch(file, 0, file.size, after_offset=0) == 64 << 20
-    assert time.monotonic() - began < 5
+    assert time.thread_time() - began_s < 5

@@ -130,9 +130,9 @@ def raises_with(kind: type[ClientError], words: str) -> Iterator[None]:
 
 
 def test_too_few_replicas_while_staging(broker: kqueue.Broker) -> None:
-    with faults(broker) as chaos, raises_with(DeadlinePassed, "no success within 300 ms; .*NOT_ENOUGH_REPLICAS"):
+    with faults(broker) as chaos, raises_with(DeadlinePassed, "no success within 2000 ms; .*NOT_ENOUGH_REPLICAS"):
         chaos.fail("Produce", "NOT_ENOUGH_REPLICAS", times=None, after=2)
-        run(once(broker, kafka_delivery_timeout_ms=300))
+        run(once(broker, kafka_delivery_timeout_ms=2000))
     assert values_in(broker, "out") == []
     run(once(broker))
     assert values_in(broker, "out") == ROWS
@@ -141,7 +141,7 @@ def test_too_few_replicas_while_staging(broker: kqueue.Broker) -> None:
 def test_a_disk_that_is_full_while_staging(broker: kqueue.Broker) -> None:
     with faults(broker) as chaos, raises_with(ClientError, "KAFKA_STORAGE_ERROR"):
         chaos.disk_full(PREFIX + QUERY, free_bytes=3_000)
-        run(once(broker, kafka_delivery_timeout_ms=300))
+        run(once(broker, kafka_delivery_timeout_ms=2000))
     assert values_in(broker, "out") == []
     broker.restart()
     run(once(broker))
@@ -150,7 +150,7 @@ def test_a_disk_that_is_full_while_staging(broker: kqueue.Broker) -> None:
 
 def test_a_disk_that_is_full_while_copying(broker: kqueue.Broker) -> None:
     """Readers may see a beginning; the rest comes once there is room, and nothing twice."""
-    options = once(broker, kafka_delivery_timeout_ms=300)
+    options = once(broker, kafka_delivery_timeout_ms=2000)
     staged = stage(options)
     with (
         faults(broker) as chaos,
