@@ -14,6 +14,7 @@ from kqueue.api.errors import code_of, is_expected, mark_logged
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import NO_RESPONSE
 from kqueue.base.errors import (
+    AnswerNotExpected,
     KqueueError,
     MalformedMessage,
     StorageFailed,
@@ -258,7 +259,7 @@ class Dispatcher:
             self._client_log.log(
                 logging.ERROR, connection.address, "%s of %s failed: %s", name, connection.address, error
             )
-        elif not is_expected(error):
+        elif not is_expected(error) and not isinstance(error, AnswerNotExpected):
             mark_logged(error)
             self._client_log.log(
                 logging.ERROR,

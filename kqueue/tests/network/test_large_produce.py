@@ -6,7 +6,9 @@ The broker's receive buffer is overwritten after each request.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -89,6 +91,26 @@ def test_acks_0_gets_no_response_and_a_failure_closes_the_connection(monkeypatch
         assert server.broker.kept_record_bytes == 0
 
     large(monkeypatch, test)
+
+
+@pytest.mark.parametrize("refused", [{"transactional_id": "tx"}, {"topic_data": data("a", COUNT + 1)}, {}])
+def test_a_failure_with_acks_0_is_no_error_of_the_broker(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, refused: dict[str, Any]
+) -> None:
+    """A client that only lacks a right, or asks a broker that leads no longer, closes its
+    connection: one line says why, without a traceback.
+    """
+    caplog.set_level(logging.INFO)
+    missing = [TopicProduceData(name="missing", partition_data=data("a", 1)[0].partition_data)]
+
+    async def test(server: Server, client: Client) -> None:
+        client.send("Produce", 9, 1, acks=0, timeout_ms=1000, **{"topic_data": missing, **refused})
+        assert await client.closed() == b""
+
+    large(monkeypatch, test)
+    [line] = [record for record in caplog.records if "acks=0" in record.getMessage()]
+    assert line.levelno < logging.ERROR
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR or record.exc_info]
 
 
 def test_disconnected_client_leaves_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
