@@ -10,7 +10,7 @@ from pathlib import Path
 import kqueue
 from kqueue.client import Client
 
-READY_S = 10.0
+READY_S = 30.0
 
 
 @contextlib.contextmanager

@@ -162,7 +162,7 @@ def test_waiting_group_member_does_not_delay_a_stop() -> None:
                 protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
             )
             await until(lambda: any(not session.is_idle for session in server.connections.sessions))  # type: ignore[attr-defined]
-            await asyncio.wait_for(server.stop(), 5)
+            await asyncio.wait_for(server.stop(), 8)
             assert await client.closed() == b""
 
     asyncio.run(test())
@@ -180,7 +180,7 @@ def test_client_that_does_not_read_delays_a_stop_up_to_a_limit(caplog: pytest.Lo
             for _ in range(2_000):
                 client.send("ApiVersions", 0)
             await until(lambda: server.connections.unsent() == 1)
-            await asyncio.wait_for(server.stop(), 5)
+            await asyncio.wait_for(server.stop(), 8)
             await client.close()
 
     asyncio.run(test())

@@ -334,7 +334,7 @@ def test_processes_with_one_store_are_a_cluster(tmp_path: Path) -> None:
             admin.close()
 
     def until(served: Served, expected: set[int]) -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 30
         while leaders(served) != expected:
             assert time.monotonic() < deadline
             time.sleep(0.05)

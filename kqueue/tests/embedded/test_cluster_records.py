@@ -40,7 +40,7 @@ def test_what_has_no_leader_or_is_no_topic_can_not_be_read(cluster: Cluster) -> 
     with pytest.raises(AssertionError, match="no leader that runs"):
         cluster.assert_produced("orders", count=3, within_s=0.02)
     cluster.start(1)
-    cluster.assert_produced("orders", count=3, within_s=10)
+    cluster.assert_produced("orders", count=3, within_s=30)
 
 
 def test_records_that_come_later(cluster: Cluster) -> None:

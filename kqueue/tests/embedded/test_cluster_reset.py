@@ -66,14 +66,14 @@ def test_whatever_state_the_brokers_are_in(cluster: Cluster) -> None:
         made.fail("Produce", times=None)
         began_s = time.monotonic()
         cluster.reset()
-        assert time.monotonic() - began_s < 5
+        assert time.monotonic() - began_s < 20
         assert not any(broker.is_cut_off or broker.is_paused for broker in cluster.brokers)
         cluster.create_topic("orders", replicas={0: [0, 1, 2]})
         with KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all") as producer:
-            producer.send("orders", b"one tea").get(10)
+            producer.send("orders", b"one tea").get(30)
     cluster.wait_in_sync()
     for broker in cluster.brokers:
-        broker.assert_produced("orders", [b"one tea"], within_s=5)
+        broker.assert_produced("orders", [b"one tea"], within_s=30)
 
 
 def create_unless_made(cluster: Cluster, topic: str) -> None:

@@ -149,12 +149,12 @@ def test_client_that_does_not_read_is_disconnected() -> None:
 def test_connections_above_the_rate_are_accepted_later() -> None:
     with kqueue.Broker(max_connection_creation_rate=1) as broker, connected(broker):
         began_s = time.monotonic()
-        for _ in range(6):
+        for _ in range(16):
             with socket.create_connection(("127.0.0.1", broker.port), timeout=20) as late:
                 late.sendall(framed(request_header(API["ApiVersions"].key, 0, 1, "t")))
                 broker.clock.advance(seconds=2)
                 assert late.recv(65536)
-        assert time.monotonic() - began_s < 4, "one a second"
+        assert time.monotonic() - began_s < 12, "one a second"
 
 
 def join(broker: kqueue.Broker, version: int, *, session_ms: int) -> str:

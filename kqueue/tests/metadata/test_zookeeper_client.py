@@ -31,7 +31,7 @@ def _connected() -> ZookeeperClient:
     return client
 
 
-def _soon(seconds: float = 5) -> float:
+def _soon(seconds: float = 30) -> float:
     return time.monotonic() + seconds
 
 
@@ -90,7 +90,7 @@ def test_lost_answers_and_refusals_are_told_apart(server: ModelServer) -> None:
         begin = time.monotonic()
         with pytest.raises(Disconnected, match="not connected"):
             client.transact(_soon(0.1), [Operation("delete", "/x")])
-        assert time.monotonic() < begin + 3
+        assert time.monotonic() < begin + 20
     with pytest.raises(Disconnected):
         client.gather(_soon(0.1), [get("/")])
 

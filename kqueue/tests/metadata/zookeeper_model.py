@@ -261,5 +261,5 @@ def server(monkeypatch: pytest.MonkeyPatch) -> ModelServer:
     return model
 
 
-def open_store(chroot: str = "/cluster", timeout_s: float = 2.0) -> ZookeeperStore:
+def open_store(chroot: str = "/cluster", timeout_s: float = 20.0) -> ZookeeperStore:
     return ZookeeperStore(f"model:2181{chroot}", timeout_s=timeout_s)

@@ -225,7 +225,7 @@ def test_stop_does_not_wait_for_pre_delete(tmp_path: Path, storage: str) -> None
             assert partition.log_start_offset == 0
 
     with POLICIES.added("all-with", AllWith(WaitForever(tmp_path)), "a test"):
-        asyncio.run(asyncio.wait_for(test(), 30))
+        asyncio.run(asyncio.wait_for(test(), 90))
 
 
 def test_configured_codecs_work_in_the_compaction_process(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_a_worker_that_cannot_come_back_is_tried_ever_slower(tmp_path: Path) -> 
         producer.close()
         began = time.monotonic()
         assert served.end() == 0
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 30
 
 
 def leader(served: ServedWorkers, index: int) -> int:

@@ -18,7 +18,7 @@ from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, T
 class Raw:
     """One connection, as a context manager; operations raise TimeoutError after `timeout_s`."""
 
-    def __init__(self, bootstrap: str, client_id: str = "raw", timeout_s: float = 10) -> None:
+    def __init__(self, bootstrap: str, client_id: str = "raw", timeout_s: float = 30) -> None:
         host, port = bootstrap.rsplit(":", 1)
         self.client_id = client_id
         self.sock = socket.create_connection((host, int(port)), timeout=timeout_s)

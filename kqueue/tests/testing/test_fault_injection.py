@@ -121,7 +121,7 @@ def test_requests_can_be_delayed(client: Clients, made: Faults) -> None:
     made.delay("Produce", ms=150, times=1)
     began = time.monotonic()
     client.send("t", b"b")
-    assert 0.15 <= time.monotonic() - began < 5
+    assert 0.15 <= time.monotonic() - began < 20
     assert values(client.broker) == [b"a", b"b"]
 
 
@@ -132,7 +132,7 @@ def test_a_delay_follows_the_brokers_clock(client: Clients, made: Faults) -> Non
     fault.wait()
     assert not sent.done()
     client.broker.clock.advance(hours=1)
-    sent.result(5)
+    sent.result(30)
 
 
 def test_a_lost_connection_neither_loses_nor_duplicates_records(client: Clients, made: Faults) -> None:

@@ -66,7 +66,7 @@ def test_it_stops_in_the_middle_of_a_pause(flights: list[Flight]) -> None:
             sender.start(broker.bootstrap)
             wait_for(lambda: sender.sent == 1)
             started_s = time.monotonic()
-        assert time.monotonic() - started_s < 5
+        assert time.monotonic() - started_s < 20
         assert not sender.confirmed or sender.sent < sender.count
 
 

@@ -244,7 +244,7 @@ def test_what_does_not_come_in_time_is_told_with_the_time(broker: kqueue.Broker)
     broker.topics["orders"].produce("x")
     began = time.monotonic()
     text = failing(broker, ["x", "y"], within_s=0.05)
-    assert 0.05 <= time.monotonic() - began < 5
+    assert 0.05 <= time.monotonic() - began < 20
     assert text.splitlines()[0] == "orders has 1 record, expected 2: 1 missing (after 0.05 s)"
 
 
