@@ -86,10 +86,10 @@ def test_leave_reassigns_partitions_immediately(join: Join, topic: Topic, name: 
     """A leaving member's partitions are reassigned before its long session times out."""
     chosen = topic(partitions=2)
     group = name("group")
-    members = [join(chosen, group, session_ms=20_000) for _ in range(2)]
+    members = [join(chosen, group, session_ms=60_000) for _ in range(2)]
     eventually(lambda: shared(members, places(chosen, 2)), "two members share", 60)
     members[0].leave()
-    eventually(lambda: members[1].held == places(chosen, 2), "the other holds all", 10)
+    eventually(lambda: members[1].held == places(chosen, 2), "the other holds all", 30)
 
 
 def test_killed_member_is_removed_after_session_timeout(

@@ -82,8 +82,8 @@ def test_ten_thousand_partitions(own_server: Server, record_property: object, to
         assert one_changed.requests <= 2 + 1 + 4 + PINGS_MAX
         assert started.requests <= topics + 10 + PINGS_MAX
         for cost in (creation, failed, seen, started):
-            assert cost.seconds < 5
-        assert one_changed.seconds < 2
+            assert cost.seconds < 20
+        assert one_changed.seconds < 10
 
 
 def test_a_commit_of_large_values_that_do_not_compress(own_server: Server, record_property: object) -> None:

@@ -14,10 +14,10 @@ import pytest
 from kqueue.base.errors import NodeIdInUse
 from kqueue.metadata.zookeeper import ZookeeperStore
 
-TIMEOUT_MS = 1000
+TIMEOUT_MS = 2500
 
 
-def until(what: str, holds: Callable[[], bool], limit_s: float = 20) -> float:
+def until(what: str, holds: Callable[[], bool], limit_s: float = 60) -> float:
     """Wait, and return how long that took, in seconds."""
     begin = time.monotonic()
     while not holds():
@@ -109,6 +109,6 @@ def test_a_killed_process_is_succeeded_after_its_timeout(address: str) -> None:
             store.register(1, "successor", 60_000)
         until("the session of a killed process ends", lambda: not store.sessions())
         until("who watches hears of it", lambda: bool(woken))
-        assert TIMEOUT_MS / 1000 * 0.5 < woken[0] - killed < TIMEOUT_MS / 1000 + 1
+        assert TIMEOUT_MS / 1000 * 0.5 < woken[0] - killed < TIMEOUT_MS / 1000 + 10
         stop()
         assert store.register(1, "successor", 60_000).epoch == 2

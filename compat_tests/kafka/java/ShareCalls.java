@@ -140,7 +140,8 @@ public final class ShareCalls {
             poll(two, 1, 2);
             TreeSet<Long> seen = new TreeSet<>();
             int count = 0;
-            for (int round = 0; round < 40 && seen.size() < 40; round++) {
+            long end = System.currentTimeMillis() + 60_000;
+            for (int round = 0; seen.size() < 40 && System.currentTimeMillis() < end; round++) {
                 if (round < 20) send("share-two", 2 * round, 2);
                 for (ShareConsumer<String, String> each : List.of(one, two))
                     for (ConsumerRecord<String, String> record : each.poll(Duration.ofMillis(100))) {
@@ -177,12 +178,12 @@ public final class ShareCalls {
     }
 
     private void renewed() throws Exception {
-        prepare("share-renewed", 1, "share.record.lock.duration.ms", "6000");
+        prepare("share-renewed", 1, "share.record.lock.duration.ms", "9000");
         try (ShareConsumer<String, String> consumer = consumer("share-renewed", true)) {
             List<ConsumerRecord<String, String>> records = poll(consumer, 1, 20);
             System.out.println("renewed " + shown(records));
             for (int round = 0; round < 2; round++) {
-                Thread.sleep(3_500);
+                Thread.sleep(5_000);
                 consumer.acknowledge(records.get(0), AcknowledgeType.RENEW);
                 System.out.println("renewed commit " + committed(consumer.commitSync()));
                 records = poll(consumer, 1, 10);
@@ -193,7 +194,7 @@ public final class ShareCalls {
     }
 
     private void lock() throws Exception {
-        prepare("share-lock", 1, "share.record.lock.duration.ms", "4000");
+        prepare("share-lock", 1, "share.record.lock.duration.ms", "8000");
         try (ShareConsumer<String, String> slow = consumer("share-lock", true); ShareConsumer<String, String> next = consumer("share-lock", true)) {
             List<ConsumerRecord<String, String>> records = poll(slow, 1, 20);
             System.out.println("lock " + shown(records));
