@@ -1,4 +1,4 @@
-"""Avro: schemas as columns, and values by fastavro, which resolves writer's and reader's schemas.
+"""Avro: schemas as columns, and values, which fastavro reads by the schema they were written with.
 
 Source: the Avro specification 1.12; types of columns as those of Spark's `from_avro`.
 """
@@ -9,8 +9,8 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
-from decimal import Decimal
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import fastavro
@@ -20,6 +20,17 @@ from fastavro.schema import SchemaParseException, UnknownType
 from kqueue.records.arrow.engine import load_compiled
 from kqueue.spark.errors import SchemaRefused
 from kqueue.spark.value_formats.avro_plan import AvroPlan, NoPlan, plan_of
+from kqueue.spark.value_formats.avro_resolution import (
+    BOX,
+    BOXES,
+    DIGITS_MAX,
+    NAMED,
+    WIDER,
+    Side,
+    converter,
+    kind_of,
+    shares_column,
+)
 from kqueue.spark.value_formats.columns import (
     LOCAL_TIMESTAMP,
     TIMESTAMP,
@@ -33,7 +44,6 @@ from kqueue.spark.value_formats.columns import (
 from kqueue.spark.value_formats.contract import Decoded, Decoder, SchemaText, shortened
 
 WHAT = "the Avro schema"
-DIGITS_MAX = 38
 PRIMITIVES = {
     "boolean": pa.bool_(), "int": pa.int32(), "long": pa.int64(), "float": pa.float32(), "double": pa.float64(),
     "bytes": pa.binary(), "string": pa.string(),
@@ -46,45 +56,40 @@ LOGICAL = {
     ("long", "local-timestamp-micros"): LOCAL_TIMESTAMP,
 }
 """Logical types whose numbers Arrow takes as they are."""
-WIDER = {"int": "long", "long": "long", "float": "double", "double": "double"}
-"""Members of a union that share a column, and its type."""
 FAST = "kqueue.spark.value_formats.avro_fast"  # its import fails without numba
 FEW = 100_000
 """Values that fastavro decodes before numba is imported, which compiles where it has no cache."""
 _OBJECT = re.compile(r" from <_io\.BytesIO object[^>]*>")
 Names = dict[str, Any]
-Convert = Callable[[Any], Any]
 
 
 class AvroFormat:
     """A reader's schema: a record.
 
-    Attributes: `name`: the record's. `raw`: its type before timestamps are converted. `convert`:
-    what rows need before Arrow takes them; None: nothing. `has_members`: of unions of many types.
+    Attributes: `name`: the record's. `raw`: its type before timestamps are converted. `side`: the
+    schema. `own`: the same as fastavro is to read it.
     Raises: SchemaRefused: it has no columns.
     """
 
     def __init__(self, schema: SchemaText) -> None:
-        self.schema = _parsed(schema, numbers=True)
-        names: Names = {}
-        tree = _parsed(schema, numbers=False, names=names)
+        self.own = _parsed(schema, to_read=True)
+        self.side = _parsed(schema, to_read=False)
+        tree = self.side.schema
         if not isinstance(tree, dict) or tree.get("type") != "record":
             raise SchemaRefused(f"{WHAT} is no record, and only those have columns")
         self.name = tree["name"]
-        types = _AvroTypes(names)
-        self.raw, self.convert = types.of(tree)
-        self.has_members = types.has_members
+        self.raw = _AvroTypes(self.side.names).of(tree)
         self.type = in_microseconds(self.raw)
         try:
-            self._plan: AvroPlan | None = plan_of(tree, names, self.type)
+            self._plan: AvroPlan | None = plan_of(tree, self.side.names, self.type)
         except NoPlan:
             self._plan = None
 
     def decoder(self, writer: SchemaText | None, indexes: tuple[int, ...] = ()) -> Decoder:
         """Return a decoder of what was written by `writer`. Raises: SchemaRefused."""
-        written = self.schema if writer is None else _parsed(writer, numbers=True)
+        written = self.own if writer is None else _parsed(writer, to_read=True)
         slow = AvroDecoder(self, written)
-        if written != self.schema or self._plan is None:
+        if self._plan is None or written.schema != self.own.schema:
             return slow
         return AutoDecoder(self._plan, slow)
 
@@ -92,23 +97,20 @@ class AvroFormat:
 class AvroDecoder:
     """Decodes values of one writer's schema."""
 
-    def __init__(self, reader: AvroFormat, written: Any) -> None:
+    def __init__(self, reader: AvroFormat, written: Side) -> None:
         self._reader = reader
-        self._written = written
-        self._read_as = None if written == reader.schema else reader.schema
+        self._written = written.schema
+        self._convert = converter(written, reader.side)
 
     def decode(self, values: Sequence[bytes]) -> Decoded:
         """Return the values as columns."""
         rows: list[Any] = []
         errors: dict[int, str] = {}
-        written, read_as, convert = self._written, self._read_as, self._reader.convert
-        named = self._reader.has_members
+        written, convert = self._written, self._convert
         for value in values:
             file = io.BytesIO(value)
             try:
-                row = fastavro.schemaless_reader(
-                    file, written, read_as, return_named_type=named, return_named_type_override=named
-                )
+                row = fastavro.schemaless_reader(file, written, None, return_named_type=True)
                 if file.tell() != len(value):
                     raise ValueError(f"{len(value) - file.tell()} bytes are left over")
                 rows.append(row if convert is None else convert(row))
@@ -140,18 +142,22 @@ class AutoDecoder:
         return self._decoder.decode(values)
 
 
-def _parsed(schema: SchemaText, *, numbers: bool, names: Names | None = None) -> Any:
+def _parsed(schema: SchemaText, *, to_read: bool) -> Side:
     """Return a schema with all names resolved.
 
-    Args:
-        numbers: leave out logical types whose numbers are all that is wanted.
-        names: gets the named types.
+    Args: to_read: as fastavro is to read it, without logical types; or as the columns are.
     """
-    names = {} if names is None else names
+    names: Names = {}
+    boxes = count()
+
+    def raw(text: str) -> Any:
+        found = _raw_schema(text)
+        return _without_logical(found, boxes) if to_read else found
+
     try:
         for _, text in schema.references:
-            fastavro.parse_schema(_raw_schema(text, numbers), named_schemas=names)
-        found = fastavro.parse_schema(_raw_schema(schema.text, numbers), named_schemas=names)
+            fastavro.parse_schema(raw(text), named_schemas=names)
+        found = fastavro.parse_schema(raw(schema.text), named_schemas=names)
     except (SchemaParseException, UnknownType) as error:
         raise SchemaRefused(f"{WHAT} can't be used: {shortened(error)}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -159,10 +165,10 @@ def _parsed(schema: SchemaText, *, numbers: bool, names: Names | None = None) ->
     except RecursionError:
         raise SchemaRefused(f"{WHAT} is nested too deeply") from None
     _refuse_dangerous(found, names)
-    return found
+    return Side(found, names)
 
 
-def _raw_schema(text: str, numbers: bool) -> Any:
+def _raw_schema(text: str) -> Any:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -170,19 +176,37 @@ def _raw_schema(text: str, numbers: bool) -> Any:
             return text.strip()
         raise SchemaRefused(f"{WHAT} is no JSON: {shortened(error)}") from None
     refuse_deep(found, WHAT)
-    return _as_numbers(found) if numbers else found
+    return found
 
 
-def _as_numbers(schema: Any) -> Any:
-    """Return a schema without the logical types that Arrow does itself; text stays text."""
+def _without_logical(schema: Any, boxes: Iterator[int]) -> Any:
+    """Return a schema without logical types, which are the reader's, and with what fastavro makes
+    one class of told apart in unions.
+    """
     if isinstance(schema, list):
-        return [_as_numbers(one) for one in schema]
+        members = [_without_logical(one, boxes) for one in schema]
+        kinds = [_kind(one) for one in members]
+        return [
+            _boxed(kind, boxes) if BOXES.get(kind) in kinds else one for kind, one in zip(kinds, members, strict=True)
+        ]
     if not isinstance(schema, dict):
         return schema
-    kept = {key: value if key == "default" else _as_numbers(value) for key, value in schema.items()}
-    if isinstance(kept.get("logicalType"), str) and kept.get("type") in ("int", "long", "string"):
-        del kept["logicalType"]
+    kept = {key: value for key, value in schema.items() if key != "logicalType"}
+    for key in ("type", "items", "values"):
+        if key in kept:
+            kept[key] = _without_logical(kept[key], boxes)
+    if isinstance(kept.get("fields"), list):
+        kept["fields"] = [_without_logical(one, boxes) for one in kept["fields"]]
     return kept
+
+
+def _kind(schema: Any) -> str:
+    found = schema.get("type") if isinstance(schema, dict) else schema
+    return found if isinstance(found, str) else ""
+
+
+def _boxed(kind: str, boxes: Iterator[int]) -> dict[str, Any]:
+    return {"type": "record", "name": f"{BOX}{next(boxes)}", "fields": [{"name": kind, "type": kind}]}
 
 
 def _refuse_dangerous(schema: Any, names: Names) -> None:
@@ -197,6 +221,8 @@ def _refuse_dangerous(schema: Any, names: Names) -> None:
     def is_empty(one: Any) -> bool:
         if isinstance(one, list):
             for member in one:
+                if isinstance(member, list):
+                    raise SchemaRefused(f"{WHAT} has a union in a union")
                 is_empty(member)
             return False  # the index of a union takes a byte
         if isinstance(one, str):
@@ -233,15 +259,14 @@ def _refuse_dangerous(schema: Any, names: Names) -> None:
 
 
 class _AvroTypes:
-    """Arrow types of a schema, with what converts rows before Arrow takes them; None: nothing."""
+    """Arrow types of a schema."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Mapping[str, Any]) -> None:
         self._names = names
         self._nesting = Nesting(WHAT)
-        self.has_members = False
 
-    def of(self, schema: Any) -> tuple[pa.DataType, Convert | None]:
-        """Return both of a schema."""
+    def of(self, schema: Any) -> pa.DataType:
+        """Return that of a schema."""
         if isinstance(schema, list):
             return self._union(schema)
         if isinstance(schema, str):
@@ -249,117 +274,72 @@ class _AvroTypes:
                 return self.of(self._names[schema])
             if schema not in PRIMITIVES:
                 raise SchemaRefused(f"{WHAT}: {schema} alone has no column; use it in a union")
-            return PRIMITIVES[schema], None
+            return PRIMITIVES[schema]
         kind = schema["type"]
         if isinstance(kind, (dict, list)):
             return self.of(kind)
         known = {"record": self._record, "array": self._array, "map": self._map, "enum": _enum, "fixed": _fixed}
         return known[kind](schema) if kind in known else self._primitive(schema, kind)
 
-    def _primitive(self, schema: Any, kind: str) -> tuple[pa.DataType, None]:
+    def _primitive(self, schema: Any, kind: str) -> pa.DataType:
         logical = schema.get("logicalType")
         if logical == "decimal" and kind == "bytes":
-            return _decimal(schema), None
-        return LOGICAL.get((kind, logical)) or self.of(kind)[0], None
+            return _decimal(schema)
+        return LOGICAL.get((kind, logical)) or self.of(kind)
 
-    def _record(self, schema: Any) -> tuple[pa.DataType, Convert | None]:
+    def _record(self, schema: Any) -> pa.DataType:
         fields = schema["fields"]
         names = [field["name"] for field in fields]
         self._nesting.enter(schema["name"])
         self._nesting.count(names, schema["name"])
         if not names:
             raise SchemaRefused(f"{WHAT}: {schema['name']} has no fields")
-        found = [self.of(field["type"]) for field in fields]
+        found = pa.struct([pa.field(field["name"], self.of(field["type"])) for field in fields])
         self._nesting.leave()
-        converts = {name: convert for name, (_, convert) in zip(names, found, strict=True) if convert is not None}
+        return found
 
-        def convert(row: Any) -> Any:
-            for name, one in converts.items():
-                row[name] = one(row[name])
-            return row
-
-        type = pa.struct([pa.field(name, kind) for name, (kind, _) in zip(names, found, strict=True)])
-        return type, convert if converts else None
-
-    def _array(self, schema: Any) -> tuple[pa.DataType, Convert | None]:
+    def _array(self, schema: Any) -> pa.DataType:
         self._nesting.enter(f"array {id(schema)}")
-        item, convert = self.of(schema["items"])
+        item = self.of(schema["items"])
         self._nesting.leave()
-        return list_of(item), None if convert is None else lambda row: [convert(one) for one in row]
+        return list_of(item)
 
-    def _map(self, schema: Any) -> tuple[pa.DataType, Convert | None]:
+    def _map(self, schema: Any) -> pa.DataType:
         self._nesting.enter(f"map {id(schema)}")
-        item, convert = self.of(schema["values"])
+        item = self.of(schema["values"])
         self._nesting.leave()
-        return map_of(item), lambda row: [(key, one if convert is None else convert(one)) for key, one in row.items()]
+        return map_of(item)
 
-    def _union(self, schema: list[Any]) -> tuple[pa.DataType, Convert | None]:
+    def _union(self, schema: list[Any]) -> pa.DataType:
         members = [one for one in schema if one != "null"]
         if not members:
             raise SchemaRefused(f"{WHAT}: a union has no type but null")
-        if len(members) == 1:
-            kind, convert = self.of(members[0])
-            return kind, None if convert is None else lambda row: None if row is None else convert(row)
-        if all(isinstance(one, str) and one in WIDER for one in members) and len({WIDER[one] for one in members}) == 1:
-            return PRIMITIVES[WIDER[members[0]]], None
+        if shares_column(members):
+            return self.of(members[0]) if len(members) == 1 else PRIMITIVES[WIDER[members[0]]]
         return self._members(members)
 
-    def _members(self, members: list[Any]) -> tuple[pa.DataType, Convert]:
+    def _members(self, members: list[Any]) -> pa.DataType:
         """A union of several types: a struct with a column for each, as of Spark's `from_avro`."""
         found = [self.of(one) for one in members]
         columns = [f"member{number}" for number in range(len(members))]
         self._nesting.count(columns, "a union")
-        several = sum(self._named(one) is not None for one in members) > 1
-        places: dict[Any, tuple[str, Convert | None]] = {}
-        for column, one, (kind, convert) in zip(columns, members, found, strict=True):
-            named = self._named(one)
-            place = named["name"] if several and named is not None else _class(kind)
+        places: dict[str, str] = {}
+        for column, one in zip(columns, members, strict=True):
+            place = kind_of(one, self._names)
+            if place in NAMED:
+                continue
             if place in places:
-                raise SchemaRefused(f"{WHAT}: members of a union can't be told apart: {column} and {places[place][0]}")
-            places[place] = column, convert
-
-        def convert_one(row: Any) -> Any:
-            if row is None:
-                return None
-            place, value = row if isinstance(row, tuple) else (type(row), row)
-            column, convert = places[place]
-            return {column: value if convert is None else convert(value)}
-
-        self.has_members = True
-        return pa.struct([pa.field(name, kind) for name, (kind, _) in zip(columns, found, strict=True)]), convert_one
-
-    def _named(self, schema: Any) -> Any:
-        """Return the definition of a named type; None: it is none."""
-        if isinstance(schema, str):
-            return self._names.get(schema)
-        return schema if isinstance(schema, dict) and schema["type"] in ("record", "enum", "fixed") else None
+                raise SchemaRefused(f"{WHAT}: members of a union can't be told apart: {column} and {places[place]}")
+            places[place] = column
+        return pa.struct([pa.field(name, kind) for name, kind in zip(columns, found, strict=True)])
 
 
-def _class(kind: pa.DataType) -> type:
-    """Return the class of the values that fastavro makes for a type of columns."""
-    if pa.types.is_struct(kind):
-        return dict
-    if pa.types.is_map(kind):
-        return dict
-    if pa.types.is_list(kind):
-        return list
-    if pa.types.is_decimal(kind):
-        return Decimal
-    if pa.types.is_string(kind):
-        return str
-    if pa.types.is_binary(kind):
-        return bytes
-    if pa.types.is_floating(kind):
-        return float
-    return bool if pa.types.is_boolean(kind) else int
+def _enum(_: Any) -> pa.DataType:
+    return pa.string()
 
 
-def _enum(_: Any) -> tuple[pa.DataType, None]:
-    return pa.string(), None
-
-
-def _fixed(schema: Any) -> tuple[pa.DataType, None]:
-    return _decimal(schema) if schema.get("logicalType") == "decimal" else pa.binary(), None
+def _fixed(schema: Any) -> pa.DataType:
+    return _decimal(schema) if schema.get("logicalType") == "decimal" else pa.binary()
 
 
 def _decimal(schema: Any) -> pa.DataType:

@@ -194,6 +194,7 @@ REFUSED = [
     (json.dumps(record(("next", ["null", "shop.Order"]))), "shop.Order is in itself"),
     (json.dumps(record(("a", "null"))), "null alone has no column"),
     (json.dumps(record(("a", ["null"]))), "no type but null"),
+    (json.dumps(record(("a", ["int", ["null", "string"]]))), "a union in a union"),
     (json.dumps(record(("a", {"type": "array", "items": "null"}))), "items that take no bytes"),
     (json.dumps(record(("a", {"type": "array", "items": record(name="E")}))), "items that take no bytes"),
     (json.dumps(record(("a", "int"), ("A", "int"))), "'a' and 'A', which Spark takes for one"),

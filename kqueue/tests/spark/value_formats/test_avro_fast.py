@@ -26,9 +26,8 @@ MOST = {**ALL, "fields": [field for field in ALL["fields"] if field["name"] not 
 def both(schema: dict[str, Any], values: list[bytes]) -> tuple[Decoded, Decoded]:
     """Return what fastavro makes of values, and what the kernel makes of them."""
     format = AvroFormat(text(schema))
-    slow = AvroDecoder(format, format.schema)
-    names: dict[str, Any] = {}
-    plan = plan_of(avro._parsed(text(schema), numbers=False, names=names), names, format.type)
+    slow = AvroDecoder(format, format.own)
+    plan = plan_of(*format.side, format.type)
     return slow.decode(values), FastAvroDecoder(plan, slow).decode(values)
 
 

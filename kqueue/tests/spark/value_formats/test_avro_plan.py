@@ -4,16 +4,14 @@ from typing import Any
 
 import pytest
 
-from kqueue.spark.value_formats import avro
 from kqueue.spark.value_formats.avro import AvroFormat
 from kqueue.spark.value_formats.avro_plan import ARRAY, END, ITEM_END, LONG, NULLABLE, AvroPlan, NoPlan, plan_of
 from kqueue.tests.spark.value_formats.test_avro import ALL, record, text
 
 
 def planned(schema: dict[str, Any]) -> AvroPlan:
-    names: dict[str, Any] = {}
-    tree = avro._parsed(text(schema), numbers=False, names=names)
-    return plan_of(tree, names, AvroFormat(text(schema)).type)
+    format = AvroFormat(text(schema))
+    return plan_of(*format.side, format.type)
 
 
 def test_instructions() -> None:
