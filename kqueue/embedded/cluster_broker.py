@@ -81,6 +81,7 @@ class ClusterBroker(Node):
         self._storages = storages or self._own_storage
         self._access: StoreAccess | None = None
         self._loop_view: ServerLoop | None = None
+        self._starting: asyncio.Task[None] | None = None
         self._ports: dict[str, socket.socket] = {}  # held while it does not run
         self._unreachable: frozenset[int] = frozenset()
         self._traffic = HeldTraffic()
@@ -133,6 +134,7 @@ class ClusterBroker(Node):
         """Start it again, and return once it is unfenced. Does nothing if it is running.
 
         After `kill` its session must have timed out first, which this waits for.
+        Raises: RuntimeError: it was killed, or the cluster was stopped or reset, meanwhile.
         """
         self._change(self._start)
 
@@ -150,9 +152,12 @@ class ClusterBroker(Node):
 
     def kill(self) -> None:
         """End it as SIGKILL does: nothing is flushed or written any more, and its connections are
-        closed. The others learn it when its session times out.
+        closed. The others learn it when its session times out. A start that another thread has
+        begun fails.
         """
-        self._change(self._kill)
+        thread = self._host.running_thread
+        thread.check_not_own()
+        thread.call(self._kill)
 
     def pause(self) -> None:
         """Stop it as SIGSTOP does: it reads and answers nothing, and gives no signs of life, while
@@ -205,11 +210,28 @@ class ClusterBroker(Node):
         return self._memory
 
     async def _start(self) -> None:
-        if not self.is_running:
-            await self._begin()
-            await self._server.ready()
+        if self.is_running:
+            return
+        starting = self._starting = asyncio.create_task(self._become_ready())
+        try:
+            await asyncio.wait([starting])
+        finally:
+            self._starting = None
+        if starting.cancelled():
+            raise RuntimeError(f"broker {self.id} was ended while it started")
+        starting.result()
+
+    async def _become_ready(self) -> None:
+        await self._begin()
+        await self._server.ready()
+
+    def _end_start(self) -> None:
+        """Let a start that is under way fail, as that of a process that gets a signal."""
+        if self._starting is not None:
+            self._starting.cancel()
 
     async def _stop(self) -> None:
+        self._end_start()
         if self.is_running:
             await self._resume()
             try:
@@ -222,6 +244,7 @@ class ClusterBroker(Node):
         await self._start()
 
     async def _kill(self) -> None:
+        self._end_start()
         if self._loop_view is not None:
             self._loop_view.close()
             try:

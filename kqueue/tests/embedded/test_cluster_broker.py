@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ import kqueue
 from kqueue.embedded import Cluster
 from kqueue.embedded.cluster_broker import ClusterBroker
 from kqueue.testing import faults
+
+TIMEOUT_S = 30
 
 
 @pytest.fixture
@@ -25,6 +28,13 @@ def cluster() -> Iterator[Cluster]:
 def lead(cluster: Cluster, topic: str, leader: int) -> None:
     """Create a topic of one partition, with a replica on each broker."""
     cluster.create_topic(topic, replicas={0: [leader, *(id for id in range(3) if id != leader)]})
+
+
+def until(holds: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + TIMEOUT_S
+    while not holds():
+        assert time.monotonic() < until_s
+        time.sleep(0.001)
 
 
 def accepts(broker: ClusterBroker) -> bool:
@@ -120,6 +130,34 @@ def test_a_broker_that_was_killed_starts_again_when_its_session_has_timed_out(
     assert time.monotonic() - began_s < 7, "it did not wait for the timeout"
     cluster.wait_in_sync()
     cluster[1].assert_produced("orders", ["two coffees"])
+
+
+def ends_start(cluster: Cluster, end: Callable[[], object], begun: Callable[[], bool]) -> None:
+    """End broker 1 while it starts. `begun`: whether the start has come so far."""
+    with ThreadPoolExecutor(1) as pool:
+        start = pool.submit(cluster.start, 1)
+        until(begun)
+        end()
+        with pytest.raises(RuntimeError, match="broker 1 was ended while it started"):
+            start.result(TIMEOUT_S)
+
+
+def test_a_broker_is_killed_while_it_waits_for_the_end_of_its_session(cluster: Cluster) -> None:
+    cluster.create_topic("t")
+    cluster.kill(1)
+    ends_start(cluster, cluster[1].kill, lambda: cluster[1]._starting is not None)
+    assert not cluster[1].is_running
+    cluster.start(1)
+    assert cluster[1].is_unfenced
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+def test_a_broker_is_ended_while_it_waits_for_a_controller(end: str) -> None:
+    with Cluster(3, settings={"broker.session.timeout.ms": 60_000}) as cluster:
+        cluster.stop(1)
+        for other in (0, 2):
+            cluster.pause(other)  # nobody follows them as controller before their sessions time out
+        ends_start(cluster, cluster.stop if end == "stop" else lambda: cluster.kill(1), lambda: cluster[1].is_running)
 
 
 def test_a_kill_leaves_no_mark_of_a_clean_stop(tmp_path: Path) -> None:
