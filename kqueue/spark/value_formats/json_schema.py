@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, NoReturn
+from urllib.parse import unquote, urljoin
 
 import jsonschema_rs
 import pyarrow as pa
@@ -86,7 +87,7 @@ def _validator(schema: SchemaText) -> Any:
 
     def retrieve(uri: str) -> Any:
         for name, document in known.items():
-            if uri == name or uri.endswith(f"/{name}"):
+            if uri in (name, _own_uri(document)) or uri.endswith(f"/{name}"):
                 return document
         raise ValueError("nothing is fetched")
 
@@ -163,14 +164,29 @@ class _JsonTypes:
         return pa.struct([pa.field(name, kind) for name, (kind, _) in found.items()]), _checked(dict, convert_all)
 
     def _referred(self, reference: str, file: str) -> tuple[pa.DataType, Convert]:
-        name, _, pointer = reference.partition("#")
-        file = name or file
-        if file and file not in self._others:
-            raise SchemaRefused(f"{WHAT} refers to {shortened(reference)!r}, which is not among its references")
-        self._nesting.enter(f"{file}#{pointer}")
-        found = self.of(_at(self._others[file] if file else self.document, pointer), file)
+        name, _, part = reference.partition("#")
+        file = self._file(name, file) if name else file
+        part = unquote(part)
+        self._nesting.enter(f"{file}#{part}")
+        document = self._others[file] if file else self.document
+        found = self.of(_at(document, part) if part[:1] in ("", "/") else _anchored(document, part), file)
         self._nesting.leave()
         return found
+
+    def _file(self, name: str, within: str) -> str:
+        """Return which document a reference from another one, or the same, means."""
+        documents = {"": self.document, **self._others}
+        try:
+            uri = urljoin(_own_uri(documents[within]) or within, name)
+        except ValueError:  # no URL
+            uri = name
+        for one in (name, uri):
+            if one in self._others:
+                return one
+        for one, document in documents.items():
+            if _own_uri(document) == uri:
+                return one
+        raise SchemaRefused(f"{WHAT} refers to {shortened(name)!r}, which is not among its references")
 
 
 def _at(document: Any, pointer: str) -> Any:
@@ -178,10 +194,33 @@ def _at(document: Any, pointer: str) -> Any:
     found = document
     for part in pointer.split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
-        if not isinstance(found, dict) or key not in found:
+        if isinstance(found, list) and key.isdecimal() and int(key[:9]) < len(found):
+            found = found[int(key[:9])]
+        elif isinstance(found, dict) and key in found:
+            found = found[key]
+        else:
             raise SchemaRefused(f"{WHAT} refers to {shortened('#' + pointer)!r}, which is not there")
-        found = found[key]
     return found
+
+
+def _anchored(document: Any, name: str) -> Any:
+    """Return the part that has a name of its own. Raises: SchemaRefused."""
+    left = [document]
+    while left:
+        part = left.pop()
+        if isinstance(part, dict):
+            if part.get("$anchor") == name or f"#{name}" in (part.get("$id"), part.get("id")):
+                return part
+            left += part.values()
+        elif isinstance(part, list):
+            left += part
+    raise SchemaRefused(f"{WHAT} refers to {shortened('#' + name)!r}, which is not there")
+
+
+def _own_uri(document: Any) -> str:
+    """Return the URI that a schema gives itself; "": none."""
+    found = (document.get("$id") or document.get("id")) if isinstance(document, dict) else None
+    return found.partition("#")[0] if isinstance(found, str) else ""
 
 
 def _kind(schema: dict[str, Any]) -> str:

@@ -119,6 +119,35 @@ def test_references_and_the_writers_schema() -> None:
     assert errors[1] == "not valid: expected an object, found a whole number"
 
 
+@pytest.mark.parametrize(
+    ("name", "own", "reference"),
+    [
+        ("item.json", None, "item.json#/definitions/part"),
+        ("item.json", "http://shop/order.json", "item.json#/definitions/part"),
+        ("http://shop/item.json", "http://shop/order.json", "item.json#/definitions/part"),
+        ("http://shop/item.json", None, "http://shop/item.json#/definitions/part"),
+        ("item", "http://shop/order.json", "http://shop/item.json#/definitions/part"),
+        ("item.json", None, "item.json#/definitions/a%20list/1"),
+        ("item.json", None, "item.json#named"),
+        ("item.json", None, "#/definitions/own%20part"),
+        ("item.json", "http://shop/order.json", "http://shop/order.json#/definitions/own%20part"),
+        ("item.json", "http://shop/order.json", "order.json#own"),
+    ],
+)
+def test_ways_to_refer(name: str, own: str | None, reference: str) -> None:
+    part = {"type": "object", "properties": {"sku": {"type": "string"}}}
+    item = {
+        "$id": "http://shop/item.json",
+        "definitions": {"part": part, "a list": [{}, part], "with a name": {"$anchor": "named", **part}},
+    }
+    order: dict[str, Any] = {"properties": {"item": {"$ref": reference}}}
+    order["definitions"] = {"own part": part, "other": {"$anchor": "own", **part}}
+    schema = text(order if own is None else {"$id": own, **order}, (name, item))
+    found, errors = JsonFormat(schema).decoder(schema).decode([b'{"item":{"sku":"a"}}', b'{"item":{"sku":1}}'])
+    assert found.to_pylist() == [{"item": {"sku": "a"}}, None]
+    assert list(errors) == [1]
+
+
 def nested(levels: int) -> Any:
     schema: Any = {"type": "string"}
     for _ in range(levels):
@@ -132,6 +161,9 @@ REFUSED = [
     ('{"properties": {"a": {"$ref": "#"}}}', "is in itself"),
     ('{"properties": {"a": {"$ref": "#/none"}}}', "is not there"),
     ('{"properties": {"a": {"$ref": "http://127.0.0.1:1/a.json"}}}', "not among its references"),
+    ('{"properties": {"a": {"$ref": "#none"}}}', "is not there"),
+    ('{"properties": {"a": {"$ref": "http://[::1/a.json"}}}', "not among its references"),
+    ('{"properties": {"a": {"$ref": "#/properties/b/5"}, "b": []}}', "is not there"),
     ('{"properties": {"a": {"not": {"$ref": "http://127.0.0.1:1/a.json"}}}}', "can't be used: "),
     ('{"properties": {"a": {"type": "strin"}}}', "can't be used: "),
     ('{"properties": {"a": {}, "A": {}}}', "Spark takes for one"),
