@@ -7,6 +7,7 @@ the cores compute, and addresses take turns, so that no client keeps others wait
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
@@ -30,6 +31,7 @@ STEPS_MAX = max(1, (os.cpu_count() or 1) // 2)
 """So many steps are computed at once."""
 PATIENCE_MS = 500
 """A client that was silent for less is not closed to make room for another."""
+REST_BYTES = 65_536
 NO_CERTIFICATE = "PEER_DID_NOT_RETURN_A_CERTIFICATE"
 """OpenSSL's name of the failure."""
 _HANDSHAKE = 0x16
@@ -245,6 +247,8 @@ class TlsHandshakes:
     def _fail(self, one: _Handshake, reason: str, level: int = logging.WARNING) -> None:
         address = f"{one.accepted.host}:{one.accepted.port}"
         self._registry.client_log.log(level, address, "closed the connection of %s: %s", address, reason)
+        if not one.busy:
+            _read_rest(one.socket.fileno())
         self._end(one)
 
     def _end(self, one: _Handshake) -> None:
@@ -257,6 +261,14 @@ class TlsHandshakes:
                 self._registry.loop.remove_writer(one.socket)
             one.close()
         self._failed(one.accepted.host)
+
+
+def _read_rest(descriptor: int) -> None:
+    """Read what has arrived. A socket that is closed with bytes unread is reset, and clients may
+    see that instead of the alert with the reason: with TLS 1.3 they send more after a certificate.
+    """
+    with contextlib.suppress(OSError):
+        os.read(descriptor, REST_BYTES)
 
 
 def _protocol_hint(first: bytes, listener: str) -> str:

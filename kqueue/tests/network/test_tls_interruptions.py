@@ -114,6 +114,24 @@ def test_a_client_that_is_killed_in_its_handshake_leaves_nothing(caplog: pytest.
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
+def test_a_refused_client_reads_the_reason_and_no_reset() -> None:
+    """It has sent all of its handshake when the broker refuses the part with its certificate."""
+
+    async def test() -> None:
+        async with serving_tls(ssl_client_auth="required") as server:
+            client = RawTls(server)
+            await client.handshake()
+            received = b""
+            while data := await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client.socket, 65_536), 10):
+                received += data
+            client.incoming.write(received)
+            with pytest.raises(ssl.SSLError, match="CERTIFICATE_REQUIRED"):
+                client.tls.read()
+            client.socket.close()
+
+    run(test)
+
+
 def test_a_client_that_is_killed_in_a_record_leaves_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with serving_tls() as server, nothing_left(server):
