@@ -10,7 +10,14 @@ PACK_HINT = (
     "make an archive of this environment with `kqueue pipeline pack`, and give it to Spark: "
     "--archives environment.tar.gz (the setting spark.archives)"
 )
+JAVA_ENDED = (
+    "Java, in which Spark runs, ended before the job did: it was killed, or the machine had no memory left; "
+    "run the job again"
+)
 WORDS_MAX = 1000
+_CALLED = re.compile(r"^An error occurred while calling [\w.$]+\s*:\s*(?:[\w.$]+(?:Exception|Error): )?")
+_THROWN = re.compile(r'^Exception in thread "[^"]*" (?:[\w.$]+: )?(.+)$', re.MULTILINE)
+_NOISE = re.compile(r"\s|WARNING: |Setting |To adjust |Using |Picked up |:: |\d\d/\d\d/\d\d ")
 _OURS = re.compile(r"^(?:\w+: )?kqueue(?:\.\w+)*\.errors\.\w+: (.+)$", re.MULTILINE)
 
 
@@ -59,4 +66,23 @@ def error_summary(error: Exception) -> str:
     if ours:
         return str(ours[-1]).strip()[:WORDS_MAX]
     words = re.split(r"JVM stacktrace|\n\s+at [\w.$]+\(", str(error))[0]
-    return " ".join(words.split())[:WORDS_MAX]
+    return " ".join(_CALLED.sub("", words).split())[:WORDS_MAX]
+
+
+def java_reason(output: str) -> str:
+    """Return in a sentence why Java did not start, of what it wrote to standard error; "": it does
+    not say.
+    """
+    thrown = _THROWN.findall(output)
+    if thrown:
+        return str(thrown[-1]).strip()[:WORDS_MAX]
+    said = (line for line in output.splitlines() if line and not _NOISE.match(line))
+    return next(said, "")[:WORDS_MAX].strip()
+
+
+def is_java_lost(error: Exception) -> bool:
+    """Return whether the bridge to Java, in which Spark runs, broke; connections to brokers have
+    errors of their own.
+    """
+    is_cut = type(error).__module__.startswith("py4j.") and type(error).__name__ == "Py4JNetworkError"
+    return is_cut or isinstance(error, ConnectionError)

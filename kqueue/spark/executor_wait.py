@@ -6,6 +6,7 @@ Spark alone waits for executors silently and without end.
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import threading
 import time
@@ -26,20 +27,32 @@ DRIVER = 1
 STANDALONE = "spark://"
 MASTER_WAIT_S = 5.0
 CONNECT_TIMEOUT_S = 3.0
+_MASTERS = re.compile(
+    r"local(\[(\d+|\*)(\s*,\s*\d+)?\])?|local-cluster\[\s*\d+\s*(,\s*\d+\s*){2}\]"
+    r"|spark://[^/:,]+:\d+.*|spark://\[.*\]:\d+.*|yarn|k8s://.+"
+)
+"""What Spark takes as a master."""
 
 
 def check_master(master: str, wait_s: float = MASTER_WAIT_S) -> None:
-    """Check that a standalone master takes connections; does nothing with other kinds of masters.
-    Spark would try for a minute, and fail with a stack.
+    """Check that Spark knows such a master, and of a standalone one that it takes connections.
+    Spark would fail with a stack, and with a standalone one try for a minute before.
 
-    Args: wait_s: for a master that is being started again.
-    Raises: PipelineFailed: none of ``spark://HOST:PORT,HOST:PORT`` did.
+    Args:
+        master: "": not known yet.
+        wait_s: for a master that is being started again.
+    Raises: PipelineFailed: it is no master, or none of ``spark://HOST:PORT,HOST:PORT`` answers.
     """
-    if not master.startswith(STANDALONE):
-        return
     addresses = [one.rpartition(":") for one in master.removeprefix(STANDALONE).split(",")]
-    if not all(port.isdecimal() for _host, _colon, port in addresses):
-        return  # Spark says that it is no URL of a master
+    is_standalone = master.startswith(STANDALONE)
+    has_ports = not is_standalone or all(port.isdecimal() for _host, _colon, port in addresses)
+    if master and not (has_ports and _MASTERS.fullmatch(master)):
+        raise PipelineFailed(
+            f"{master!r} is no master of Spark: expected local[2], spark://HOST:PORT, yarn, k8s://URL, or "
+            "sc://HOST:PORT (Spark Connect)"
+        )
+    if not is_standalone:
+        return
     deadline = time.monotonic() + wait_s
     while True:
         refused = []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from kqueue.base.version import __version__
-from kqueue.spark.errors import PACK_HINT, PipelineFailed, error_summary
+from kqueue.spark.errors import JAVA_ENDED, PACK_HINT, PipelineFailed, error_summary, is_java_lost
 from kqueue.spark.pythons import is_local
 from kqueue.spark.remote import is_remote
 from kqueue.spark.stores.s3 import SCHEME, settings_of
@@ -80,7 +80,7 @@ def check_executors(
         try:
             found = _ask_by_query(spark, probe) if remote else _ask(spark, probe)
         except Exception as error:
-            raise PipelineFailed(_refused(str(error))) from None
+            raise PipelineFailed(JAVA_ENDED if is_java_lost(error) else _refused(str(error))) from None
     for one in found:
         _judge(one, bootstrap, brokers, marked, SERVER_HINT if remote else PACK_HINT)
         if server in one.unreachable:

@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kqueue.spark.errors import PipelineFailed
 from kqueue.spark.programs import cache_folder, is_written, plain_name, write_program
 
 if TYPE_CHECKING:
@@ -110,6 +111,23 @@ def workers_python(program: str, environ: MutableMapping[str, str] = os.environ)
         yield
     finally:
         del environ[WORKERS]
+
+
+def check_archives(settings: Any) -> None:
+    """Check that the archives are there that are files of this machine, for which Spark would fail
+    with a stack.
+
+    Args:
+        settings: with `get(name, default)`.
+    Raises: PipelineFailed: one is not there.
+    """
+    for one in str(settings.get(ARCHIVES, "")).split(","):
+        file = one.strip().partition("#")[0].removeprefix("file://")
+        if file and ":/" not in file and not Path(file).exists():
+            raise PipelineFailed(
+                f"there is no file {file} (--archives, or the setting {ARCHIVES}): make it with "
+                f"`kqueue pipeline pack {file}`, or name it where it is"
+            )
 
 
 def executor_python(master: str, settings: Any) -> str:

@@ -15,7 +15,7 @@ from kqueue.base.errors import ExtraNeeded
 from kqueue.base.extras import install_hint
 from kqueue.spark import pythons
 from kqueue.spark.console_output import py4j_silenced
-from kqueue.spark.errors import PipelineFailed, error_summary
+from kqueue.spark.errors import JAVA_ENDED, PipelineFailed, error_summary, is_java_lost
 from kqueue.spark.executor_wait import check_master, executors_awaited
 from kqueue.spark.java import find_java
 from kqueue.spark.remote import connect, is_remote, no_server, refuse_remote, server_url
@@ -33,10 +33,6 @@ STREAM_ENVIRONMENT = {
     "SPARK_PYTHON_RUNTIME": "PYTHON_WORKER",
 }
 """The environment variables that each stream sets (Spark's PythonStreamingSourceRunner)."""
-JAVA_ENDED = (
-    "Java, in which Spark runs, ended before the job did: it was killed, or the machine had no memory left; "
-    "run the job again"
-)
 QUIET_LOG = Path(__file__).with_name("log4j2.properties")
 SECRETS = "(?i)secret|password|token|access[.]?key|jaas|ssl[.]keystore[.](key|certificate)|url"
 """Options whose values Spark replaces where it shows them: its own two lists, and Kafka's names."""
@@ -98,6 +94,7 @@ def session(
             known = _start_java(_settings(given.get(MASTER), given, quiet))
             given[MASTER] = str(known.get(MASTER, LOCAL))
             check_master(given[MASTER])
+            pythons.check_archives(known)
             stack.enter_context(pythons.workers_python(pythons.executor_python(given[MASTER], known)))
         builder = sql.SparkSession.builder.appName(app)
         for name, value in _settings(given.get(MASTER), given, quiet).items():
@@ -230,21 +227,22 @@ def job_session(
             yield spark
         finally:
             if not running:
-                spark.stop()
+                # What interrupts a whole group of processes ends Java too: there is none to ask.
+                is_interrupted = isinstance(sys.exception(), KeyboardInterrupt)
+                with contextlib.suppress(Exception) if is_interrupted else contextlib.nullcontext():
+                    spark.stop()
 
 
 @contextlib.contextmanager
 def _plain_errors() -> Iterator[None]:
     try:
         yield
-    except ConnectionError:  # of the bridge to Java: those to brokers are ClientErrors
-        raise PipelineFailed(JAVA_ENDED) from None
     except Exception as error:  # those of Spark and of the bridge have no other parent in common
-        package = type(error).__module__.partition(".")[0]
-        if package not in ("pyspark", "py4j"):
+        if is_java_lost(error):
+            raise PipelineFailed(JAVA_ENDED) from None
+        if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
             raise
-        is_cut = package == "py4j" and type(error).__name__ == "Py4JNetworkError"
-        raise PipelineFailed(JAVA_ENDED if is_cut else error_summary(error)) from None
+        raise PipelineFailed(error_summary(error)) from None
 
 
 def _is_running() -> bool:

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 LOCATION = ".location"
 """How the names of properties end that are files, which Spark's processes find by whole paths."""
-NOISE_SHOWN = 2_000
+NOISE_SHOWN = 100_000
+NOT_STARTED = "JAVA_GATEWAY_EXITED"
+"""How Spark calls the error when Java has ended before it could be spoken to."""
 SETTINGS = "kqueue.spark_settings"
 """Where a command's context keeps the settings of Spark that its options say."""
 EXECUTOR_TIMEOUT = "kqueue.spark_executor_timeout"
@@ -331,13 +333,16 @@ def _check_broker(bootstrap: str, exit_code: int) -> None:
 
 @contextlib.contextmanager
 def _java_output_hidden() -> Iterator[None]:
-    """Redirect Java's standard error to a file; print it if Java cannot start."""
+    """Redirect Java's standard error to a file; if Java does not start, say why it says that is."""
     from kqueue.spark.console_output import stderr_to
+    from kqueue.spark.errors import PipelineFailed, java_reason
 
     with tempfile.NamedTemporaryFile() as noise:
         try:
             with stderr_to(Path(noise.name)):
                 yield
-        except Exception:
-            click.echo(noise.read(NOISE_SHOWN), err=True, nl=False)
-            raise
+        except PipelineFailed as error:
+            reason = java_reason(noise.read(NOISE_SHOWN).decode(errors="replace"))
+            if NOT_STARTED not in str(error) or not reason:
+                raise
+            raise PipelineFailed(f"Java, in which Spark runs, did not start: {reason}") from None

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import socket
 
 import pytest
@@ -71,5 +72,21 @@ def test_a_master_that_does_not_answer_is_named() -> None:
             check_master(f"spark://{masters[1]}", 0.1)
     with pytest.raises(PipelineFailed, match="no master of a Spark cluster answers at spark://127.0.0.1:99999"):
         check_master("spark://127.0.0.1:99999", 0)
-    for other in ("spark://without-port", "yarn", "k8s://https://127.0.0.1:1", "local[2]"):
-        check_master(other, 0)
+
+
+def test_what_is_no_master_is_named() -> None:
+    known = ("", "yarn", "k8s://https://127.0.0.1:1", "local", "local[2]", "local[*]", "local[2, 4]", "local[*,1]")
+    for master in (*known, "local-cluster[2,1,1024]", "local-cluster[2, 1, 1024]"):
+        check_master(master, 0)
+    wrong = (
+        "127.0.0.1:7077",
+        "sparks://h:7077",
+        "http://h:7077",
+        "spark://without-port",
+        "local[x]",
+        "local2",
+        "k8s:h",
+    )
+    for master in (*wrong, "local-cluster[2,1]"):
+        with pytest.raises(PipelineFailed, match=rf"^'{re.escape(master)}' is no master of Spark: expected local\[2\]"):
+            check_master(master, 0)

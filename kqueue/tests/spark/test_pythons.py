@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kqueue.spark import pythons
+from kqueue.spark.errors import PipelineFailed
 
 SHOW = "import os, sys; print(sys.executable, os.environ.get('PYTHONPATH'))"
 ARCHIVES_OF_SPARK = "/s/lib/pyspark.zip:/s/lib/py4j-src.zip:/s/jars/spark-core_2.13-4.3.0.jar"
@@ -104,3 +105,15 @@ def test_where_no_script_helps_it_is_the_python_itself(tmp_path: Path, monkeypat
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     (tmp_path / "file").write_text("no folder")
     assert pythons.this_python("pytest") == sys.executable
+
+
+def test_an_archive_that_is_not_there_is_named(tmp_path: Path) -> None:
+    there = tmp_path / "environment.tar.gz"
+    there.touch()
+    named = (f"{there}#environment", f"file://{there}#e", "file:/gone.tar.gz", "s3://bucket/gone.tar.gz", "")
+    pythons.check_archives({"spark.archives": ", ".join(named)})
+    pythons.check_archives({})
+    with pytest.raises(
+        PipelineFailed, match=r"there is no file gone\.tar\.gz \(--archives.*pipeline pack gone\.tar\.gz"
+    ):
+        pythons.check_archives({"spark.archives": f"{there}#environment,gone.tar.gz#more"})

@@ -6,6 +6,7 @@ import pytest
 
 from kqueue.base.errors import ExtraNeeded
 from kqueue.spark import session as module
+from kqueue.spark.errors import PipelineFailed
 
 
 def test_without_pyspark_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,3 +36,16 @@ def test_quiet_is_beside_the_callers_java_options() -> None:
     loud = module._settings("local", {}, quiet=False)
     assert "spark.log.level" not in loud
     assert "spark.driver.extraJavaOptions" not in loud
+
+
+@pytest.mark.parametrize("ending", [KeyboardInterrupt, ValueError])
+def test_an_interrupt_that_ended_java_too_is_an_interrupt(
+    ending: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class WithoutJava:
+        def stop(self) -> None:
+            raise ConnectionRefusedError
+
+    monkeypatch.setattr(module, "session", lambda *_args, **_settings: WithoutJava())
+    with pytest.raises(KeyboardInterrupt if ending is KeyboardInterrupt else PipelineFailed), module.job_session("job"):
+        raise ending
