@@ -149,7 +149,7 @@ def test_ctrl_c_commits_what_was_printed_and_leaves(
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(5)]
         process.send_signal(number)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (0, "", "")
     assert numbers("".join(lines)) == list(range(5))
     assert committed(done, topic) == 5
@@ -162,7 +162,7 @@ def test_a_closed_pipe_ends_it_quietly(done: Done, bootstrap: str, topic: str) -
         assert process.stdout is not None
         process.stdout.readline()
         process.stdout.close()
-        assert process.wait(timeout=20) == 0
+        assert process.wait(timeout=60) == 0
         assert process.stderr is not None
         assert process.stderr.read() == ""
     assert committed(done, topic) < 20_000, "unread records are not committed"
@@ -221,10 +221,10 @@ def test_two_consumers_of_a_group_share_the_records(done: Done, bootstrap: str, 
         for process in (one, two):
             process.send_signal(signal.SIGINT)
         for thread in threads:
-            thread.join(timeout=20)
+            thread.join(timeout=60)
         for process in (one, two):
             assert process.stderr is not None
-            assert (process.wait(timeout=20), process.stderr.read()) == (0, "")
+            assert (process.wait(timeout=60), process.stderr.read()) == (0, "")
     assert numbers("".join(output_lines)) == list(range(90))
     assert committed(done, topic) == 90
 

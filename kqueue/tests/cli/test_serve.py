@@ -34,7 +34,7 @@ class Served:
     def end(self, number: signal.Signals = signal.SIGTERM) -> str:
         """Send the signal; return standard error after the first line."""
         self.process.send_signal(number)
-        return self.process.communicate(timeout=20)[1]
+        return self.process.communicate(timeout=60)[1]
 
 
 @contextlib.contextmanager
@@ -60,7 +60,7 @@ def serving(*args: str, env: dict[str, str] | None = None, cwd: Path | None = No
 def refused(*args: str, env: dict[str, str] | None = None) -> tuple[int, str]:
     command = [sys.executable, "-m", "kqueue.cli", "serve", *args]
     result = subprocess.run(
-        command, capture_output=True, text=True, timeout=30, check=False, env=process_environment(**(env or {}))
+        command, capture_output=True, text=True, timeout=100, check=False, env=process_environment(**(env or {}))
     )
     assert result.stdout == ""
     assert "Traceback" not in result.stderr
@@ -75,7 +75,7 @@ def test_serves_stops_cleanly_and_keeps_its_data(tmp_path: Path, number: signal.
             assert served.folder == str(folder)
             assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} INFO    kqueue \d", served.line)
             producer = KafkaProducer(bootstrap_servers=served.bootstrap)
-            assert producer.send("orders", b"%d" % offset).get(timeout=10).offset == offset
+            assert producer.send("orders", b"%d" % offset).get(timeout=60).offset == offset
             producer.close()
             log = served.end(number)
         assert served.process.returncode == 0
@@ -92,7 +92,7 @@ def test_serves_stops_cleanly_and_keeps_its_data(tmp_path: Path, number: signal.
 def test_stop_does_not_wait_for_consumers_and_they_reconnect(tmp_path: Path) -> None:
     with serving("--set", f"log.dirs={tmp_path}", "--set", ANY_PORT) as served:
         producer = KafkaProducer(bootstrap_servers=served.bootstrap)
-        producer.send("orders", b"first").get(timeout=10)
+        producer.send("orders", b"first").get(timeout=60)
         producer.close()
         command = [sys.executable, "-m", "kqueue.cli", "consume", "orders", "--from-beginning", "-b", served.bootstrap]
         with started(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as consumer:
@@ -104,11 +104,11 @@ def test_stop_does_not_wait_for_consumers_and_they_reconnect(tmp_path: Path) -> 
                 "--set", f"log.dirs={tmp_path}", "--set", f"listeners=PLAINTEXT://{served.bootstrap}"
             ) as again:
                 producer = KafkaProducer(bootstrap_servers=again.bootstrap)
-                producer.send("orders", b"second").get(timeout=10)
+                producer.send("orders", b"second").get(timeout=60)
                 producer.close()
                 assert consumer.stdout.readline() == "second\n"
                 consumer.send_signal(signal.SIGINT)
-                assert consumer.communicate(timeout=20) == ("", "")
+                assert consumer.communicate(timeout=60) == ("", "")
                 assert consumer.returncode == 0
 
 
@@ -134,7 +134,7 @@ def test_settings_of_kafka_without_a_meaning_are_warned_of(tmp_path: Path) -> No
         "listeners=nonsense",
     ]
     text = subprocess.run(
-        command, capture_output=True, text=True, timeout=30, check=False, cwd=tmp_path, env=process_environment()
+        command, capture_output=True, text=True, timeout=100, check=False, cwd=tmp_path, env=process_environment()
     ).stderr
     assert (
         "WARNING --set zookeeper.connect: zookeeper.connect has no effect and is left out: kqueue does not use "
@@ -204,7 +204,7 @@ def test_it_emulates_a_kafka_version(tmp_path: Path) -> None:
         producer.close()
     command = [sys.executable, "-m", "kqueue.cli", "serve", "--as-version", "2.7"]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=30, check=False, cwd=tmp_path, env=process_environment()
+        command, capture_output=True, text=True, timeout=100, check=False, cwd=tmp_path, env=process_environment()
     )
     assert done.returncode == 2
     assert "kqueue.as.version: kqueue.as.version='2.7': expected text, one of 2.8, 3.9, 4.3" in done.stderr
@@ -236,7 +236,7 @@ def test_storage_and_metadata_store_may_come_from_a_module(tmp_path: Path) -> No
     for offset in range(2):
         with serving("--set", f"log.dirs={folder}", "--set", ANY_PORT, *mine, env=env) as served:
             producer = KafkaProducer(bootstrap_servers=served.bootstrap)
-            assert producer.send("orders", b"%d" % offset).get(timeout=10).offset == offset
+            assert producer.send("orders", b"%d" % offset).get(timeout=60).offset == offset
             producer.close()
             served.end()
         assert served.process.returncode == 0

@@ -183,7 +183,7 @@ def test_a_join_that_outlasts_its_poll_is_taken_up() -> None:
         made.delay("SyncGroup", ms=3 * topic_reader.POLL_MS, times=1)
         admin.create_partitions({"orders": NewPartitions(2)})
         broker.topics["orders"].produce("two", partition=1)
-        running.join(15)
+        running.join(60)
         reader.stop()
         running.join()
         reader.close()

@@ -63,7 +63,7 @@ def producer(broker: kqueue.Broker, topic: str) -> Iterator[KafkaProducer]:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id=topic)
     producer.init_transactions()
     producer.begin_transaction()
-    producer.send(topic, b"x", partition=1, timestamp_ms=int(time.time() * 1000) - 30 * MINUTE_MS).get(10)
+    producer.send(topic, b"x", partition=1, timestamp_ms=int(time.time() * 1000) - 30 * MINUTE_MS).get(60)
     yield producer
     producer.close(timeout=0)
 

@@ -81,7 +81,7 @@ class Impostor:
         self._listener.shutdown(socket.SHUT_RDWR)
         for each in self._taken:
             each.close() if each.fileno() < 0 else each.shutdown(socket.SHUT_RDWR)
-        self._thread.join(20)
+        self._thread.join(60)
         self._listener.close()
 
     def _run(self) -> None:

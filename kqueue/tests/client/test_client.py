@@ -281,7 +281,7 @@ def test_two_threads_at_once_are_refused_and_one_after_another_is_fine(broker: k
         with pytest.raises(RuntimeError, match="one client per thread"):
             client.metadata()
         held.cancel()
-        waiting.join(20)
+        waiting.join(60)
         assert client.offsets({ORDERS: EARLIEST})[ORDERS].offset is not None
 
 

@@ -365,7 +365,7 @@ class Play:
         indexes = [
             partition.partition_index for partition in decode(ListOffsetsRequest, version, body).topics[0].partitions
         ]
-        self.met.wait(10)
+        self.met.wait(60)
         return ListOffsetsResponse(
             topics=[
                 ListOffsetsTopicResponse(

@@ -28,7 +28,7 @@ DETECTED = {"2.8": (2, 8), "3.9": (3, 9), "4.3": (4, 3)}
 def exchange(bootstrap: str, request: bytes) -> bytes:
     """Return the response bytes to one request; empty if the connection is closed."""
     host, port = bootstrap.rsplit(":", 1)
-    with socket.create_connection((host, int(port)), timeout=10) as sock, sock.makefile("rb") as stream:
+    with socket.create_connection((host, int(port)), timeout=60) as sock, sock.makefile("rb") as stream:
         sock.sendall(framed(request))
         return stream.read(int.from_bytes(stream.read(4), "big"))
 

@@ -43,16 +43,16 @@ def produce_requests(broker: kqueue.Broker) -> int:
 @pytest.mark.parametrize("acks", ["all", 1])
 def test_kafka_python(broker: kqueue.Broker, acks: str | int) -> None:
     with KafkaProducer(bootstrap_servers=broker.bootstrap, acks=acks, enable_idempotence=False) as producer:
-        producer.send(TOPIC, b"two").get(timeout=10)
+        producer.send(TOPIC, b"two").get(timeout=60)
         before = produce_requests(broker)
         with pytest.raises(PolicyViolationError, match="takes no more records until its consumers have caught up"):
-            producer.send(TOPIC, b"three").get(timeout=10)
+            producer.send(TOPIC, b"three").get(timeout=60)
         assert produce_requests(broker) == before + 1, "the client does not retry"
         backlog = broker.topics[TOPIC].backlog
         assert backlog is not None
         assert (backlog.state, backlog.messages, backlog.group, backlog.partitions) == ("refusing", 2, None, {0: 2})
         consume_all(broker)
-        assert producer.send(TOPIC, b"four").get(timeout=10).offset == 2
+        assert producer.send(TOPIC, b"four").get(timeout=60).offset == 2
 
 
 def test_an_idempotent_producer_of_kafka_python_gives_up_at_the_refusal(broker: kqueue.Broker) -> None:
@@ -61,10 +61,10 @@ def test_an_idempotent_producer_of_kafka_python_gives_up_at_the_refusal(broker: 
     """
     for value in (b"two", b"four"):
         with KafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
-            producer.send(TOPIC, value).get(timeout=10)
+            producer.send(TOPIC, value).get(timeout=60)
             for _ in range(2):
                 with pytest.raises(PolicyViolationError):
-                    producer.send(TOPIC, b"three").get(timeout=10)
+                    producer.send(TOPIC, b"three").get(timeout=60)
                 consume_all(broker)
         broker.topics[TOPIC].produce_all(["one"])
     assert len(broker.topics[TOPIC].records()) == 5
@@ -79,10 +79,10 @@ def test_confluent(broker: kqueue.Broker) -> None:
 
     for value in ("two", "three"):
         producer.produce(TOPIC, value, on_delivery=delivered)
-        producer.flush(10)
+        producer.flush(60)
     consume_all(broker)
     producer.produce(TOPIC, "four", on_delivery=delivered)
-    producer.flush(10)
+    producer.flush(60)
     assert codes == [None, KafkaError.POLICY_VIOLATION, None]
 
 
@@ -100,19 +100,19 @@ def test_aiokafka(broker: kqueue.Broker) -> None:
 
 def test_a_refused_transaction_can_be_aborted_and_repeated(broker: kqueue.Broker) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "till"})
-    producer.init_transactions(10)
+    producer.init_transactions(60)
     errors = []
     for _ in range(3):  # librdkafka 2.16 aborts twice: it asks for a new epoch with the second abort
         producer.begin_transaction()
         try:
             for value in ("two", "three"):
                 producer.produce(TOPIC, value)
-                producer.flush(10)
-            producer.commit_transaction(10)
+                producer.flush(60)
+            producer.commit_transaction(60)
             break
         except KafkaException as error:
             errors.append(error.args[0].code())
-            producer.abort_transaction(10)
+            producer.abort_transaction(60)
             broker.topics[TOPIC].alter_config(kqueue_backlog_messages_max=10)
     assert errors[0] == KafkaError.POLICY_VIOLATION
     assert [record.value for record in broker.topics[TOPIC].records(read_committed=True)] == [b"one", b"two", b"three"]
@@ -126,16 +126,16 @@ def test_offsets_of_a_transaction_count_when_it_is_committed(broker: kqueue.Brok
     while not consumer.consume(1, timeout=0.2):
         pass
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "till"})
-    producer.init_transactions(10)
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.send_offsets_to_transaction([Offset(TOPIC, 0, 1)], consumer.consumer_group_metadata())
     backlog = broker.topics[TOPIC].backlog
     assert backlog is not None
     assert (backlog.messages, backlog.group) == (1, None)
     if commits:
-        producer.commit_transaction(10)
+        producer.commit_transaction(60)
     else:
-        producer.abort_transaction(10)
+        producer.abort_transaction(60)
     consumer.close()
     backlog = broker.topics[TOPIC].backlog
     assert backlog is not None
@@ -145,14 +145,14 @@ def test_offsets_of_a_transaction_count_when_it_is_committed(broker: kqueue.Brok
 def test_the_bound_can_be_raised_by_an_admin_client(broker: kqueue.Broker) -> None:
     settings = {"bootstrap_servers": broker.bootstrap}
     with KafkaProducer(enable_idempotence=False, **settings) as producer, KafkaAdminClient(**settings) as admin:
-        producer.send(TOPIC, b"two").get(timeout=10)
+        producer.send(TOPIC, b"two").get(timeout=60)
         with pytest.raises(PolicyViolationError):
-            producer.send(TOPIC, b"three").get(timeout=10)
+            producer.send(TOPIC, b"three").get(timeout=60)
         change = {"kqueue.backlog.messages.max": ("SET", "3")}
         admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, TOPIC, change)], incremental=True)
-        producer.send(TOPIC, b"three").get(timeout=10)
+        producer.send(TOPIC, b"three").get(timeout=60)
         with pytest.raises(PolicyViolationError):
-            producer.send(TOPIC, b"four").get(timeout=10)
+            producer.send(TOPIC, b"four").get(timeout=60)
 
 
 def test_throttled_clients_are_slowed() -> None:
@@ -163,7 +163,7 @@ def test_throttled_clients_are_slowed() -> None:
         with KafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
             began = time.monotonic()
             for _ in range(4):
-                producer.send(TOPIC, b"order").get(timeout=10)
+                producer.send(TOPIC, b"order").get(timeout=60)
             assert time.monotonic() - began >= 0.29, "the second waits 1 ms, the third and the fourth 150 ms"
             backlog = broker.topics[TOPIC].backlog
             assert backlog is not None

@@ -236,7 +236,7 @@ def test_a_forked_child_can_connect_to_it_but_not_stop_it() -> None:
         child.start()
         assert results.get(timeout=20) == 0
         assert results.get(timeout=20) is True
-        child.join(20)
+        child.join(60)
         assert child.exitcode == 0
         child.close()
         results.close()
@@ -246,7 +246,7 @@ def test_a_forked_child_can_connect_to_it_but_not_stop_it() -> None:
 
 def wait_in_child(is_there: Any, go_on: Any) -> None:
     is_there.set()
-    go_on.wait(20)
+    go_on.wait(60)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -256,13 +256,13 @@ def test_a_forked_child_does_not_hold_the_port() -> None:
         is_there, go_on = context.Event(), context.Event()
         child = context.Process(target=wait_in_child, args=(is_there, go_on))
         child.start()
-        assert is_there.wait(20)
+        assert is_there.wait(60)
         port = broker.port
         broker.stop()
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.1", port))
         go_on.set()
-        child.join(20)
+        child.join(60)
         child.close()
 
 

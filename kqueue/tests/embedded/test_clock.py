@@ -41,7 +41,7 @@ def test_clock_advances_and_continues(arguments: dict[str, Any], passed: timedel
         broker.clock.advance(**arguments)
         after = broker.clock.now()
         assert passed <= after - before < passed + SLACK
-        deadline_s = time.monotonic() + 10
+        deadline_s = time.monotonic() + 60
         while broker.clock.now() == after:
             assert time.monotonic() < deadline_s, "it stands still"
 
@@ -95,7 +95,7 @@ def test_concurrent_advances_are_serialised() -> None:
     with kqueue.Broker() as broker, ThreadPoolExecutor(8) as pool:
         before = broker.clock.now()
         for pushed in [pool.submit(broker.clock.advance, days=1) for _ in range(8)]:
-            pushed.result(20)
+            pushed.result(60)
         assert timedelta(days=8) <= broker.clock.now() - before < timedelta(days=8) + SLACK
 
 

@@ -27,7 +27,7 @@ def test_three_brokers_are_one_cluster_for_clients() -> None:
         assert described["controller_id"] == cluster.controller
         admin.close()
         with KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all") as producer:
-            producer.send("orders", b"two coffees").get(10)
+            producer.send("orders", b"two coffees").get(60)
         leader = cluster.leader("orders")
         assert leader is not None
         cluster[leader].assert_produced("orders", [b"two coffees"])
@@ -184,7 +184,7 @@ def test_in_a_forked_child_it_belongs_to_the_parent() -> None:
         child.start()
         assert "forked from" in results.get(timeout=20)
         assert results.get(timeout=20) == "stopped"
-        child.join(20)
+        child.join(60)
         child.close()
         results.close()
         results.join_thread()

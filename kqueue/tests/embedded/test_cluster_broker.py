@@ -59,7 +59,7 @@ def test_each_broker_has_what_a_single_one_has(cluster: Cluster) -> None:
     second.topics["orders"].alter_config(retention_ms=5000)
     assert second.topics["orders"].own_config == {"retention.ms": 5000}
     with KafkaProducer(bootstrap_servers=second.bootstrap, client_id="shop") as producer:
-        producer.send("orders", b"one tea").get(10)
+        producer.send("orders", b"one tea").get(60)
     assert second.requests(api="Produce", topic="orders")[0].client_id == "shop"
     assert first.requests(api="Produce") == []
     assert second.bootstrap == f"127.0.0.1:{second.port}"
@@ -73,7 +73,7 @@ def test_faults_of_one_broker(cluster: Cluster) -> None:
         KafkaProducer(bootstrap_servers=cluster.bootstrap, retry_backoff_ms=10) as producer,
     ):
         made.fail("Produce", times=2)
-        producer.send("orders", b"two coffees").get(10)
+        producer.send("orders", b"two coffees").get(60)
         assert len(made.fired) == 2
     cluster[2].assert_produced("orders", [b"two coffees"])
 
@@ -228,13 +228,13 @@ def test_a_follower_that_does_not_reach_the_leader_leaves_the_in_sync_replicas(c
     lead(cluster, "orders", 0)
     cluster.partition({0, 1}, {2})
     with KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all") as producer:
-        producer.send("orders", b"two coffees").get(10)
+        producer.send("orders", b"two coffees").get(60)
         assert cluster.isr("orders") == [0, 1]
         assert cluster.leader("orders") == 0
         cluster.heal()
         cluster.wait_in_sync()
         assert cluster.isr("orders") == [0, 1, 2]
-        producer.send("orders", b"one tea").get(10)
+        producer.send("orders", b"one tea").get(60)
     cluster.wait_in_sync()
     for broker in cluster.brokers:
         broker.assert_produced("orders", [b"two coffees", b"one tea"], within_s=30)
@@ -271,5 +271,5 @@ def test_all_is_well_again_after_restore(cluster: Cluster) -> None:
         made.fail("Produce", times=None)
         cluster.restore()
         with KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all") as producer:
-            producer.send("orders", b"two coffees").get(10)
+            producer.send("orders", b"two coffees").get(60)
     assert cluster.isr("orders") == [0, 1, 2]

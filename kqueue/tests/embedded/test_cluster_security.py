@@ -156,7 +156,7 @@ def test_brokers_that_do_not_trust_each_other_copy_nothing(
     caplog.set_level(logging.INFO, "kqueue")
     with kqueue.Cluster(brokers=2, settings=settings) as cluster:
         cluster.create_topic("kept", partitions=2)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while len(messages_of(caplog, reason)) < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
         time.sleep(1.5)
@@ -216,15 +216,15 @@ def test_brokers_authenticate_by_tokens_which_they_read_again(tmp_path: Path, ca
 
     with kqueue.Cluster(2, users={"ann": "ann-secret"}, settings=settings, min_insync_replicas=2) as cluster:
         cluster.create_topic("kept", partitions=2)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while len(messages_of(caplog, f"no token from sasl.oauthbearer.token.endpoint.url=file:{token}")) < 2:
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        renew(3)
+        renew(5)
         config = cluster.client_config("confluent-kafka")
         produce(config, "kept", [b"1", b"2"])
         renew(3600)
-        time.sleep(3)
+        time.sleep(5)
         produce(config, "kept", [b"3", b"4"])
         cluster.wait_in_sync("kept")
     assert not messages_of(caplog, "its session has expired")
@@ -276,7 +276,7 @@ def test_a_client_cannot_pretend_to_be_a_broker(cluster: kqueue.Cluster, asking:
         assert codes <= {*REFUSED, ErrorCode.NONE}, (module, codes)
         assert not broker(module, version, values) & REFUSED, module
     allow(cluster, "User:bob allow cluster_action cluster")
-    deadline_s = time.monotonic() + 10
+    deadline_s = time.monotonic() + 60
     for module, version, values in OF_BROKERS:
         while bob(module, version, values) & REFUSED and time.monotonic() < deadline_s:
             time.sleep(0.05)
@@ -291,7 +291,7 @@ def test_only_brokers_read_offsets_of_topics_they_may_not_describe(
         assert eve(*request) & REFUSED, request
         assert not broker(*request) & REFUSED, request
     allow(cluster, "User:eve allow cluster_action cluster")
-    deadline_s = time.monotonic() + 10
+    deadline_s = time.monotonic() + 60
     for request in OF_FOLLOWERS:
         while eve(*request) & REFUSED and time.monotonic() < deadline_s:
             time.sleep(0.05)

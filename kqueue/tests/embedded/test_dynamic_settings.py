@@ -97,11 +97,11 @@ def test_confluents_admin_client(broker: kqueue.Broker) -> None:
 
     def described(kind: Any, name: str) -> dict[str, Any]:
         [future] = admin.describe_configs([names.ConfigResource(kind, name)]).values()
-        return dict(future.result(20))
+        return dict(future.result(60))
 
     def alter(*resources: Any, **options: Any) -> None:
         for future in admin.incremental_alter_configs(list(resources), **options).values():
-            future.result(20)
+            future.result(60)
 
     alter(
         resource(
@@ -126,7 +126,7 @@ def test_confluents_admin_client(broker: kqueue.Broker) -> None:
     with pytest.warns(DeprecationWarning, match="incremental_alter_configs"):
         replacing = admin.alter_configs([names.ConfigResource(ResourceType.TOPIC, "t", {"flush.ms": "9"})])
     for future in replacing.values():
-        future.result(20)
+        future.result(60)
     assert broker.topics["t"].own_config == {"flush.ms": 9}
 
 

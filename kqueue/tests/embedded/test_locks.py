@@ -79,14 +79,14 @@ def test_nothing_is_written_to_a_folder_locked_by_kafka(tmp_path: Path, caplog: 
     for topic in ("used", "unused"):
         broker.create_topic(topic)
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap, retries=0)
-    producer.send("used", b"before").get(timeout=10)
+    producer.send("used", b"before").get(timeout=60)
     (tmp_path / ".lock").unlink()
     other = hold_as_kafka(tmp_path)
     try:
         broker.clock.advance(ms=CHECK_MS)
         for topic in ("used", "unused"):
             with pytest.raises(KafkaError, match="KafkaStorageError|disk error"):
-                producer.send(topic, b"after").get(timeout=10)
+                producer.send(topic, b"after").get(timeout=60)
         producer.close()
         with pytest.raises(FolderLost):
             broker.stop()

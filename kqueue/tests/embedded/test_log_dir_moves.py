@@ -106,24 +106,24 @@ def test_an_open_transaction_moves_along(tmp_path: Path, commits: bool) -> None:
     with kqueue.Broker(log_dirs=[str(place) for place in places]) as broker:
         broker.create_topic("t")
         producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "a"})
-        producer.init_transactions(10)
+        producer.init_transactions(60)
         producer.begin_transaction()
         producer.produce("t", "before")
-        producer.flush(10)
+        producer.flush(60)
         with KafkaAdminClient(bootstrap_servers=broker.bootstrap) as admin:
             source = Path(place_of(admin) or "")
             move(admin, places[1 - places.index(source)])
             assert broker.topics["t"].records(read_committed=True) == []
             producer.produce("t", "after")
-            producer.flush(10)
+            producer.flush(60)
             move(admin, source)
         if commits:
-            producer.commit_transaction(10)
+            producer.commit_transaction(60)
         else:
-            producer.abort_transaction(10)
+            producer.abort_transaction(60)
         producer.begin_transaction()
         producer.produce("t", "later")
-        producer.commit_transaction(10)
+        producer.commit_transaction(60)
         consumer = Consumer({"bootstrap.servers": broker.bootstrap} | settings)
         consumer.subscribe(["t"])
         values = []

@@ -17,7 +17,7 @@ def produce(bootstrap: str, first: int, last: int) -> None:
     """Produce one batch per record, so that each has its own index entry."""
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     for number in range(first, last):
-        producer.send("t", VALUE, partition=0, timestamp_ms=START_MS + number).get(timeout=10)
+        producer.send("t", VALUE, partition=0, timestamp_ms=START_MS + number).get(timeout=60)
     producer.close()
 
 

@@ -95,7 +95,7 @@ def ask(broker: kqueue.Broker, tmp_path: Path) -> Callable[..., None]:
 
 
 def until_accepted(ask: Callable[[], None]) -> None:
-    end_s = time.monotonic() + 10
+    end_s = time.monotonic() + 60
     while True:
         try:
             return ask()
@@ -175,7 +175,7 @@ def test_a_token_that_breaks_a_rule_is_refused(name: str, provider: IdentityProv
 
 
 def until(holds: Callable[[], bool]) -> None:
-    end_s = time.monotonic() + 10
+    end_s = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < end_s
         time.sleep(0.01)
@@ -194,7 +194,7 @@ def test_while_the_provider_is_down_the_last_keys_are_used(provider: IdentityPro
     until_accepted(lambda: ask(provider.token()))
     provider.status = 503
     unknown = provider.token(key=rsa_key("unknown"))
-    end_s = time.monotonic() + 10
+    end_s = time.monotonic() + 60
     while f"{provider.url}/keys: Service Unavailable" not in caplog.text:
         assert time.monotonic() < end_s
         with pytest.raises(NotAuthenticated):

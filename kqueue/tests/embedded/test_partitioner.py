@@ -28,14 +28,14 @@ def broker() -> Iterator[kqueue.Broker]:
 def by_kafka_python(broker: kqueue.Broker, name: str, keys: list[bytes | None]) -> list[int]:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap, partitioner=kqueue.partitioner(name))
     try:
-        return [producer.send("t", key=key, value=b"v").get(10).partition for key in keys]
+        return [producer.send("t", key=key, value=b"v").get(60).partition for key in keys]
     finally:
         producer.close(timeout=5)
 
 
 def by_aiokafka(broker: kqueue.Broker, name: str, keys: list[bytes | None]) -> list[int]:
     async def send() -> list[int]:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap, partitioner=kqueue.partitioner(name))
             async with contextlib.AsyncExitStack() as stack:
                 await producer.start()
@@ -67,7 +67,7 @@ def by_default(broker: kqueue.Broker, keys: list[bytes]) -> list[int]:
     """kafka-python's own default."""
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
     try:
-        return [producer.send("t", key=key, value=b"v").get(10).partition for key in keys]
+        return [producer.send("t", key=key, value=b"v").get(60).partition for key in keys]
     finally:
         producer.close(timeout=5)
 

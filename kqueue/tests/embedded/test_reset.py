@@ -193,7 +193,7 @@ def test_a_reset_needs_a_running_broker_and_another_thread() -> None:
         broker.reset()
 
     with broker, pytest.raises(RuntimeError, match="own thread"):
-        asyncio.run_coroutine_threadsafe(reset(), broker._thread.loop).result(20)
+        asyncio.run_coroutine_threadsafe(reset(), broker._thread.loop).result(60)
 
 
 def test_committed_offsets_do_not_come_back_after_a_reset_and_a_restart(broker: kqueue.Broker) -> None:

@@ -110,7 +110,7 @@ def test_a_sensitive_setting_altered_at_run_time_is_not_shown(tmp_path: Path, ca
         [described] = admin.describe_configs(
             [ConfluentResource(ConfluentResource.Type.BROKER, node_of(broker))]
         ).values()
-        assert MARK not in repr({name: found.value for name, found in described.result(20).items()})
+        assert MARK not in repr({name: found.value for name, found in described.result(60).items()})
         bodies = [request.body for request in broker.requests() if "AlterConfigs" in request.api]
         assert bodies
         assert MARK not in repr(bodies)

@@ -96,7 +96,7 @@ def test_waiting_member_gets_the_partitions_of_a_dead_member(opened: Opened) -> 
     until(lambda: len(members(client)) == 2, "the heir's join")
     assert not heir.done()
     client.broker.clock.advance(minutes=6)
-    assert heir.result(20) == [b"a"]
+    assert heir.result(60) == [b"a"]
 
 
 def test_live_member_rejoins_and_loses_nothing(opened: Opened) -> None:
@@ -110,7 +110,7 @@ def test_live_member_rejoins_and_loses_nothing(opened: Opened) -> None:
         client.send("t", b"%d" % number)
         until_committed(client, number)
     client.send("t", b"end")
-    assert list(dict.fromkeys(taken.result(20))) == [b"1", b"2", b"3", b"end"]
+    assert list(dict.fromkeys(taken.result(60))) == [b"1", b"2", b"3", b"end"]
 
 
 def test_first_rebalance_waits_for_more_members(opened: Opened) -> None:
@@ -127,7 +127,7 @@ def test_first_rebalance_waits_for_more_members(opened: Opened) -> None:
     assert found is not None
     assert found.state is ClassicGroupState.PREPARING_REBALANCE
     client.broker.clock.advance(seconds=2)
-    assert taken.result(20) == [b"a"]
+    assert taken.result(60) == [b"a"]
 
 
 def test_committed_offsets_of_an_empty_group_expire(opened: Opened) -> None:

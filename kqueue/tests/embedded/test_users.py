@@ -94,7 +94,7 @@ def produce_with_confluent(config: dict[str, Any], until: float) -> int:
         producer.produce("t", b"%d" % count, on_delivery=lambda error, message: failed.append(error) if error else None)
         producer.poll(0.01)
         count += 1
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     assert failed == []
     return count
 
@@ -103,7 +103,7 @@ def produce_with_kafka_python(config: dict[str, Any], until: float) -> int:
     count = 0
     with contextlib.closing(KafkaProducer(**config, retries=5)) as producer:
         while time.monotonic() < until:
-            producer.send("t", b"%d" % count).get(10)
+            producer.send("t", b"%d" % count).get(60)
             count += 1
             time.sleep(0.01)
     return count

@@ -117,7 +117,7 @@ def test_a_commit_of_another_process_is_noticed_within_milliseconds(tmp_path: Pa
             woken.clear()
             assert f"/{number}" in other.call("commit", {}, {f"/{number}": "x"})
             began = time.monotonic()
-            assert woken.wait(20)
+            assert woken.wait(60)
             delays.append(time.monotonic() - began)
         stop()
         assert sorted(delays)[5] < 0.05  # 5 ms on an idle machine

@@ -27,18 +27,18 @@ def test_one_thread_watches_for_all_and_ends_with_the_last_watch(tmp_path: Path)
         stops = [store.watch(event.set) for event in woken]
         assert len(watching()) == 1
         store.commit({}, {"/a": b""}, [])
-        assert all(event.wait(20) for event in woken)
+        assert all(event.wait(60) for event in woken)
         for stop in stops:
             stop()
         for thread in watching():
-            thread.join(20)
+            thread.join(60)
         assert not watching()
         woken[0].clear()
         store.watch(woken[0].set)
         store.commit({}, {"/a": b""}, [])
-        assert woken[0].wait(20)
+        assert woken[0].wait(60)
     for thread in watching():
-        thread.join(20)
+        thread.join(60)
     assert not watching()
 
 
@@ -48,7 +48,7 @@ def test_a_commit_of_the_same_store_does_not_wait_for_the_poll(tmp_path: Path, m
         woken = threading.Event()
         store.watch(woken.set)
         store.commit({}, {"/a": b""}, [])
-        assert woken.wait(20)
+        assert woken.wait(60)
 
 
 def test_a_store_in_memory_is_watched_too() -> None:
@@ -56,12 +56,12 @@ def test_a_store_in_memory_is_watched_too() -> None:
         woken = threading.Event()
         stop = store.watch(woken.set)
         store.commit({}, {"/a": b""}, [])
-        assert woken.wait(20)
+        assert woken.wait(60)
         woken.clear()
         store.register(1, "one", 50)
-        assert woken.wait(20)
+        assert woken.wait(60)
         woken.clear()
-        assert woken.wait(20)  # it expired
+        assert woken.wait(60)  # it expired
         stop()
 
 
@@ -80,12 +80,12 @@ def test_a_store_that_cannot_be_read_is_tried_again_with_one_warning(
         woken = threading.Event()
         store.watch(woken.set)
         monkeypatch.setattr(FileObserver, "data_version", fail)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while len(failures) < 4 and time.monotonic() < deadline:
             time.sleep(0.01)
         assert not woken.is_set()
         monkeypatch.setattr(FileObserver, "data_version", read)
-        assert woken.wait(20)  # something may have changed meanwhile
+        assert woken.wait(60)  # something may have changed meanwhile
     assert [record.getMessage() for record in caplog.records] == [
         "can't read the metadata store for changes, trying on: disk I/O error"
     ]

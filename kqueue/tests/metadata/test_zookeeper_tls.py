@@ -38,13 +38,13 @@ def test_bytes_that_are_decrypted_already_are_ready() -> None:
         handler = TlsHandler(lambda plain, host: trusting.wrap_socket(plain, server_hostname=host))
         address = listening.getsockname()
         with pytest.raises(OSError, match="certificate"):
-            handler.create_connection(address=address, hostname="127.0.0.1", timeout=10)
+            handler.create_connection(address=address, hostname="127.0.0.1", timeout=60)
         assert "127.0.0.1" in handler.failure
-        with handler.create_connection(address=address, hostname="localhost", timeout=10) as connection:
+        with handler.create_connection(address=address, hostname="localhost", timeout=60) as connection:
             assert handler.failure == ""
             assert handler.select([connection], [], [], 10)[0] == [connection]
             assert connection.recv(3) == b"one"
             assert handler.select([connection], [], [], 0)[0] == [connection], "the rest waits in memory"
             assert connection.recv(3) == b"two"
             connection.sendall(b"x")
-        server.join(10)
+        server.join(60)

@@ -67,7 +67,7 @@ def test_advance_waits_for_jobs_and_their_follow_up_jobs_at_each_instant() -> No
 
         def first() -> None:
             room.note("timer")
-            room.job(lambda: gate.wait(10), second)
+            room.job(lambda: gate.wait(60), second)
             threading.Timer(0.02, gate.set).start()
 
         def second() -> None:
@@ -180,7 +180,7 @@ def test_slow_job_is_named(caplog: pytest.LogCaptureFixture, monkeypatch: pytest
     logging.getLogger("kqueue.server").addHandler(handler)
 
     async def test(room: AdvanceFixture) -> None:
-        room.after(1000, lambda: room.job(lambda: gate.wait(20), lambda: room.note("ended")))
+        room.after(1000, lambda: room.job(lambda: gate.wait(60), lambda: room.note("ended")))
         room.advance_time(2000)
         assert room.ran == [("ended", 1000)]
 

@@ -33,7 +33,7 @@ def test_changes_and_denials_are_one_line_each(caplog: pytest.LogCaptureFixture)
         admin.close()
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap, retries=0, enable_idempotence=False)
         with pytest.raises(KafkaError):
-            producer.send("orders", b"x").get(10)
+            producer.send("orders", b"x").get(60)
         producer.close()
     events = [(line["api"], line["operation"], line["resource"], line["decision"]) for line in written(caplog)]
     assert events[0] == ("CreateTopics", "CREATE", "TOPIC:orders", "allowed")

@@ -152,7 +152,7 @@ def test_kafka_python_authenticates_as_a_user_of_the_store(name: str) -> None:
             "sasl_plain_username": "carl",
         }
         with KafkaProducer(**login, sasl_plain_password="karo") as producer:
-            producer.send("t", b"value").get(10)
+            producer.send("t", b"value").get(60)
         consumer = KafkaConsumer("t", **login, sasl_plain_password="karo", auto_offset_reset="earliest")
         assert next(iter(consumer)).value == b"value"
         consumer.close()

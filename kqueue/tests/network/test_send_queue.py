@@ -41,7 +41,7 @@ class Pipe:
     async def read(self, size: int) -> bytes:
         loop = asyncio.get_running_loop()
         parts = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while size:
                 parts.append(await loop.sock_recv(self.far, min(size, 1 << 20)))
                 assert parts[-1], "the stream ended too early"

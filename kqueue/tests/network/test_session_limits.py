@@ -168,7 +168,7 @@ def test_large_requests_wait_for_memory_and_a_stalled_one_is_closed(caplog: pyte
             await small.receive("Produce", 9)  # a request that needs no memory of its own never waits
             await until(lambda: harness.connections.request_budget.has_waiters)
             answer = asyncio.ensure_future(honest.receive("Produce", 9))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not answer.done():
                     await harness.pass_ms(100)
                     await asyncio.sleep(0.001)

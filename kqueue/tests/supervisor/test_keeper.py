@@ -126,7 +126,7 @@ def test_a_worker_that_is_asked_to_stop_comes_back(tmp_path: Path) -> None:
         served.wait_for("created topic orders")
         producer = KafkaProducer(bootstrap_servers=served.bootstrap)
         for index in range(2):
-            producer.send("orders", b"one", partition=index).get(timeout=10)
+            producer.send("orders", b"one", partition=index).get(timeout=60)
         served.workers()[1].terminate()
         served.wait_for("supervisor: worker 1: stopped; it is started again")
         offsets = [producer.send("orders", b"two", partition=index).get(timeout=30).offset for index in range(2)]
@@ -147,7 +147,7 @@ def test_a_worker_that_cannot_come_back_is_tried_ever_slower(tmp_path: Path) -> 
         assert any("belongs to cluster other" in line and "started again in 1 s" in line for line in served.log)
         producer = KafkaProducer(bootstrap_servers=served.bootstrap)
         mine = next(index for index in range(2) if leader(served, index) == 1)
-        assert producer.send("orders", b"still", partition=mine).get(timeout=10).offset == 0
+        assert producer.send("orders", b"still", partition=mine).get(timeout=60).offset == 0
         producer.close()
         began = time.monotonic()
         assert served.end() == 0

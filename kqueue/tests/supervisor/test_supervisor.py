@@ -67,16 +67,16 @@ def test_a_single_brokers_folder_becomes_worker_0s(tmp_path: Path) -> None:
         assert process.stderr is not None
         first = process.stderr.readline()
         producer = KafkaProducer(bootstrap_servers=re.findall(r"PLAINTEXT://(\S+);", first)[0])
-        producer.send("orders", b"one", partition=1).get(timeout=10)
+        producer.send("orders", b"one", partition=1).get(timeout=60)
         producer.close()
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
     with serving(tmp_path, 2, "--topic", "new:4") as served:
         served.wait_for("created topic new")
         assert leaders(served.bootstrap, "orders") == [1, 1]
         assert set(leaders(served.bootstrap, "new")) == {1, 2}
         producer = KafkaProducer(bootstrap_servers=served.bootstrap)
-        assert producer.send("orders", b"two", partition=1).get(timeout=10).offset == 1
+        assert producer.send("orders", b"two", partition=1).get(timeout=60).offset == 1
         producer.close()
         consumer = KafkaConsumer("orders", bootstrap_servers=served.bootstrap, auto_offset_reset="earliest")
         assert [next(consumer).value for _ in range(2)] == [b"one", b"two"]
@@ -99,7 +99,7 @@ def test_topics_that_clients_create_at_once_are_spread(tmp_path: Path) -> None:
         admin.describe_cluster()
         admin.close()
         producer = KafkaProducer(bootstrap_servers=address)
-        producer.send("orders", b"first").get(timeout=10)
+        producer.send("orders", b"first").get(timeout=60)
         producer.close()
         assert sorted(leaders(address, "orders")) == [1, 2, 3]
 

@@ -253,6 +253,6 @@ def test_a_network_partition_closes_no_connection(client: Clients, made: Faults)
     assert not under_way.done()
     assert not new.done()
     fault.heal()
-    under_way.result(10)
-    assert new.result(10) == [b"a", b"b"]
+    under_way.result(60)
+    assert new.result(60) == [b"a", b"b"]
     assert {request.address for request in client.broker.requests("Produce")} == addresses

@@ -144,12 +144,12 @@ def test_faults_end_with_their_test(run) -> None:
             kafka_faults.fail("Produce", error="TOPIC_AUTHORIZATION_FAILED")
             producer = KafkaProducer(bootstrap_servers=kafka_broker.bootstrap)
             with pytest.raises(KafkaError):
-                producer.send(kafka_topic, b"x").get(10)
+                producer.send(kafka_topic, b"x").get(60)
             producer.close()
 
         def test_taken(kafka_broker, kafka_topic):
             producer = KafkaProducer(bootstrap_servers=kafka_broker.bootstrap)
-            assert producer.send(kafka_topic, b"x").get(10).offset == 0
+            assert producer.send(kafka_topic, b"x").get(60).offset == 0
             producer.close()
     """
     run(tests).assert_outcomes(passed=2)
@@ -262,9 +262,9 @@ def test_the_shared_cluster_can_be_secured(run) -> None:
         def test_it(kafka_cluster, turn):
             kafka_cluster.create_topic("orders")
             with KafkaProducer(**kafka_cluster.client_config("kafka-python", user="ann")) as producer:
-                producer.send("orders", b"two coffees").get(10)
+                producer.send("orders", b"two coffees").get(60)
                 with pytest.raises(TopicAuthorizationFailedError):
-                    producer.send("secrets", b"sugar").get(10)
+                    producer.send("secrets", b"sugar").get(60)
             kafka_cluster.assert_produced("orders", [b"two coffees"])
     """
     conftest = """

@@ -255,7 +255,7 @@ def test_the_number_of_threads_can_change() -> None:
 
         def work() -> None:
             running.release()
-            assert gate.wait(10)
+            assert gate.wait(60)
 
         def submit(count: int) -> None:
             for _ in range(count):

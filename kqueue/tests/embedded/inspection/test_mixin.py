@@ -85,7 +85,7 @@ def test_metrics_that_a_stock_client_pushes_are_shown() -> None:
             assert raw.receive().responses[0].error_code == 0
         producer = confluent.Producer({"bootstrap.servers": broker.bootstrap, "client.id": "orders-1"})
         producer.produce("orders", b"two coffees")
-        producer.flush(10)
+        producer.flush(60)
         deadline = time.monotonic() + 30
         while not any(push.metrics for push in broker.client_metrics):
             assert time.monotonic() < deadline

@@ -215,7 +215,7 @@ def test_it_waits_for_what_is_to_come(broker: kqueue.Broker) -> None:
     looked = threading.Event()
 
     def produce() -> None:
-        assert looked.wait(20)
+        assert looked.wait(60)
         broker.topics["orders"].produce("1")
         broker.topics["orders"].produce("2")
 
@@ -261,8 +261,8 @@ def test_a_broker_that_stops_meanwhile_ends_the_wait(broker: kqueue.Broker) -> N
 
     thread = threading.Thread(target=wait)
     thread.start()
-    assert begun.wait(20)
+    assert begun.wait(60)
     broker.stop()
-    thread.join(20)
+    thread.join(60)
     assert not thread.is_alive()
     assert isinstance(failed[0], RuntimeError)

@@ -103,7 +103,7 @@ def test_the_owner_waits_for_a_running_task() -> None:
     class Slow(Recorded):
         def do(self, key: int, piece: str) -> None:
             begun.set()
-            assert go_on.wait(10)
+            assert go_on.wait(60)
             super().do(key, piece)
 
     jobs = SteppedJobs()
@@ -112,7 +112,7 @@ def test_the_owner_waits_for_a_running_task() -> None:
     job = jobs.pending.popleft()
     thread = threading.Thread(target=job.run)  # type: ignore[union-attr]
     thread.start()
-    assert begun.wait(10)
+    assert begun.wait(60)
     other = threading.Timer(0, go_on.set)
     other.start()
     work.settle(0)  # whichever comes first, it returns only with the result

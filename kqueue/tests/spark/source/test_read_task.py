@@ -47,7 +47,7 @@ def test_the_next_is_made_while_the_last_is_being_taken() -> None:
             yield number
 
     for number in prefetch_one(produce()):
-        assert number == len(started) - 1 or started[number + 1].wait(10), "nobody asked for it yet"
+        assert number == len(started) - 1 or started[number + 1].wait(60), "nobody asked for it yet"
 
 
 def test_what_goes_wrong_comes_after_what_went_right() -> None:

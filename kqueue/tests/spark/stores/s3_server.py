@@ -45,7 +45,7 @@ def s3_server() -> Iterator[dict[str, str]]:
             yield settings
         finally:
             process.stdin.close()
-            process.wait(10)
+            process.wait(60)
 
 
 def s3_place(settings: dict[str, str], prefix: str, **more: Any) -> Location:
