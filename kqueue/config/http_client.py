@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import time
+from functools import partial
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, NamedTuple
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 from kqueue.config.tls_client import TlsClientSettings, client_context
 
@@ -35,12 +38,15 @@ def read_url(request: Request, options: HttpOptions) -> bytes:
     Raises: HTTPError: a status other than 2xx; it is open, and an OSError. OSError, ValueError.
         SettingError: a file of `options.tls` is of no use.
     """
-    handlers: list[Any] = [_SameScheme() if options.follows else _NoRedirect()]
-    if options.tls is not None:
-        handlers.append(HTTPSHandler(context=client_context(options.tls)))
     end_s = time.monotonic() + 2 * options.timeout_s
-    with build_opener(*handlers).open(request, timeout=options.timeout_s) as response:
-        return read_bounded(response, options.bytes_max, end_s)
+    context = None if options.tls is None else client_context(options.tls)
+    redirects: Any = _SameScheme() if options.follows else _NoRedirect()
+    opener = build_opener(_UntilHttp(end_s), _UntilHttps(end_s, context), redirects)
+    try:
+        with opener.open(request, timeout=options.timeout_s) as response:
+            return read_bounded(response, options.bytes_max, end_s)
+    except HTTPException as error:
+        raise OSError(f"the answer is no HTTP: {type(error).__name__}: {str(error)[:200]!r}") from None
 
 
 def read_bounded(response: Any, bytes_max: int, end_s: float) -> bytes:
@@ -53,6 +59,64 @@ def read_bounded(response: Any, bytes_max: int, end_s: float) -> bytes:
         if time.monotonic() > end_s:
             raise TimeoutError("the answer did not end in time")
     return bytes(data)
+
+
+class _UntilReads(io.RawIOBase):
+    """Reads of a socket until a time: the parts of an answer that urllib reads itself, its headers
+    and sizes of chunks, may come byte by byte too.
+    """
+
+    def __init__(self, reads: Any, end_s: float) -> None:
+        self._reads = reads
+        self._end_s = end_s
+
+    def readable(self) -> bool:
+        """Return that it is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        """Read once. Raises: TimeoutError."""
+        if time.monotonic() > self._end_s:
+            raise TimeoutError("the answer did not end in time")
+        found: int | None = self._reads.readinto(buffer)
+        return found
+
+    def close(self) -> None:
+        """Close the socket's file."""
+        self._reads.close()
+        super().close()
+
+
+class _UntilResponse(HTTPResponse):
+    def __init__(self, end_s: float, socket: Any, *arguments: Any, **options: Any) -> None:
+        super().__init__(socket, *arguments, **options)
+        self.fp: Any = io.BufferedReader(_UntilReads(self.fp.detach(), end_s))
+
+
+def _connection(kind: Any, end_s: float, host: str, **options: Any) -> Any:
+    connection = kind(host, **options)
+    connection.response_class = partial(_UntilResponse, end_s)
+    return connection
+
+
+class _UntilHttp(HTTPHandler):
+    def __init__(self, end_s: float) -> None:
+        super().__init__()
+        self._end_s = end_s
+
+    def http_open(self, req: Request) -> Any:
+        return self.do_open(partial(_connection, HTTPConnection, self._end_s), req)
+
+
+class _UntilHttps(HTTPSHandler):
+    def __init__(self, end_s: float, context: Any) -> None:
+        super().__init__(context=context)
+        self._end_s = end_s
+        self._given = context
+
+    def https_open(self, req: Request) -> Any:
+        connect: Any = partial(_connection, HTTPSConnection, self._end_s)
+        return self.do_open(connect, req, context=self._given)
 
 
 class _SameScheme(HTTPRedirectHandler):

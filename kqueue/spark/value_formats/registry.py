@@ -9,6 +9,7 @@ import base64
 import json
 import time
 from collections.abc import Mapping
+from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
@@ -30,7 +31,10 @@ TYPES: Mapping[FormatName, str] = {"avro": "AVRO", "protobuf": "PROTOBUF", "json
 SUBJECT_UNKNOWN, VERSION_UNKNOWN, SCHEMA_UNKNOWN = 40401, 40402, 40403
 TIMEOUT_S = 5.0
 RETRY_S = (0.2, 1.0)
-"""How long to wait before each further try: of a registry that does not answer, or answers 5xx."""
+"""How long to wait before each further try: of a registry that does not answer, or answers 5xx, or
+that it is busy.
+"""
+BUSY = (408, 429)
 ANSWER_BYTES_MAX = 2 * SCHEMA_BYTES_MAX
 REFERENCES_MAX = 100
 
@@ -114,7 +118,7 @@ class Registry:
                     if error.code == 404 and _error_code(error) in (SUBJECT_UNKNOWN, VERSION_UNKNOWN, SCHEMA_UNKNOWN):
                         return None
                 reason = f"status {error.code} {error.reason}"
-                is_over = error.code < 500
+                is_over = error.code < 500 and error.code not in BUSY
             except (SettingError, ValueError, RecursionError) as error:
                 reason, is_over = shortened(error), True
             except OSError as error:
@@ -136,5 +140,5 @@ def _schema(found: dict[str, Any], what: str) -> str:
 def _error_code(error: HTTPError) -> object:
     try:
         return json.loads(read_bounded(error, ANSWER_BYTES_MAX, time.monotonic() + TIMEOUT_S)).get("error_code")
-    except (OSError, ValueError, AttributeError, RecursionError):
+    except (OSError, ValueError, AttributeError, RecursionError, HTTPException):
         return None

@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from urllib.error import URLError
 from urllib.request import Request
 
 import pytest
@@ -14,7 +15,7 @@ from kqueue.config.http_client import HttpOptions, read_url
 
 
 @contextmanager
-def dripping() -> Iterator[str]:
+def dripping(begin: bytes = b"HTTP/1.1 200 OK\r\n\r\n") -> Iterator[str]:
     """Serve one answer whose end never comes; yields its URL."""
     stop = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -23,7 +24,7 @@ def dripping() -> Iterator[str]:
             connection, _ = server.accept()
             with connection, suppress(OSError):
                 connection.recv(4096)
-                connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+                connection.sendall(begin)
                 while not stop.wait(0.01):
                     connection.sendall(b"x")
 
@@ -36,9 +37,24 @@ def dripping() -> Iterator[str]:
             thread.join()
 
 
-def test_an_answer_that_never_ends_is_given_up() -> None:
-    with dripping() as url, pytest.raises(TimeoutError):
+@pytest.mark.parametrize(
+    "begin",
+    [
+        b"HTTP/1.1 200 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX: ",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;",
+        b"HTT",
+    ],
+)
+def test_an_answer_that_never_ends_is_given_up(begin: bytes) -> None:
+    with dripping(begin) as url, pytest.raises((TimeoutError, URLError), match="did not end in time"):
         read_url(Request(url), HttpOptions(1_000_000, 0.1))
+
+
+@pytest.mark.parametrize("begin", [b"\xff\0garbage\r\n\r\n", b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200])
+def test_an_answer_that_is_no_http_is_an_error(begin: bytes) -> None:
+    with dripping(begin) as url, pytest.raises(OSError, match="the answer is no HTTP: "):
+        read_url(Request(url), HttpOptions(1_000_000, 5))
 
 
 def test_an_answer_that_is_too_long_is_refused() -> None:

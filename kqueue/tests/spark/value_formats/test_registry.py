@@ -87,7 +87,7 @@ def test_user_token_and_authority(tmp_path: Path) -> None:
 def test_failures_end_in_one_sentence(server: RegistryServer) -> None:
     schema_id = server.register("orders-value", '"int"')
     registry = Registry(RegistrySettings(server.url), "avro")
-    server.statuses = [503, 500]
+    server.statuses = [503, 429]
     assert registry.by_id(schema_id).text == '"int"'  # the third try
     server.statuses = [503] * 3
     with pytest.raises(RegistryFailed, match=r"^the schema registry http://localhost:\d+ gives no schema: status 503"):
