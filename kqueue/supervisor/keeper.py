@@ -42,6 +42,7 @@ class Keeper:
         self.is_ready = asyncio.Event()
         self._order = order
         self._process: WorkerProcess | None = None
+        self._serves_since_s: float | None = None  # the process; None: it does not yet
         self._is_open = False
         self._stopping = asyncio.Event()
 
@@ -53,7 +54,7 @@ class Keeper:
         """
         failures = 0
         while True:
-            began_s = time.monotonic()
+            self._serves_since_s = None
             try:
                 process = self._process = await WorkerProcess.start(self._order)
             except OSError as error:
@@ -67,7 +68,8 @@ class Keeper:
             has_said_why = failed is not None and failed.kind != ""
             if not self.serves.is_set() or (has_said_why and not self.is_ready.is_set()):
                 raise WorkerFailed(self._order.number, failed or Failure("", "stopped"))
-            failures = 0 if time.monotonic() - began_s >= STEADY_S else failures + 1
+            since_s = self._serves_since_s
+            failures = 0 if since_s is not None and time.monotonic() - since_s >= STEADY_S else failures + 1
             await self._pause(failures, "stopped" if failed is None else failed.text)
 
     def open(self) -> None:
@@ -95,6 +97,7 @@ class Keeper:
         elif self._is_open:
             process.tell(OPEN)
         if await process.said(process.serves):
+            self._serves_since_s = time.monotonic()
             self.serves.set()
         if await process.said(process.is_ready):
             self.is_ready.set()

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
 import signal
 import threading
@@ -13,7 +15,9 @@ from kafka import KafkaAdminClient, KafkaProducer
 from kafka.admin import NewTopic
 
 from kqueue.client import Client
+from kqueue.supervisor import keeper
 from kqueue.tests.supervisor.served_workers import ServedWorkers, serving, until
+from kqueue.tests.supervisor.test_worker_process import ORDER, children
 
 PARTITIONS = 6
 KEYS = 30
@@ -152,6 +156,29 @@ def test_a_worker_that_cannot_come_back_is_tried_ever_slower(tmp_path: Path) -> 
         began = time.monotonic()
         assert served.end() == 0
         assert time.monotonic() - began < 30
+
+
+def test_one_that_takes_long_to_fail_has_not_served_so_long(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On a busy machine it would be started again and again at once."""
+    monkeypatch.setattr(keeper, "STEADY_S", 0.0)
+    children(monkeypatch, "sys.exit(3)")
+
+    async def run() -> None:
+        kept = keeper.Keeper(ORDER)
+        kept.serves.set()  # its first process did
+        kept.is_ready.set()
+        running = asyncio.ensure_future(kept.run())
+        async with asyncio.timeout(60):
+            while len(caplog.messages) < 2:
+                await asyncio.sleep(0.01)
+        kept.stop()
+        with contextlib.suppress(keeper.WorkerFailed):
+            await running
+
+    asyncio.run(run())
+    assert [text.rpartition("again ")[2] for text in caplog.messages[:2]] == ["in 0.5 s", "in 1 s"]
 
 
 def leader(served: ServedWorkers, index: int) -> int:

@@ -20,14 +20,18 @@ def tell(message):
 """
 
 
-async def child(monkeypatch: pytest.MonkeyPatch, text: str) -> WorkerProcess:
-    """A process that follows the protocol by other means than a broker."""
+def children(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Let processes of workers follow the protocol by other means than a broker."""
     real = asyncio.create_subprocess_exec
 
     def start(*args: str, **options: object) -> object:
         return real(sys.executable, "-c", CHILD + text, args[-1], **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(asyncio, "create_subprocess_exec", start)
+
+
+async def child(monkeypatch: pytest.MonkeyPatch, text: str) -> WorkerProcess:
+    children(monkeypatch, text)
     return await WorkerProcess.start(ORDER)
 
 
