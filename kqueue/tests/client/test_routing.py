@@ -138,11 +138,12 @@ def test_the_controller_that_moved_is_looked_for(broker: kqueue.Broker, client: 
     assert "new" in client.create_topics([NewTopic("new")]).topics
 
 
-def test_a_topic_that_is_not_everywhere_yet_is_waited_for(client: Client, trouble: Faults) -> None:
-    trouble.fail("Metadata", "UNKNOWN_TOPIC_OR_PARTITION", times=2, topic="others")
-    assert client.offsets({("others", 0): LATEST})
-    trouble.fail("Metadata", "LEADER_NOT_AVAILABLE", times=2, topic="orders")
-    assert "orders" in client.metadata(["orders"]).topics
+def test_a_topic_that_is_not_everywhere_yet_is_waited_for(broker: kqueue.Broker, trouble: Faults) -> None:
+    with Client(broker.bootstrap, retry_backoff_ms=2, missing_topic_ms=30_000) as client:
+        trouble.fail("Metadata", "UNKNOWN_TOPIC_OR_PARTITION", times=2, topic="others")
+        assert client.offsets({("others", 0): LATEST})
+        trouble.fail("Metadata", "LEADER_NOT_AVAILABLE", times=2, topic="orders")
+        assert "orders" in client.metadata(["orders"]).topics
 
 
 # --- doing things twice
