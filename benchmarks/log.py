@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import log_values
 from benchmarks.log_columns import columns, to_parquet
 from benchmarks.log_compaction import compaction
 from benchmarks.log_data import (
@@ -66,9 +67,10 @@ class Sizes:
     latency_samples: int = 3_000
     column_bytes: int = 200 * 10**6
     written_partitions: int = 3_000
+    decoded_values: int = 40_000
 
 
-QUICK = Sizes(5_000, 50, 10**7, 1, 100, 500, 10, 200_000, 20_000, 300, 2 * 10**7, 1_500)
+QUICK = Sizes(5_000, 50, 10**7, 1, 100, 500, 10, 200_000, 20_000, 300, 2 * 10**7, 1_500, 10_000)
 
 
 def steps(sizes: Sizes) -> Iterator[Step]:
@@ -80,6 +82,8 @@ def steps(sizes: Sizes) -> Iterator[Step]:
     yield "log: compaction", lambda: compaction(sizes.compacted_records, sizes.compacted_keys)
     yield "log: columns", lambda: columns(sizes.column_bytes)
     yield "log: export", lambda: to_parquet(sizes.column_bytes)
+    if log_values.is_measurable():
+        yield "log: values by a schema", lambda: log_values.values(sizes.decoded_values)
     yield (
         "log: produce beside compaction",
         lambda: produce_beside(sizes.compacted_records, sizes.compacted_keys, sizes.latency_samples),
