@@ -91,6 +91,5 @@ def _describe(group_id: str, context: RequestContext, *, requested: bool) -> Des
 
 def _refused(group_id: str, version: int, error: BaseException) -> DescribedGroup:
     words = message_of(error) if version >= VERSION_NOT_FOUND else None
-    return DescribedGroup(
-        error_code=code_of(error), error_message=words, group_id=group_id, group_state=ClassicGroupState.DEAD.value
-    )
+    state = ClassicGroupState.DEAD.value if isinstance(error, GroupIdNotFound) else ""  # nothing is known, as in Kafka
+    return DescribedGroup(error_code=code_of(error), error_message=words, group_id=group_id, group_state=state)

@@ -6,6 +6,7 @@ from kqueue.api.authorized_operations import ALL_OPERATIONS, NOT_REQUESTED
 from kqueue.api.handlers import describe_groups
 from kqueue.base.errors import CoordinatorNotAvailable
 from kqueue.security.operations import ResourceType
+from kqueue.tests.api.access_requests import Deciding, nothing
 from kqueue.tests.api.group_client import RANGE, commit, join, stable, world
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.wire.error_codes import ErrorCode
@@ -64,6 +65,15 @@ def test_a_group_that_is_named_twice_is_described_once() -> None:
     client = world()
     stable(client)
     assert [group.group_id for group in describe(client, 6, "g", "nobody", "g", "nobody")] == ["g", "nobody"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_of_a_group_that_is_denied_no_state_is_told(version: int) -> None:
+    client = world()
+    stable(client)
+    client.sim.broker.security.authorizer = Deciding(nothing)
+    for group in describe(client, version, "g", "nobody"):
+        assert (group.error_code, group.group_state) == (ErrorCode.GROUP_AUTHORIZATION_FAILED, "")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
