@@ -21,7 +21,7 @@ import kqueue
 from kqueue.cli.topic_reader import take_up_join
 
 T = TypeVar("T")
-WITHIN_S = 20.0
+WITHIN_S = 60.0
 POLL_MS = 5_000
 """A poll ends with the first records. While kafka-python joins a group nothing else may end it: the
 join is left half done (3.0.12).
