@@ -31,11 +31,14 @@ class ThroughputMeter:
         self.bytes_per_s = 0.0
 
     def sample(self, total: int, now_ms: float) -> None:
-        """Add a sample; ignored within a second of the last one."""
+        """Add a sample; ignored within a second of the last one.
+
+        A total that shrank is no transfer: TLS records count less once they are decrypted.
+        """
         elapsed_ms = now_ms - self._total_ms
         if elapsed_ms < SAMPLE_MS:
             return
-        rate = (total - self._total) * 1000 / elapsed_ms
+        rate = max(0, total - self._total) * 1000 / elapsed_ms
         self.bytes_per_s = (self.bytes_per_s + rate) / 2 if self._samples else rate
         self._total, self._total_ms = total, now_ms
         self._samples += 1

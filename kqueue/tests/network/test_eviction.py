@@ -36,6 +36,15 @@ def test_rate_is_known_after_two_samples_of_a_second() -> None:
     assert holding is not None and holding.remaining_s == math.inf  # noqa: PT018
 
 
+def test_a_total_that_shrinks_is_a_rate_of_zero() -> None:
+    """As of a TLS client that sends each byte in a record of its own, once these are decrypted."""
+    meter = ThroughputMeter(100, 0)
+    for second, total in enumerate((80, 60, 40), start=1):
+        meter.sample(total, 1000 * second)
+    holding = meter.holding(10, 10)
+    assert holding == MemoryHolding(10, 10, 0, math.inf)
+
+
 def test_slowest_connections_are_evicted_first_and_no_more_than_needed() -> None:
     holdings = {
         "fast": MemoryHolding(500, 100, 1000, 0.1),
