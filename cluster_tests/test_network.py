@@ -57,7 +57,7 @@ def link(port: int, name: str) -> socket.socket:
     return made
 
 
-def arrives(link: socket.socket, data: bytes, timeout_s: float = 5.0) -> bool:
+def arrives(link: socket.socket, data: bytes, timeout_s: float = 30.0) -> bool:
     link.settimeout(timeout_s)
     got = b""
     try:
@@ -77,7 +77,9 @@ def test_two_brokers_are_parted_and_others_are_not(network: Network, echo: int) 
     network.part(lambda source, target: (source, target) == ("broker-1", "broker-2"))
     for one in links.values():
         one.sendall(b"more")
-    assert [arrives(links[name], b"more", HELD_S) for name in names] == [False, True, True]
+    assert not arrives(links["broker-1"], b"more", HELD_S)
+    assert arrives(links["broker-3"], b"more")
+    assert arrives(links["rdkafka"], b"more")
     new = link(port, "broker-1")
     assert not arrives(new, request("broker-1"), HELD_S)
     network.heal()
@@ -108,7 +110,7 @@ def test_connections_are_cut_and_made_again(network: Network, echo: int) -> None
     assert arrives(cut, request("a"))
     assert arrives(kept, request("a"))
     network.cut("broker-2")
-    cut.settimeout(5)
+    cut.settimeout(30)
     assert cut.recv(1) == b""
     kept.sendall(b"more")
     assert arrives(kept, b"more")

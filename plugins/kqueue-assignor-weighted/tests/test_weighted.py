@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kqueue_assignor_weighted import WEIGHT_MAX, WeightedAssignor, weight_of
 
@@ -57,6 +57,7 @@ def test_members_get_partitions_by_their_weights() -> None:
 
 
 @given(weights=st.lists(st.integers(1, 5), min_size=1, max_size=8), count=st.integers(0, 60))
+@settings(deadline=None)
 def test_no_partition_is_better_with_another_member(weights: list[int], count: int) -> None:
     """Moving one never makes the fullest of two members less full."""
     loads = [len(owned) for owned in assign([member(*row) for row in enumerate(weights)], count)]
@@ -67,6 +68,7 @@ def test_no_partition_is_better_with_another_member(weights: list[int], count: i
 
 
 @given(weights=st.lists(st.integers(1, 5), min_size=2, max_size=8), count=st.integers(0, 60), leaves=st.integers(0, 7))
+@settings(deadline=None)
 def test_of_one_topic_a_member_that_comes_or_goes_moves_no_others(weights: list[int], count: int, leaves: int) -> None:
     owned = assign([member(*row) for row in enumerate(weights)], count)
     settled = [member(number, weight, had) for number, (weight, had) in enumerate(zip(weights, owned, strict=True))]

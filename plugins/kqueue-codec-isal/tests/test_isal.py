@@ -6,7 +6,7 @@ import tracemalloc
 import zlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.codec import gzip_decode, gzip_encode
 from kqueue_codec_isal import CODEC
@@ -35,6 +35,7 @@ def test_it_is_found_by_name_and_leaves_gzip_alone_until_it_is_preferred() -> No
 
 
 @given(data=BUFFERS, level=LEVELS)
+@settings(deadline=None)
 def test_what_it_writes_all_others_read(data: bytes, level: int | None) -> None:
     packed = CODEC.compress(data, level)
     assert GzipCodec().decompress(packed, len(data)) == data
@@ -43,18 +44,21 @@ def test_what_it_writes_all_others_read(data: bytes, level: int | None) -> None:
 
 
 @given(data=BUFFERS, level=st.integers(1, 9))
+@settings(deadline=None)
 def test_it_reads_what_others_write(data: bytes, level: int) -> None:
     assert CODEC.decompress(GzipCodec().compress(data, level), len(data)) == data
     assert CODEC.decompress(gzip.compress(data, level), len(data)) == data
 
 
 @given(data=BUFFERS)
+@settings(deadline=None)
 def test_kafka_python_reads_it_and_is_read(data: bytes) -> None:
     assert gzip_decode(CODEC.compress(data)) == data
     assert CODEC.decompress(gzip_encode(data), len(data)) == data
 
 
 @given(parts=st.lists(st.binary(max_size=200), min_size=1, max_size=20), pick=st.randoms(use_true_random=False))
+@settings(deadline=None)
 def test_members_after_one_another_are_one(parts: list[bytes], pick: random.Random) -> None:
     packed = b"".join(pick.choice((CODEC, GzipCodec())).compress(part) for part in parts)
     whole = b"".join(parts)

@@ -4,7 +4,7 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kqueue_partitioner_rendezvous import RendezvousPartitioner, rendezvous
 from xxhash import xxh3_64_intdigest
@@ -27,12 +27,14 @@ def test_it_is_found_by_name() -> None:
 
 
 @given(key=KEYS, count=st.integers(1, 200), added=st.integers(1, 200))
+@settings(deadline=None)
 def test_a_key_moves_only_to_an_added_partition(key: bytes, count: int, added: int) -> None:
     before, after = rendezvous(key, count), rendezvous(key, count + added)
     assert after == before or after >= count
 
 
 @given(key=KEYS, count=st.integers(1, 60))
+@settings(deadline=None)
 def test_the_choice_is_the_formula_of_the_module(key: bytes, count: int) -> None:
     digest = xxh3_64_intdigest(key).to_bytes(8, "big")
     assert rendezvous(key, count) == max(
@@ -48,6 +50,7 @@ def test_choices_never_change(key: bytes, places: list[int]) -> None:
 
 
 @given(salt=st.binary(min_size=4, max_size=8), count=st.integers(2, 24))
+@settings(deadline=None)
 def test_partitions_get_equal_shares_and_an_added_one_too(salt: bytes, count: int) -> None:
     keys = [salt + b"%d" % number for number in range(2000)]
     before = [rendezvous(key, count) for key in keys]
