@@ -36,9 +36,6 @@ class FaultyCluster(Protocol):
     def note(self, what: str, node: int, *details: object) -> None:
         """Pass a line to the trace."""
 
-    def note_crash(self) -> None:
-        """A broker ends at once, now or soon."""
-
     def reassign(self, replicas: list[int]) -> None:
         """Ask a broker to move a partition to other brokers, the first of which is preferred."""
 
@@ -99,19 +96,16 @@ class ClusterFaults:
 
     def _kill(self, broker: SimulatedBroker) -> None:
         if broker.process is not None:
-            self._world.note_crash()
             broker.kill()
         self._lasts(broker.start)
 
     def _lose_power(self, broker: SimulatedBroker) -> None:
         if broker.process is not None:
-            self._world.note_crash()
             broker.lose_power()
         self._lasts(broker.start)
 
     def _lose_power_soon(self, broker: SimulatedBroker) -> None:
         if broker.process is not None:
-            self._world.note_crash()
             broker.storage.cut_at = len(broker.storage.steps) + 1 + int(self._world.rng.random() * CUT_SOON)
         self._lasts(broker.start)
 

@@ -78,7 +78,7 @@ class ClusterInvariants:
     """Checks brokers and commits as they happen.
 
     Args: min_isr: `min.insync.replicas` of topics that do not set it.
-    Attributes: lossy_crashes: how many brokers may have lost what they confirmed.
+    Attributes: lossy_crashes: how often a broker registered that may have lost what it confirmed.
     """
 
     def __init__(self, min_isr: int) -> None:
@@ -111,6 +111,8 @@ class ClusterInvariants:
             raise InvariantViolated(f"the epoch of broker {node} falls from {old.epoch} to {new.epoch}")
         if not new.fenced and (old is None or old.epoch != new.epoch):
             raise InvariantViolated(f"broker {node} registers unfenced: {old} -> {new}")
+        if not new.clean and (old is None or old.clean):
+            self.lossy_crashes += 1
         self.brokers[node] = new
 
     def _topic_changed(self, name: str, old: TopicRegistration | None, new: TopicRegistration | None) -> None:
@@ -165,7 +167,7 @@ class ClusterInvariants:
                     continue
                 if partition.is_leader:
                     self._check_leader(process, partition, history)
-                if partition.is_open and partition.log.state is not LogState.OFFLINE:
+                if partition.is_open and partition.log.state is not LogState.OFFLINE and not _is_cut(partition):
                     known = checked.get(key)
                     if known is None:
                         known = checked[key] = _Checked()
@@ -226,6 +228,9 @@ class ClusterInvariants:
             partition = topic.partitions[key[1]] if topic is not None and key[1] < len(topic.partitions) else None
             if partition is None or not partition.is_open or partition.log.state is LogState.OFFLINE:
                 continue
+            if _is_cut(partition):
+                self._grown[key] = None  # look again
+                continue
             if partition.log_end_offset < history.end:
                 raise InvariantViolated(
                     f"{history.name}: broker {node}, in sync or eligible, ends at {partition.log_end_offset}, "
@@ -250,6 +255,11 @@ class ClusterInvariants:
             known.end = batch.last_offset + 1
         if known.end < end:
             raise InvariantViolated(f"{history.name}: broker {process.number} lacks offset {known.end} of {end}")
+
+
+def _is_cut(partition: Partition) -> bool:
+    """Whether the log is being truncated: it serves nothing until that is done."""
+    return partition.log.state is LogState.ONLINE and partition.log.offline is not None
 
 
 def batches(partition: Partition, start: int, end: int) -> list[Batch]:

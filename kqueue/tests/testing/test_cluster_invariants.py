@@ -1,8 +1,9 @@
 import pytest
 
+from kqueue.log.log_cut import LogCut
 from kqueue.replication.registrations import BROKERS_PREFIX, TOPICS_PREFIX, TopicRegistration
 from kqueue.testing.replication_world import InvariantViolated
-from kqueue.tests.testing.simulated_clusters import history, replica, simulation_at_work
+from kqueue.tests.testing.simulated_clusters import history, replica, run_for, simulation_at_work
 
 
 def raise_the_high_watermark(simulation):
@@ -65,6 +66,21 @@ def test_a_member_that_lacks_committed_records_is_found() -> None:
         simulation.invariants.check_members(simulation._processes())
 
 
+def test_a_member_that_is_being_cut_is_compared_afterwards() -> None:
+    simulation = simulation_at_work()
+    process, partition = replica(simulation, of_leader=False)
+    cut = LogCut(partition.log, 0)
+    cut.lock()
+    simulation.invariants.forget(process)
+    simulation.invariants.check(process)
+    simulation.invariants._grown[simulation.keys()[0]] = None
+    simulation.invariants.check_members(simulation._processes())
+    cut.run()
+    cut.end(None)
+    with pytest.raises(InvariantViolated, match="are committed"):
+        simulation.invariants.check_members(simulation._processes())
+
+
 def test_a_committed_record_that_differs_is_found() -> None:
     simulation = simulation_at_work()
     known = history(simulation)
@@ -117,8 +133,25 @@ def test_each_invariant_of_the_store_is_checked() -> None:
             simulation.invariants.committed({}, {f"{BROKERS_PREFIX}1": changed.to_bytes()})
 
 
+def test_what_a_commit_violates_is_found_though_its_broker_goes_on() -> None:
+    simulation = simulation_at_work()
+    partition = history(simulation).registration
+    record = simulation.store.read(TOPICS_PREFIX + "t0")[TOPICS_PREFIX + "t0"].value
+    topic = TopicRegistration.from_bytes("t0", record)
+    changed = topic._replace(partitions=(other_leader(partition), *topic.partitions[1:]))
+    with pytest.raises(InvariantViolated):
+        simulation.store.commit({}, {TOPICS_PREFIX + "t0": changed.to_bytes()}, [])
+    with pytest.raises(InvariantViolated, match="another leader in the same epoch"):
+        run_for(simulation, 1000)
+
+
 def test_an_election_after_enough_crashes_ends_the_checks_of_its_partition() -> None:
     simulation = simulation_at_work()
-    simulation.invariants.lossy_crashes = 2
+    for node in (1, 2):
+        broker = simulation.invariants.brokers[node]
+        for clean in (False, False, True):  # the second one registers what is known
+            broker = broker._replace(epoch=broker.epoch + 1, fenced=True, clean=clean)
+            simulation.invariants.committed({}, {f"{BROKERS_PREFIX}{node}": broker.to_bytes()})
+    assert simulation.invariants.lossy_crashes == 2
     commit(simulation, *unclean_leader(history(simulation).registration))
     assert len(simulation._all_keys()) == len(simulation.invariants.histories) - 1
