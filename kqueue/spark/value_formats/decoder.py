@@ -76,6 +76,7 @@ class ValueDecoder:
         self._unknown = 0
         self._with_indexes = schema.format == "protobuf"
         self._decoders: dict[Writer | None, Decoder | str] = {}
+        self._texts: dict[int, SchemaText | str] = {}
 
     @property
     def type(self) -> pa.StructType:
@@ -141,9 +142,26 @@ class ValueDecoder:
             return f"its schema was not looked for: {UNKNOWN_MAX:,} others before it can't be used"
         else:
             try:
-                found = self._reader.decoder(self._registry.by_id(writer[0]), writer[1])
+                found = self._reader.decoder(self._written(self._registry, writer[0]), writer[1])
             except SchemaRefused as error:
                 found = str(error)
                 self._unknown += 1
         self._decoders[writer] = found
+        return found
+
+    def _written(self, registry: Registry, schema_id: int) -> SchemaText:
+        """Return a writer's schema. With messages in it, each of which has a decoder, it is kept.
+
+        Raises: SchemaRefused, RegistryFailed.
+        """
+        found = self._texts.get(schema_id)
+        if found is None:
+            try:
+                found = registry.by_id(schema_id)
+            except SchemaRefused as error:
+                found = str(error)
+            if self._with_indexes:
+                self._texts[schema_id] = found
+        if isinstance(found, str):
+            raise SchemaRefused(found)
         return found

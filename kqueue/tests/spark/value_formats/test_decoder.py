@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import json
 
 import pyarrow as pa
@@ -54,6 +55,27 @@ def test_writers_schemas_come_from_the_registry_once() -> None:
         assert decoder.decode(pa.array([framed(first, b"\2")], pa.binary())).values.to_pylist() == [{"id": 1}]
     with pytest.raises(RegistryFailed):
         ValueDecoder(schema).decode(pa.array(values, pa.binary()))
+
+
+def test_a_schema_with_several_messages_is_asked_for_once() -> None:
+    descriptor_pb2 = pytest.importorskip("google.protobuf.descriptor_pb2")
+    file = descriptor_pb2.FileDescriptorProto(name="orders.proto", package="shop", syntax="proto3")
+    for name in ("Order", "Refund"):
+        file.message_type.add(name=name).field.add(name="id", number=1, type=3, label=1)
+    text = base64.b64encode(file.SerializeToString()).decode()
+    with RegistryServer() as server:
+        known = server.register("orders-value", text, "PROTOBUF")
+        decoder = ValueDecoder(
+            ValueSchema("protobuf", SchemaText(text), None, RegistrySettings(server.url), permissive=True)
+        )
+        values = [framed(known, b"\0\x08\1"), framed(known, b"\2\2\x08\1"), framed(known, b"\2\4\x08\1")]
+        values += [framed(known + 1, bytes([2, 2 * index])) for index in range(1, 50)]
+        found, errors = decoder.decode(pa.array(values, pa.binary()))
+        assert found.to_pylist() == [{"id": 1}, *[None] * 51]
+        assert errors[1] == "it is a shop.Refund, expected shop.Order"
+        assert errors[2] == "its schema has no message at 2"
+        assert {errors[row] for row in range(3, 52)} == {"the registry has no schema 2"}
+        assert len(server.asked) == 2
 
 
 def test_json() -> None:
