@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
@@ -38,6 +38,7 @@ from kqueue.wire.messages import (
     create_acls,
     create_topics,
     delete_acls,
+    describe_acls,
     metadata,
     share_group_heartbeat,
     streams_group_heartbeat,
@@ -156,7 +157,7 @@ class World:
         ]
         response = self.admin.ask(create_acls.CreateAclsRequest(creations=creations), 3)
         assert {result.error_code for result in response.results} == {0}, response
-        time.sleep(0.1)
+        self._until_described(lambda found: {*acls} <= found)
 
     def clear(self) -> None:
         """Delete the entries of the client's address."""
@@ -171,7 +172,39 @@ class World:
         )
         response = self.admin.ask(delete_acls.DeleteAclsRequest(filters=[every]), 3)
         assert {result.error_code for result in response.filter_results} == {0}, response
-        time.sleep(0.1)
+        self._until_described(lambda found: all(acl.host != CLIENT for acl in found))
+
+    def _until_described(self, holds: Callable[[set[Acl]], bool]) -> None:
+        """Wait until it holds of the entries by which the broker decides."""
+        every = describe_acls.DescribeAclsRequest(
+            resource_type_filter=ResourceType.ANY,
+            resource_name_filter=None,
+            pattern_type_filter=PatternType.ANY,
+            principal_filter=None,
+            host_filter=None,
+            operation=AclOperation.ANY,
+            permission_type=AclPermission.ANY,
+        )
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            response = self.admin.ask(every, 3)
+            assert response.error_code == 0, response
+            found = {
+                Acl(
+                    acl.operation,
+                    pattern.resource_type,
+                    pattern.resource_name,
+                    acl.host,
+                    AclPermission(acl.permission_type),
+                    acl.principal,
+                )
+                for pattern in response.resources
+                for acl in pattern.acls
+            }
+            if holds(found):
+                return
+            assert time.monotonic() < deadline, found
+            time.sleep(0.01)
 
     def codes(self, module: str, version: int, values: dict[str, Any]) -> set[str]:
         """The error codes in what the client is answered."""
