@@ -337,7 +337,7 @@ class ZookeeperStore:
         """Run a call under the lock, within the time limit. Yields: its end."""
         deadline = time.monotonic() + self._timeout_s
         if not self._lock.acquire(timeout=self._timeout_s):
-            raise StorageFailed(f"ZooKeeper at {self._servers}: an earlier call still waits for an answer")
+            raise self._client.disconnected("an earlier call still waits")
         self._call_began = time.monotonic()
         try:
             if self._closed:

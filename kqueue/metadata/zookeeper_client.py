@@ -253,9 +253,10 @@ class ZookeeperClient:
 
     def _wait_connected(self, deadline: float) -> None:
         if not self._connected.wait(max(deadline - time.monotonic(), 0)):
-            raise self._disconnected("not connected")
+            raise self.disconnected("not connected")
 
-    def _disconnected(self, reason: str) -> Disconnected:
+    def disconnected(self, reason: str) -> Disconnected:
+        """Return the error that says that no server answers, and what to check."""
         return Disconnected(
             f"ZooKeeper at {self.servers} does not answer ({reason}): check that a majority of its servers runs and "
             "can be reached"
@@ -266,7 +267,7 @@ class ZookeeperClient:
         try:
             yield
         except _LOST_REQUESTS as error:
-            raise self._disconnected(str(error) or type(error).__name__) from error
+            raise self.disconnected(str(error) or type(error).__name__) from error
         except (NoAuthError, AuthFailedError) as error:
             raise StorageFailed(
                 f"ZooKeeper at {self.servers} refused a request ({type(error).__name__}): its nodes belong to another "

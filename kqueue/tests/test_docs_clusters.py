@@ -28,7 +28,7 @@ from kqueue.tests.served_cluster import wait_until_unfenced
 from kqueue.tests.source_tree import ROOT
 
 TEXT = (ROOT / "docs" / "clusters.md").read_text()
-SCRIPT = "".join(re.findall(r"^```sh\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL))
+SECTIONS = {text.partition("\n")[0]: text for text in TEXT.split("\n## ")}
 PORTS = "909"
 """The ports of the script without their last digit, which is the broker's number."""
 TIMEOUT_S = 300
@@ -53,12 +53,13 @@ def free_prefix() -> str:
             return str(prefix)
 
 
-def run(script: str, folder: Path) -> str:
-    """Run a script with bash; return what it prints, at the first command that fails too."""
+def run(section: str, folder: Path) -> str:
+    """Run the commands of a section; return what they print, at the first one that fails too."""
+    script = "".join(re.findall(r"^```sh\n(.*?)^```$", SECTIONS[section], re.MULTILINE | re.DOTALL))
     environment = process_environment(PATH=os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))
     with (folder / "printed").open("w") as printed:  # no pipe: brokers inherit it
         result = subprocess.run(
-            ["bash", "-euxo", "pipefail", "-c", script],
+            ["bash", "-euxo", "pipefail", "-c", script.replace(PORTS, free_prefix())],
             cwd=folder,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -75,11 +76,24 @@ def run(script: str, folder: Path) -> str:
 
 def test_three_brokers_by_hand(folder: Path) -> None:
     began_s = time.monotonic()
-    printed = run(SCRIPT.replace(PORTS, free_prefix()), folder)
+    printed = run("Three brokers by hand", folder)
     assert time.monotonic() - began_s < TIMEOUT_S
     assert "Broker 3 is no longer registered." in printed
     assert "records that this broker confirmed may be missing" in (folder / "broker-2.log").read_text()
     assert not (folder / "data-3").exists()
+
+
+def test_a_secured_cluster(folder: Path) -> None:
+    """Without what the section before has left in the shell."""
+    run("A secured cluster", folder)
+    assert len((folder / "read.txt").read_text().splitlines()) == 2000
+
+
+def test_no_other_section_has_commands() -> None:
+    assert [name for name, text in SECTIONS.items() if "\n```sh\n" in text] == [
+        "Three brokers by hand",
+        "A secured cluster",
+    ]
 
 
 def test_settings_exist_with_these_defaults() -> None:

@@ -218,7 +218,8 @@ def test_one_call_waits_for_another_no_longer_than_the_limit(server: ModelServer
     with closing(ZookeeperStore("model:2181", timeout_s=1)) as store:
         from concurrent.futures import ThreadPoolExecutor
 
-        with store._lock, ThreadPoolExecutor(1) as pool, pytest.raises(StorageFailed, match="an earlier call"):
+        expected = r"model:2181 does not answer \(an earlier call still waits\): check that a majority"
+        with store._lock, ThreadPoolExecutor(1) as pool, pytest.raises(StorageFailed, match=expected):
             pool.submit(store.read, "/").result()
         with pytest.raises(Conflict):
             store.commit({"/absent": 1}, {}, [])
