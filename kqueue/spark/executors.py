@@ -7,6 +7,7 @@ import json
 import os
 import re
 import tempfile
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,7 +40,9 @@ Probe = Callable[[int], tuple[Any, ...]]
 
 
 class Looked(NamedTuple):
-    """What a probe saw in one executor. `version`: of kqueue; None: it is not installed."""
+    """What a probe saw in one executor. `version`: of kqueue; None: it is not installed.
+    `unwritable`: folders of the driver that the executor sees and may not write to.
+    """
 
     host: str
     python: str
@@ -47,6 +50,7 @@ class Looked(NamedTuple):
     missing: tuple[str, ...]
     unreachable: dict[str, str]
     unseen: tuple[str, ...]
+    unwritable: tuple[str, ...] = ()
 
 
 def check_executors(
@@ -56,6 +60,7 @@ def check_executors(
     brokers: Iterable[str] = (),
     folders: Iterable[str] = (),
     place: Location | None = None,
+    is_written: bool = True,
 ) -> None:
     """Check that executors can do a job; does nothing where they are threads of this program.
 
@@ -66,6 +71,7 @@ def check_executors(
             nearest parent. URLs are left out.
         place: where results are: a folder as those, or an object store, whose server has to be
             reachable if one is named, and for which executors need obstore.
+        is_written: executors write to `place`, and may have to be users that can.
     Raises: PipelineFailed: names what is missing, on which machine, and the remedy.
     """
     remote = is_remote(spark)
@@ -75,8 +81,11 @@ def check_executors(
     server = None if place is None else _server_of(place)
     needed = NEEDED if server is None else (*NEEDED, "obstore")
     addresses = list(dict.fromkeys([*bootstrap, *brokers, *([server] if server else [])]))
-    with _marked([*folders, *([place.url] if place is not None else [])]) as marked:
-        probe = _probe(needed, addresses, list(marked), PROBE_TIMEOUT_S)
+    places = [] if place is None else [place.url]
+    written = places if is_written else []
+    with _marked([*folders, *places]) as marked, _made(written) as made:
+        marked |= made
+        probe = _probe(needed, addresses, list(marked), list(made), PROBE_TIMEOUT_S)
         try:
             found = _ask_by_query(spark, probe) if remote else _ask(spark, probe)
         except Exception as error:
@@ -122,11 +131,14 @@ def _ask_by_query(spark: SparkSession, probe: Probe) -> list[Looked]:
     return [Looked(*json.loads(row.seen)) for row in rows]
 
 
-def _probe(modules: Iterable[str], addresses: Iterable[str], files: Iterable[str], timeout_s: float) -> Probe:
+def _probe(
+    modules: Iterable[str], addresses: Iterable[str], files: Iterable[str], written: Iterable[str], timeout_s: float
+) -> Probe:
     """Return a function that travels to executors as code, because they may have no kqueue."""
 
     def look(_: int) -> tuple[Any, ...]:
         import importlib.util
+        import os
         import pathlib
         import socket
         import sys
@@ -145,7 +157,8 @@ def _probe(modules: Iterable[str], addresses: Iterable[str], files: Iterable[str
             except OSError as error:
                 unreachable[address] = error.strerror or str(error)
         unseen = tuple(file for file in files if not pathlib.Path(file).exists())
-        return socket.gethostname(), sys.executable, version, missing, unreachable, unseen
+        unwritable = tuple(file for file in written if file not in unseen and not os.access(file, os.W_OK | os.X_OK))
+        return socket.gethostname(), sys.executable, version, missing, unreachable, unseen, unwritable
 
     return look
 
@@ -171,6 +184,25 @@ def _marked(folders: Iterable[str]) -> Iterator[dict[str, str]]:
                 found[str(there)] = folder
             else:
                 found[file.name] = folder
+        yield found
+
+
+@contextlib.contextmanager
+def _made(folders: Iterable[str]) -> Iterator[dict[str, str]]:
+    """Yield a path for each folder that is to be written, and the folder: of a new folder where it
+    is, or is to be, with the rights of those that jobs make. Removed after the block.
+    """
+    with contextlib.ExitStack() as stack:
+        found = {}
+        for folder in folders:
+            if "://" in folder:
+                continue
+            there = next(parent for parent in (Path(folder), *Path(folder).parents) if parent.exists())
+            made = there / f".kqueue-check-{uuid.uuid4().hex}"
+            with contextlib.suppress(OSError):  # the job itself will say that it can't write there
+                made.mkdir()
+                stack.callback(made.rmdir)
+                found[str(made)] = folder
         yield found
 
 
@@ -201,6 +233,12 @@ def _judge(
         raise PipelineFailed(
             f"the executor on {one.host} does not see {marked[file]} as the driver does: the folder has to be on a "
             "file system that all machines of the cluster share, under the same path"
+        )
+    for file in one.unwritable:
+        raise PipelineFailed(
+            f"the executor on {one.host} may not write to folders that the driver makes in {marked[file]}: have "
+            "executors run as the driver's user, or both in one group, the folder owned by it (chmod g+ws), and start "
+            "the driver with `umask 002`"
         )
 
 

@@ -157,7 +157,7 @@ def replay(
     of committed records see each batch of the archive as a whole.
     """
     place = location(folder, s3_endpoint)
-    with session(master, bootstrap=bootstrap, place=place) as spark:
+    with session(master, bootstrap=bootstrap, place=place, is_written=False) as spark:
         from kqueue.spark.jobs.replay import replay as run
 
         done = run(

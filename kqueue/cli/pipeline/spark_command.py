@@ -248,6 +248,7 @@ def session(
     bootstrap: str | None = None,
     folders: Iterable[str | None] = (),
     place: Location | None = None,
+    is_written: bool = True,
     exit_code: int = 1,
 ) -> Iterator[SparkSession]:
     """Yield a Spark session for one command, with progress.
@@ -260,6 +261,7 @@ def session(
             accept how the command connects; None: the job needs none.
         folders: what executors have to see as the driver does; None: nothing.
         place: where the job's results are; None: on the driver.
+        is_written: the job writes there; else it only reads.
     """
     global _progress_line
     from kqueue.spark.session import import_pyspark, job_session
@@ -286,7 +288,7 @@ def session(
             stack.enter_context(executors_awaited(spark, progress_line.say, _executor_timeout()))
             if is_remote(spark) or not is_local(spark.sparkContext.master):
                 progress_line.start("Waiting for executors")
-                _check_executors(spark, bootstrap, folders, place)
+                _check_executors(spark, bootstrap, folders, place, is_written)
             progress_line.clear()
             yield spark
     except KqueueError as error:
@@ -310,17 +312,21 @@ def _executor_timeout() -> float | None:
 
 
 def _check_executors(
-    spark: SparkSession, bootstrap: str | None, folders: Iterable[str | None], place: Location | None
+    spark: SparkSession,
+    bootstrap: str | None,
+    folders: Iterable[str | None],
+    place: Location | None,
+    is_written: bool,
 ) -> None:
     from kqueue.spark.executors import check_executors
 
     whole = [absolute(folder) for folder in folders if folder is not None]
     if bootstrap is None:
-        check_executors(spark, folders=whole, place=place)
+        check_executors(spark, folders=whole, place=place, is_written=is_written)
         return
     advertised = [f"{node.host}:{node.port}" for node in cluster_metadata(bootstrap).brokers.values()]
     named = map(str, addresses(bootstrap))
-    check_executors(spark, bootstrap=named, brokers=advertised, folders=whole, place=place)
+    check_executors(spark, bootstrap=named, brokers=advertised, folders=whole, place=place, is_written=is_written)
 
 
 def _check_broker(bootstrap: str, exit_code: int) -> None:

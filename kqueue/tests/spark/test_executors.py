@@ -19,9 +19,9 @@ def test_a_probe_tells_what_is_missing(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as there:
         address = f"127.0.0.1:{there.getsockname()[1]}"
         files = [str(tmp_path), str(tmp_path / "none")]
-        looked = Looked(*module._probe(["kqueue", "no_such"], [address], files, 1)(0))  # type: ignore[arg-type]
-    assert looked[2:] == (__version__, ("no_such",), {}, (files[1],))
-    looked = Looked(*module._probe([], [address], [], 1)(0))  # type: ignore[arg-type]
+        looked = Looked(*module._probe(["kqueue", "no_such"], [address], files, [], 1)(0))  # type: ignore[arg-type]
+    assert looked[2:] == (__version__, ("no_such",), {}, (files[1],), ())
+    looked = Looked(*module._probe([], [address], [], [], 1)(0))  # type: ignore[arg-type]
     assert looked.unreachable == {address: "Connection refused"}
 
 
@@ -33,6 +33,7 @@ def test_a_probe_tells_what_is_missing(tmp_path: Path) -> None:
         (GOOD._replace(unreachable={"a:1": "refused", **AWAY}), r"reaches no broker \(a:1: refused; b:1: timed out\)"),
         (GOOD._replace(unreachable=AWAY), r"does not reach b:1 \(timed out\), as the broker calls itself: set"),
         (GOOD._replace(unseen=("/d/x",)), r"does not see /d as the driver does: the folder has to be on"),
+        (GOOD._replace(unwritable=("/d/x",)), r"may not write to folders that the driver makes in /d: have executors"),
     ],
 )
 def test_what_an_executor_lacks_is_named_with_the_remedy(looked: Looked, words: str) -> None:
@@ -62,6 +63,22 @@ def test_a_folder_is_marked_by_what_is_in_it_or_a_file(tmp_path: Path) -> None:
         assert Path(made).parent == tmp_path / "out"
         assert list(marked.values()) == folders[:2]
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_an_executor_of_another_user_may_not_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = tmp_path / "new" / "kept"
+    with module._made([str(kept), "s3://bucket/kept", "/proc/none"]) as made:
+        (file,) = made
+        assert (made[file], Path(file).parent) == (str(kept), tmp_path)
+        (tmp_path / "job").mkdir()
+        assert Path(file).stat().st_mode == (tmp_path / "job").stat().st_mode
+        (tmp_path / "job").rmdir()
+        files = [file, str(tmp_path / "none")]
+        assert Looked(*module._probe([], [], files, files, 1)(0)).unwritable == ()  # type: ignore[arg-type]
+        monkeypatch.setattr("os.access", lambda *_: False)
+        looked = Looked(*module._probe([], [], files, files, 1)(0))  # type: ignore[arg-type]
+        assert (looked.unseen, looked.unwritable) == ((files[1],), (file,))
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
