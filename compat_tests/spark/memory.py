@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from types import TracebackType
 from typing import Self
@@ -41,10 +42,16 @@ def _bytes(process: psutil.Process, *, exact: bool) -> int:
 
 
 class Peak:
-    """Samples in a thread: ``with Peak(enough) as peak``. `peak.bytes` is the maximum so far."""
+    """Samples in a thread: ``with Peak(enough) as peak``.
+
+    Attributes:
+        bytes: the maximum so far.
+        test: the test in which it was reached, as pytest names it; empty: outside of one.
+    """
 
     def __init__(self, enough: int, every_s: float = EVERY_S) -> None:
         self.bytes = 0
+        self.test = ""
         self._enough = enough
         self._every_s = every_s
         self._ended = threading.Event()
@@ -53,7 +60,9 @@ class Peak:
     def _look(self) -> None:
         process = psutil.Process()
         while not self._ended.wait(self._every_s):
-            self.bytes = max(self.bytes, tree_bytes(process, self._enough))
+            now = tree_bytes(process, self._enough)
+            if now > self.bytes:
+                self.bytes, self.test = now, os.environ.get("PYTEST_CURRENT_TEST", "")
 
     def __enter__(self) -> Self:
         self._thread.start()
