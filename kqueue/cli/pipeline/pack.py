@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from pathlib import Path
 
@@ -82,6 +83,9 @@ def pack(file: Path, force: bool, without: tuple[str, ...], compression: int, py
                 force=force,
                 compress_level=compression,
             )
+        umask = os.umask(0)
+        os.umask(umask)
+        file.chmod(0o666 & ~umask)  # venv-pack makes it for its user alone
     except venv_pack.VenvPackException as error:
         raise click.ClickException(_remedy(str(error))) from None
     except OSError as error:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 
@@ -36,3 +37,13 @@ def test_a_file_that_is_there_is_kept(tmp_path: Path, monkeypatch: pytest.Monkey
     assert (tmp_path / "environment.tar.gz").read_bytes() == b"mine"
     for name in ("environment.rar", "environment.tar", "environment.zip"):
         assert "has to end in .tar.gz" in run(name).output
+
+
+def test_others_may_read_an_archive_as_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("venv_pack")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "environment"], check=True)
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "environment"))
+    monkeypatch.chdir(tmp_path)
+    assert run().output.startswith("Packed ")
+    (tmp_path / "other").touch()
+    assert (tmp_path / "environment.tar.gz").stat().st_mode == (tmp_path / "other").stat().st_mode
