@@ -58,7 +58,7 @@ async def serving(*servers: Server) -> AsyncIterator[None]:
             await each.stop()
 
 
-async def until(met: object, *, seconds: float = 30) -> None:
+async def until(met: object, *, seconds: float = 60) -> None:
     assert callable(met)
     async with asyncio.timeout(seconds):
         while not met():

@@ -245,7 +245,7 @@ async def connect(server: Server, listener: str = "PLAINTEXT") -> Client:
     return client
 
 
-async def until(true: Callable[[], bool], seconds: float = 30) -> None:
+async def until(true: Callable[[], bool], seconds: float = 60) -> None:
     """Run the loop until the condition holds, up to a deadline."""
     async with asyncio.timeout(seconds):
         while not true():
