@@ -7,15 +7,16 @@ So Spark gets a folder whose ``bin/java`` removes this argument.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kqueue.base.errors import ExtraNeeded
 from kqueue.base.extras import install_hint
@@ -159,3 +160,28 @@ def _link(link: Path, target: Path) -> None:
         link.symlink_to(target)
     except FileExistsError:
         return
+
+
+@contextlib.contextmanager
+def ended_unless_started() -> Iterator[None]:
+    """Kill a Java that pyspark starts in the block if an exception ends the block. Needs pyspark.
+
+    pyspark leaves it: interrupted while Java starts, it removes the folder that Java is to write
+    its port to, and Java then waits for connections without end.
+    """
+    gateway: Any = importlib.import_module("pyspark.java_gateway")
+    start, started = gateway.Popen, []
+
+    def noted(*args: Any, **settings: Any) -> Any:
+        started.append(start(*args, **settings))
+        return started[-1]
+
+    gateway.Popen = noted
+    try:
+        yield
+    except BaseException:
+        for process in started:
+            process.kill()
+        raise
+    finally:
+        gateway.Popen = start

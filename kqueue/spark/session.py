@@ -17,7 +17,7 @@ from kqueue.spark import pythons
 from kqueue.spark.console_output import py4j_silenced
 from kqueue.spark.errors import JAVA_ENDED, PipelineFailed, error_summary, is_java_lost
 from kqueue.spark.executor_wait import check_master, executors_awaited
-from kqueue.spark.java import find_java
+from kqueue.spark.java import ended_unless_started, find_java
 from kqueue.spark.remote import connect, is_remote, no_server, refuse_remote, server_url
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _start_java(settings: Mapping[str, str]) -> Any:
     import pyspark
 
     given = pyspark.SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    with pythons.driver_python(settings.get(MASTER)):
+    with pythons.driver_python(settings.get(MASTER)), ended_unless_started():
         pyspark.SparkContext._ensure_initialized(conf=given)
     return pyspark.SparkConf().setAll(list(settings.items()))
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from kqueue.base.errors import ExtraNeeded
-from kqueue.spark.java import find_java, without_vectors
+from kqueue.spark.java import ended_unless_started, find_java, without_vectors
 
 MODERN = 'openjdk version "17.0.15" 2025-04-15'
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="these Javas are shell scripts")
@@ -112,3 +113,28 @@ class TestJdk4py:
     def test_an_image_that_has_the_module_is_taken_as_it_is(self, image: Path, tmp_path: Path) -> None:
         (image / "release").write_text('MODULES="java.base jdk.incubator.vector"\n')
         assert find_java({"PATH": ""}, tmp_path / "cache").home == image
+
+
+def test_a_java_that_is_interrupted_while_it_starts_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    gateway = ModuleType("pyspark.java_gateway")
+    gateway.Popen = subprocess.Popen  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pyspark", ModuleType("pyspark"))
+    monkeypatch.setitem(sys.modules, "pyspark.java_gateway", gateway)
+    waiting = [sys.executable, "-c", "input()"]
+    started = []
+
+    def interrupted_start() -> None:
+        with ended_unless_started():
+            started.append(gateway.Popen(waiting, stdin=subprocess.PIPE))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_start()
+    (interrupted,) = started
+    assert interrupted.wait(60) == -signal.SIGKILL
+    interrupted.stdin.close()
+    with ended_unless_started():
+        left = gateway.Popen(waiting, stdin=subprocess.PIPE)
+    assert gateway.Popen is subprocess.Popen
+    left.communicate(b"\n", timeout=60)
+    assert left.returncode == 0
