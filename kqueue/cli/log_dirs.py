@@ -172,7 +172,9 @@ def _progress(
                 is_there[name, index] = None
                 copied += size
             else:
-                is_there.setdefault((name, index), one["log_dir"] == folder)
+                here = one["log_dir"] == folder
+                if is_there.setdefault((name, index), here) is False:
+                    is_there[name, index] = here  # in two folders: one was listed before the move ended
                 total += size
                 copied += size if one["log_dir"] == folder else 0
     return is_there, copied, total

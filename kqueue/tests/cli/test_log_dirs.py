@@ -138,3 +138,11 @@ def test_progress_counts_what_is_copied_and_what_is_there() -> None:
         45,
         112,
     )
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_move_that_ends_between_the_lists_of_two_folders_has_ended(order: int) -> None:
+    """Each folder is listed by itself: the former one before the end, the new one after it."""
+    row = {"partition_index": 0, "partition_size": 5, "offset_lag": 0, "is_future_key": False}
+    folders = [{"log_dir": name, "topics": [{"name": "t", "partitions": [row]}]} for name in ("/a", "/b")]
+    assert _progress([{"log_dirs": folders[::order]}], {("t", 0)}, "/b")[0] == {("t", 0): True}
