@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from compat_tests.zookeeper.server import Ensemble
-from kqueue.tests.test_docs_clusters import PORTS, SCRIPT, folder, free_prefix, run
+from kqueue.tests.test_docs_clusters import commands, folder, run
 
 __all__ = ["folder"]
 STORE = "kqueue.cluster.store="
@@ -14,8 +14,9 @@ SESSION = "broker.session.timeout.ms=4000\nbroker.heartbeat.interval.ms=500"
 
 def test_three_brokers_by_hand(folder: Path, ensemble: Ensemble) -> None:
     store = f"{STORE}zookeeper:{ensemble.address}/docs\n{SESSION}"
-    assert f"{STORE}sqlite:cluster.db" in SCRIPT
-    printed = run(SCRIPT.replace(PORTS, free_prefix()).replace(f"{STORE}sqlite:cluster.db", store), folder)
+    script = commands("Three brokers by hand")
+    assert f"{STORE}sqlite:cluster.db" in script
+    printed = run(script.replace(f"{STORE}sqlite:cluster.db", store), folder)
     assert "Broker 3 is no longer registered." in printed
     log = (folder / "broker-2.log").read_text()
     assert "until the session of broker 2's last process ends" in log

@@ -53,13 +53,18 @@ def free_prefix() -> str:
             return str(prefix)
 
 
-def run(section: str, folder: Path) -> str:
-    """Run the commands of a section; return what they print, at the first one that fails too."""
+def commands(section: str) -> str:
+    """Return the commands of a section, with ports that are free."""
     script = "".join(re.findall(r"^```sh\n(.*?)^```$", SECTIONS[section], re.MULTILINE | re.DOTALL))
+    return script.replace(PORTS, free_prefix())
+
+
+def run(script: str, folder: Path) -> str:
+    """Run a script with bash; return what it prints, at the first command that fails too."""
     environment = process_environment(PATH=os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))
     with (folder / "printed").open("w") as printed:  # no pipe: brokers inherit it
         result = subprocess.run(
-            ["bash", "-euxo", "pipefail", "-c", script.replace(PORTS, free_prefix())],
+            ["bash", "-euxo", "pipefail", "-c", script],
             cwd=folder,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -76,7 +81,7 @@ def run(section: str, folder: Path) -> str:
 
 def test_three_brokers_by_hand(folder: Path) -> None:
     began_s = time.monotonic()
-    printed = run("Three brokers by hand", folder)
+    printed = run(commands("Three brokers by hand"), folder)
     assert time.monotonic() - began_s < TIMEOUT_S
     assert "Broker 3 is no longer registered." in printed
     assert "records that this broker confirmed may be missing" in (folder / "broker-2.log").read_text()
@@ -85,7 +90,7 @@ def test_three_brokers_by_hand(folder: Path) -> None:
 
 def test_a_secured_cluster(folder: Path) -> None:
     """Without what the section before has left in the shell."""
-    run("A secured cluster", folder)
+    run(commands("A secured cluster"), folder)
     assert len((folder / "read.txt").read_text().splitlines()) == 2000
 
 
