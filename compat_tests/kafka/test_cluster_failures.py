@@ -222,9 +222,7 @@ def test_a_broker_that_is_gone_is_unregistered(cluster: kqueue.Cluster, tools: T
 
     assert endpoints() == ["0", "1", "2"]
     cluster.stop(2)
-    done = unregister(2)
-    assert done.status == 0, done.stderr
-    assert "is no longer registered" in done.stdout
+    until(lambda: "is no longer registered" in unregister(2).stdout)  # others may hear of its stop later
     until(lambda: endpoints() == ["0", "1"])
     assert "BrokerIdNotRegistered" in unregister(2).stderr
     cluster.start(2)
