@@ -159,7 +159,7 @@ class CleanupScheduler:
             return  # nothing to drop: the log is not opened
         try:
             log = partition.log
-            if log.state is LogState.OFFLINE:
+            if log.health.state is LogState.OFFLINE:
                 return
             self.drop_below_start(partition, topic)
             if not partition.is_leader:
@@ -184,7 +184,11 @@ class CleanupScheduler:
             done: called when the drop is made or given up.
         """
         key, log, high_watermark_bound = (topic.name, partition.index), partition.log, partition.readable_end
-        if drop.roll_active and log.offline is None and log.end_offset <= min(drop.before_offset, high_watermark_bound):
+        if (
+            drop.roll_active
+            and log.health.failure is None
+            and log.end_offset <= min(drop.before_offset, high_watermark_bound)
+        ):
             partition.roll()
         start = log.start_after_deletion(min(drop.before_offset, high_watermark_bound))
         if start is None:
@@ -201,7 +205,7 @@ class CleanupScheduler:
             if error is not None:
                 self._log_once(key, f"nothing is deleted, and it is tried again: its producers can't be kept: {error}")
                 done()
-            elif log.state is not LogState.OFFLINE and start <= log.readable_end:
+            elif log.health.state is not LogState.OFFLINE and start <= log.readable_end:
                 log.announce_start(start)
                 self._logs.checkpoints.save_log_starts(key, saved)
             else:
@@ -254,7 +258,7 @@ class CleanupScheduler:
             for partition in topic.partitions:
                 key = (topic.name, partition.index)
                 is_busy = self.is_busy(key) or self.is_paused(key)
-                if partition.is_open and partition.log.offline is None and not is_busy:
+                if partition.is_open and partition.log.health.failure is None and not is_busy:
                     try:
                         yield from self._candidates_of(partition, topic)
                         yield None

@@ -193,7 +193,7 @@ def _is_idle(fetch: PartitionFetch, partition: Partition, limits: FetchLimits) -
         and fetch.offset == partition.high_watermark
         and fetch.leader_epoch in (NO_EPOCH, partition.leader_epoch)
         and fetch.last_fetched_epoch == NO_EPOCH
-        and partition.log.offline is None
+        and partition.log.health.failure is None
         and (partition.is_leader or limits.from_followers)
     )
 

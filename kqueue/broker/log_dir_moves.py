@@ -75,8 +75,8 @@ class LogDirMoves:
             raise NotLeader(f"this broker has no replica of {topic}-{index}")
         if partition.state is PartitionState.RECOVERING:
             raise ReplicaNotAvailable(f"{partition!r} is being recovered: try again later")
-        if partition.is_open and partition.log.offline is not None:
-            raise partition.log.offline
+        if partition.is_open and partition.log.health.failure is not None:
+            raise partition.log.health.failure
         self._mover.alter(key, target)
 
     def is_copying(self, key: Key) -> bool:
@@ -103,8 +103,8 @@ class LogDirMoves:
         if self._cleanup.is_busy(key):
             return None
         log = topic.partition(key[1]).log
-        if log.offline is not None:
-            raise log.offline
+        if log.health.failure is not None:
+            raise log.health.failure
         return log, topic.id
 
     def run_without_appends(self, key: Key, steps: SlicedWork[None]) -> None:

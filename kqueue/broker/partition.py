@@ -91,7 +91,7 @@ class Partition(PartitionReplica):
     def state(self) -> PartitionState:
         """Whether the partition serves; opens nothing."""
         if self._log is not None:
-            return PartitionState.OFFLINE if self._log.state is LogState.OFFLINE else PartitionState.ONLINE
+            return PartitionState.OFFLINE if self._log.health.state is LogState.OFFLINE else PartitionState.ONLINE
         is_recovering = self._host.is_recovering(self._topic, self.index)
         return PartitionState.RECOVERING if is_recovering else PartitionState.ONLINE
 
@@ -258,8 +258,8 @@ class Partition(PartitionReplica):
             role.check_leader()
         if self._high_watermark >= offset:
             return True
-        if log.offline is not None:
-            raise log.offline
+        if log.health.failure is not None:
+            raise log.health.failure
         if role is not None:
             role.check_waiting()
         return False
@@ -308,7 +308,7 @@ class Partition(PartitionReplica):
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None
-        if self._log is None or self._log.offline is not None:
+        if self._log is None or self._log.health.failure is not None:
             return
         job = self._log.flush_job()
         if job is not None:
@@ -322,7 +322,7 @@ class Partition(PartitionReplica):
     def after_flush(self, offset: int, call: Callable[[], None]) -> None:
         """Call `call` when `offset` is flushed (in memory: now), or the log is offline."""
         on_disk = self._host.flush_before_visible or self._host.flush_by_policy
-        if self.log.flushed_offset >= offset or self.log.offline is not None or not on_disk:
+        if self.log.flushed_offset >= offset or self.log.health.failure is not None or not on_disk:
             call()
         else:
             self._after_flush += ((offset, call),)
@@ -403,9 +403,9 @@ class Partition(PartitionReplica):
         if log.flush_refused:
             self._flush_later(FLUSH_AGAIN_MS)
             return
-        if log.offline is not None:
+        if log.health.failure is not None:
             self._host.purgatory.wake(self)
-            if self._role is not None and not log.is_busy:
+            if self._role is not None and not log.health.is_suspended:
                 self._host.replicas.log_failed(self)
         if self._host.flush_before_visible:
             self._own_end_moved(log)  # first: calls after the flush may move the log start up to it
@@ -413,7 +413,7 @@ class Partition(PartitionReplica):
                 self._flush_soon()
         elif log.has_unflushed_segments:  # rolled during that flush
             self._flush_soon()
-        if log.roll_due and log.offline is None:
+        if log.roll_due and log.health.failure is None:
             with contextlib.suppress(StorageFailed):  # the next append fails too
                 log.roll_if_ready()
         if self._after_flush:

@@ -159,7 +159,7 @@ class PartitionReplica:
     def _role_changed(self, role: ReplicaRole, change: Change) -> None:
         host = self._host
         if role.is_leader and self._log is not None:
-            if not self._log.is_busy:  # else at the end of the cut
+            if not self._log.health.is_suspended:  # else at the end of the cut
                 self._lead(self._log)
         elif change.leads and len(role.registration.replicas) > 1:
             host.replicas.open_soon(self)
@@ -392,8 +392,8 @@ class PartitionReplica:
         Raises: FencedLeaderEpoch, StorageFailed.
         """
         log = self._follow(leader_epoch)
-        if log.offline is not None and log.is_busy:
-            raise log.offline
+        if log.health.failure is not None and log.health.is_suspended:
+            raise log.health.failure
         self._host.replicas.delete_log(self)
         self._log_was_cut(self.log)
 
@@ -402,7 +402,7 @@ class PartitionReplica:
 
         def flushed() -> None:  # no flush is under way any more
             try:
-                failure = self._follow(leader_epoch).offline
+                failure = self._follow(leader_epoch).health.failure
                 if failure is not None:
                     raise failure
             except KqueueError as error:
@@ -415,8 +415,8 @@ class PartitionReplica:
                 self._log_was_cut(log, cut.offset if cut.restarts else None)
             done(error)
 
-        if log.offline is not None:
-            raise log.offline
+        if log.health.failure is not None:
+            raise log.health.failure
         self.after_flush(log.end_offset, flushed)
 
     def _log_was_cut(self, log: Log, restarts_at: int | None = None) -> None:

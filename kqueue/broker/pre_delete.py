@@ -136,7 +136,7 @@ class PreDeleteTasks:
             logger.warning("%s-%d: %s has been running for an hour", task.topic.name, task.partition.index, task.policy)
 
     def _submit(self, task: _PreDeleteTask) -> None:
-        if task.partition.deleted or task.log.offline is not None:
+        if task.partition.deleted or task.log.health.failure is not None:
             self._end(task)
             return
         before_delete, storage = task.drop.before_delete, task.log.storage
@@ -164,7 +164,7 @@ class PreDeleteTasks:
         if isinstance(error, JobCancelled):
             self._stopped = True
             return
-        if task.partition.deleted or task.log.offline is not None:
+        if task.partition.deleted or task.log.health.failure is not None:
             self._end(task)
             return
         if error is not None:

@@ -67,8 +67,8 @@ class RecordDeletion:
         # unflushed records count: the log start moves after their flush. Those that followers lack
         # do not: an election may undo them
         end = log.readable_end if len(partition.replicas) == 1 else partition.readable_end
-        if log.offline is not None and end < offset <= log.end_offset:
-            raise log.offline
+        if log.health.failure is not None and end < offset <= log.end_offset:
+            raise log.health.failure
         new_start = end if offset == TO_HIGH_WATERMARK else offset
         if not 0 <= new_start <= end:
             raise OffsetOutOfRange(f"{topic.name}-{index}: expected an offset of 0 to {end}, found {offset}")
@@ -89,11 +89,11 @@ class RecordDeletion:
                 promise.resolve(log.start_offset)
             self._purgatory.wake(promise)
 
-        if log.state is not LogState.OFFLINE and new_start <= log.readable_end:
+        if log.health.state is not LogState.OFFLINE and new_start <= log.readable_end:
             log.announce_start(new_start)
             self._logs.checkpoints.save_log_starts((topic.name, partition.index), saved)
         else:
-            saved(log.offline)
+            saved(log.health.failure)
 
     def _advance_start(self, topic: Topic, partition: Partition, log: Log, new_start: int) -> None:
         log.advance_start(new_start)
@@ -110,4 +110,4 @@ def _failure(partition: Partition, log: Log, error: BaseException | None) -> Kqu
             if isinstance(error, KqueueError)
             else StorageFailed(f"{partition!r}: the log start could not be written: {error!r}")
         )
-    return log.offline if log.state is LogState.OFFLINE else None
+    return log.health.failure if log.health.state is LogState.OFFLINE else None

@@ -198,7 +198,7 @@ class ReplicaFetcher:
                 continue
             try:
                 log = fetched.partition.log
-                if log.is_busy:  # its end is not the one that it will have
+                if log.health.is_suspended:  # its end is not the one that it will have
                     self._delay(fetched)
                     continue
                 fetch = fetched.fetch = fetched.follower.next_fetch(log.end_offset, log.epochs.latest)

@@ -126,7 +126,7 @@ class LogCheckpoints:
     def note_offsets(self, key: TopicPartition) -> DataFolder | None:
         """Set what the next checkpoints say of a partition; return its data folder."""
         folder, log = self._folders.of(key), self._logs.get(key)
-        if folder is not None and log is not None and not log.is_busy:
+        if folder is not None and log is not None and not log.health.is_suspended:
             # below the log start the log need not be whole any more
             folder.recovery_points[key] = max(log.flushed_offset, log.pending_start_offset)
             if log.pending_start_offset > 0:

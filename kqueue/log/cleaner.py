@@ -111,7 +111,7 @@ class LogCleaner:
         return started
 
     def _may_start(self, candidate: CompactionCandidate) -> bool:
-        if candidate.key in self._busy or candidate.log.offline is not None:
+        if candidate.key in self._busy or candidate.log.health.failure is not None:
             return False
         if self._clock.monotonic_ms() < self._not_before.get(candidate.key, 0.0):
             return False
@@ -240,7 +240,7 @@ class _CompactionRun:
         self._cleaner.logs.checkpoints.save_recovery_point(self.candidate.key, self._saved)
 
     def _saved(self, error: BaseException | None) -> None:
-        if error is not None or self._log.offline is not None:
+        if error is not None or self._log.health.failure is not None:
             self._finish(error)
             return
         shared = self._storage.opener is not None
@@ -256,7 +256,7 @@ class _CompactionRun:
 
     def _next(self) -> None:
         """Continue with the next group, or finish."""
-        if self._log.offline is not None:
+        if self._log.health.failure is not None:
             self._finish(None)
         elif not self._pending_groups:
             self._checkpoint()
@@ -335,7 +335,7 @@ class _CompactionRun:
     def _finish(
         self, error: BaseException | None, compacted: CompactionResult | None = None, *, for_good: bool = False
     ) -> None:
-        if self._log.offline is not None and error is not None:
+        if self._log.health.failure is not None and error is not None:
             logger.info("%r: the compaction ends with the log: %s", self._log, error)
             error = None
         self._cleaner.ended(self.candidate, compacted, error, for_good=for_good)

@@ -122,7 +122,7 @@ class Flusher:
     def run_now(self, end_offset: int, active: Segment, epochs: LeaderEpochCache) -> None:
         """Flush everything, the active segment's indexes too. Blocks. Raises: StorageFailed."""
         if self.flushed_offset < end_offset or self._files or self._names or epochs.changed:
-            self.add(*active.files()[1:])
+            self.add(*active.files.all()[1:])
             run, put_back = self._collect(active.log, epochs)
             try:
                 run()

@@ -60,8 +60,8 @@ def _check_order(log: Log, header: BatchHeader, leader_epoch: int) -> None:
 
 
 def _append(log: Log, batch: memoryview, header: BatchHeader) -> None:
-    if log.offline is not None:
-        raise log.offline
+    if log.health.failure is not None:
+        raise log.health.failure
     try:
         log._write(batch, header, header.last_offset, header.leader_epoch)
     except StorageUnavailable as error:

@@ -22,7 +22,7 @@ from kqueue.log.flusher import Flusher
 from kqueue.log.formats.checkpoints import NO_CHECKPOINT, LogCheckpoint
 from kqueue.log.formats.producer_snapshot import ProducerSnapshotFiles
 from kqueue.log.log_segments import LogSegments
-from kqueue.log.log_state import FailableLog, LogState
+from kqueue.log.log_state import LogHealth, LogState
 from kqueue.log.producer_limit import ProducerLimit
 from kqueue.log.producer_state import EndTransactionMarker
 from kqueue.log.reader import LogPosition, LogReader, SteppedLookup
@@ -42,11 +42,12 @@ if TYPE_CHECKING:
 PRODUCER_EXPIRATION_MS_DEFAULT = 86_400_000
 
 
-class Log(FailableLog):
+class Log:
     """One partition's log. Open it with `Log.open`.
 
     Its parts: `segments`, `producers` (producer state), `epochs` (leader epochs), `reader`
-    (look-ups, verification of old bytes), `flusher` (what is not on disk yet).
+    (look-ups, verification of old bytes), `flusher` (what is not on disk yet), `health` (what it
+    accepts after a failed disk operation).
 
     Attributes:
         config: may be replaced at any time.
@@ -56,6 +57,8 @@ class Log(FailableLog):
             repeats it a little later. Reset by the next flush.
         defers_rolls: the owner flushes in jobs, so a roll waits until the previous segment is
             durable (`roll_due` is True meanwhile). False: a roll syncs that segment itself.
+        on_flushed: called after a flush (see `flush_job`), and when `health.state` changed.
+        on_failed: called when a failure ended ONLINE.
         space: refuses producers before the disk is full; None: no such check.
         on_truncate: called with the target offset before a truncation. When it returns, the
             recovery point on disk must not exceed that offset.
@@ -64,8 +67,9 @@ class Log(FailableLog):
 
     __slots__ = (
         "_clock", "_jitter_ms", "_producer_limit", "_rng", "_snapshots", "config", "damage", "defers_rolls",
-        "end_offset", "epochs", "flush_refused", "flusher", "on_truncate", "pending_start_offset",
-        "producers", "reader", "roll_due", "segments", "space", "start_offset", "topic_id",
+        "end_offset", "epochs", "flush_refused", "flusher", "folder", "health", "on_failed", "on_flushed",
+        "on_truncate", "pending_start_offset", "producers", "reader", "roll_due", "segments", "space", "start_offset",
+        "storage", "topic_id",
     )  # fmt: skip
 
     def __init__(
@@ -79,7 +83,11 @@ class Log(FailableLog):
         topic_id: bytes | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        super().__init__(storage, folder)
+        self.storage = storage
+        self.folder = folder
+        self.health = LogHealth(f"{storage.location}: {folder}")
+        self.on_flushed: Callable[[], None] | None = None
+        self.on_failed: Callable[[], None] | None = None
         self.config = config
         self.topic_id = topic_id
         self.start_offset = self.pending_start_offset = loaded.start_offset
@@ -153,8 +161,8 @@ class Log(FailableLog):
             StorageFailed: the log accepts no more appends.
         Durability: see the module. Recovery truncates a torn batch.
         """
-        if self.offline is not None:
-            raise self.offline
+        if self.health.failure is not None:
+            raise self.health.failure
         if header.producer_id >= 0:
             duplicate = self.producers.check(header, client=client)
             if duplicate is not None:
@@ -237,8 +245,8 @@ class Log(FailableLog):
             file's name; recovery rebuilds both.
         Raises: StorageFailed.
         """
-        if self.offline is not None:
-            raise self.offline
+        if self.health.failure is not None:
+            raise self.health.failure
         if self.segments.active.size == 0:
             return
         try:
@@ -271,10 +279,10 @@ class Log(FailableLog):
         Raises: OffsetOutOfRange: below the log start or above the log end. StorageFailed: offline,
             or the disk failed. CorruptBatch.
         """
-        if self.offline is not None:
+        if self.health.failure is not None:
             readable_end = self.readable_end
             if readable_end <= offset < end_offset:
-                raise self.offline
+                raise self.health.failure
             end_offset = min(end_offset, readable_end)
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(
@@ -288,10 +296,10 @@ class Log(FailableLog):
 
         Raises: StorageFailed: the log is offline.
         """
-        if self.offline is None:
+        if self.health.failure is None:
             return self.end_offset
-        if self.state is LogState.OFFLINE:
-            raise self.offline
+        if self.health.state is LogState.OFFLINE:
+            raise self.health.failure
         return self._safe_end
 
     @property
@@ -343,8 +351,8 @@ class Log(FailableLog):
         Durability: durable on return; a crash before leaves any end between the two.
         Raises: OffsetOutOfRange: below the log start. StorageFailed.
         """
-        if self.offline is not None:
-            raise self.offline
+        if self.health.failure is not None:
+            raise self.health.failure
         if offset < self.start_offset:
             raise OffsetOutOfRange(f"{self.folder}: can't truncate to {offset}, the log starts at {self.start_offset}")
         if offset >= self.end_offset:
@@ -392,7 +400,7 @@ class Log(FailableLog):
 
     def start_after_deletion(self, offset: int) -> int | None:
         """Return the log start after `delete_before(offset)`; None: nothing would go."""
-        return self.segments.start_after_deletion(offset) if self.state is not LogState.OFFLINE else None
+        return self.segments.start_after_deletion(offset) if self.health.state is not LogState.OFFLINE else None
 
     def delete_before(self, offset: int, *, high_watermark: int, why: str) -> DeletedSegments | None:
         """Remove the sealed segments that end at or below both offsets and raise the log start.
@@ -402,7 +410,7 @@ class Log(FailableLog):
             `start_snapshot_job` has not run for the offset that would become the log start.
         Durability: after a crash the segments are back, unless the log start was checkpointed.
         """
-        is_offline = self.state is LogState.OFFLINE
+        is_offline = self.health.state is LogState.OFFLINE
         end = 0 if is_offline else min(offset, high_watermark, self.readable_end)
         deleted = self.segments.delete_below(end, why, self.producers, self.flusher)
         self.advance_start(self.segments.base_offset)
@@ -416,7 +424,7 @@ class Log(FailableLog):
             any more, and nothing was done.
         Durability: see `compaction.swap_files`. Raises: StorageFailed: the log is offline.
         """
-        if self.offline is not None:
+        if self.health.failure is not None:
             return None
         try:
             return self.segments.replace(old, group, self._clock.wall_ms())
@@ -439,12 +447,12 @@ class Log(FailableLog):
     @property
     def needs_flush(self) -> bool:
         """Whether `flush_job` has work, now or once the running job has ended."""
-        return self.offline is None and self.flusher.flushed_offset < self.end_offset
+        return self.health.failure is None and self.flusher.flushed_offset < self.end_offset
 
     @property
     def has_unflushed_segments(self) -> bool:
         """Whether segments were sealed since the last flush."""
-        return self.offline is None and self.flusher.has_files
+        return self.health.failure is None and self.flusher.has_files
 
     def flush_job(self) -> IoJob[None] | None:
         """Return a job that makes everything appended so far durable.
@@ -453,7 +461,7 @@ class Log(FailableLog):
         failed fsync is never retried.
         Returns: None: nothing to do, such a job is running, or the log is offline.
         """
-        if self.offline is not None:
+        if self.health.failure is not None:
             return None
         self.flush_refused = False
         active = self.segments.active
@@ -467,8 +475,8 @@ class Log(FailableLog):
         self.flush_refused = isinstance(error, StorageUnavailable)
         if error is not None and not self.flush_refused:
             self._fail(error)
-        elif self.on_flushed is not None:
-            self.on_flushed()
+        else:
+            self._notify()
 
     def close(self) -> None:
         """Flush everything, write the producer snapshot and close the files. Blocks; idempotent.
@@ -476,7 +484,7 @@ class Log(FailableLog):
         Durability: until the clean-stop marker is written the next start recovers the log.
         Raises: StorageFailed; not if the log is offline already, then nothing is flushed.
         """
-        if self.offline is not None:
+        if self.health.failure is not None:
             self._close_files()
             return
         try:
@@ -495,6 +503,24 @@ class Log(FailableLog):
         self.take_offline(StorageFailed(f"{self.folder} was deleted"))
         self._close_files()
 
+    def take_offline(self, error: StorageFailed) -> None:
+        """Refuse every use with `error` and write nothing more; no effect if already offline.
+
+        The files stay open until `abandon`. The caller logs the reason.
+        """
+        if self.health.take_offline(error):
+            self._notify()
+
+    def _fail(self, error: BaseException, state: LogState = LogState.READ_ONLY) -> None:
+        if self.health.fail(error, state, self._safe_end):
+            self._notify()
+            if self.on_failed is not None:
+                self.on_failed()
+
+    def _notify(self) -> None:
+        if self.on_flushed is not None:
+            self.on_flushed()
+
     def _close_files(self) -> None:
         for segment in self.segments:
-            segment.close()
+            segment.files.close()

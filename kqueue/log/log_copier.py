@@ -187,13 +187,13 @@ class LogCopier:
 
 def _plan_log(plan: _PlannedCopy, log: Log) -> None:
     """Note what an open log holds, and what a clean stop would write. Raises: StorageFailed."""
-    if log.offline is not None:
-        raise log.offline
+    if log.health.failure is not None:
+        raise log.health.failure
     log.segments.active.finish_timeindex()
     plan.segments = list(log.segments)
     plan.sizes[PARTITION_METADATA] = None
     for segment in plan.segments:
-        plan.sizes.update(zip(segment.names(), (file.size for file in segment.files()), strict=True))
+        plan.sizes.update(zip(segment.files.names(), (file.size for file in segment.files.all()), strict=True))
         plan.sizes[file_name(segment.base, SNAPSHOT)] = None
     if log.epochs.entries():
         plan.written[EPOCHS] = encode_epochs(log.epochs)

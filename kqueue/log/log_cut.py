@@ -42,7 +42,7 @@ class LogCut:
     def lock(self) -> None:
         """Refuse everything from now on."""
         log = self.log
-        log.offline = StorageUnavailable(f"{log.folder} is being truncated: try again")
+        log.health.suspend(StorageUnavailable(f"{log.folder} is being truncated: try again"))
         log.on_truncate = log._producer_limit = None
         if self._limit is not None:
             self._limit.unwatch(log.producers)
@@ -78,8 +78,8 @@ class LogCut:
     def end(self, error: BaseException | None) -> StorageFailed | None:
         """Use the log again, if `run` did not fail. Returns: why it is offline; None: it is not."""
         log = self.log
-        if log.state is LogState.OFFLINE:  # deleted, or its folder was lost
-            return log.offline
+        if log.health.state is LogState.OFFLINE:  # deleted, or its folder was lost
+            return log.health.failure
         self._unlock()
         if error is None:
             if not self.restarts:
@@ -91,12 +91,12 @@ class LogCut:
 
     def cancel(self) -> None:
         """Use the log again, as it was: `run` was not called."""
-        if self.log.state is not LogState.OFFLINE:
+        if self.log.health.state is not LogState.OFFLINE:
             self._unlock()
             self.log.flusher.flushed_offset = self._flushed_offset
 
     def _unlock(self) -> None:
-        self.log.offline = None
+        self.log.health.resume()
         self.log.on_truncate = self._on_truncate
         if self._limit is not None:
             self.log.limit_producers(self._limit)

@@ -280,8 +280,8 @@ class LogMover:
         replica = move.replica
         if move.state is not MoveState.COPYING or self._stopped or replica is None:
             return
-        if replica.log.offline is not None:
-            self._fail(move, replica.log.offline)
+        if replica.log.health.failure is not None:
+            self._fail(move, replica.log.health.failure)
             return
         try:
             move.target.space.check_room_for(replica.remaining_bytes)
@@ -370,8 +370,8 @@ class LogMover:
     def _replace_log(self, move: Move, replica: FutureReplica, start: int) -> SlicedWork[bool]:
         """Return whether the log was replaced. Raises: StorageFailed: it stays where it is."""
         log, target, source = replica.log, move.target, self._folders.of(move.key)
-        if log.offline is not None:
-            raise log.offline
+        if log.health.failure is not None:
+            raise log.health.failure
         if move.state is not MoveState.SWAPPING or source is None or log.pending_start_offset != start:
             return False
         step = replica.last_step()
@@ -386,8 +386,8 @@ class LogMover:
         try:
             if move.state is not MoveState.SWAPPING or self._logs.get(move.key) is not log:
                 raise StorageFailed(f"{log.folder} was deleted, or its move was cancelled")
-            if log.offline is not None:
-                raise log.offline
+            if log.health.failure is not None:
+                raise log.health.failure
             self._replace(move, replica, step, source)
         except Exception:
             yield self._disk_work(target, partial(target.moved.remove, move.key))

@@ -17,6 +17,7 @@ from kqueue.log.formats.transaction_index import AbortedTxn
 from kqueue.log.producer_state import ProducerStateManager
 from kqueue.log.reader import LogReader
 from kqueue.log.segment import Segment
+from kqueue.log.segment_files import SegmentFiles
 from kqueue.log.views import SegmentView
 from kqueue.storage import Storage
 
@@ -105,8 +106,8 @@ class LogSegments:
         old.seal()
         old.modified_ms(now_ms)
         self.take_snapshot(producers, end_offset, flusher)
-        new = Segment.make(self._storage, self._folder, end_offset, now_ms)
-        flusher.add(*old.files())
+        new = Segment(SegmentFiles.make(self._storage, self._folder, end_offset), now_ms)
+        flusher.add(*old.files.all())
         flusher.folder_changed()
         self._list.append(new)
         self.active = new
@@ -197,7 +198,7 @@ class LogSegments:
         """
         self._reader.clear_hints()
         while len(self._list) > 1 and self._list[-1].base > offset:
-            self._list.pop().remove()
+            self._list.pop().files.remove()
         self.active = self._list[-1]
         self.snapshots.remove_above(offset)
         self._storage.sync_folder(
@@ -209,7 +210,7 @@ class LogSegments:
     def begin_at(self, offset: int, now_ms: int) -> None:
         """Add an empty segment at `offset`, which becomes the active one. Raises StorageFailed."""
         self._reader.clear_hints()
-        self.active = Segment.make(self._storage, self._folder, offset, now_ms)
+        self.active = Segment(SegmentFiles.make(self._storage, self._folder, offset), now_ms)
         self._list.append(self.active)
 
     def remove_first(self) -> None:
@@ -218,7 +219,7 @@ class LogSegments:
         Raises: StorageFailed.
         """
         while len(self._list) > 1:
-            self._list.pop(0).remove()
+            self._list.pop(0).files.remove()
         self.snapshots.remove_above(-1)
 
     def _find(self, sealed: list[Segment]) -> int | None:
@@ -234,7 +235,7 @@ class LogSegments:
         sizes = {file_name(cleaned.base, LOG): cleaned.size}
         if cleaned.has_txnindex:
             sizes[file_name(cleaned.base, TXNINDEX)] = 0  # says that the file exists
-        segment = Segment(self._storage, self._folder, cleaned.base, now_ms, sizes=sizes)
+        segment = Segment.open(self._storage, self._folder, cleaned.base, now_ms, sizes=sizes)
         segment.set_modified_ms(modified_ms)
         segment.mark_verified()  # compaction checked every batch while it wrote it
         return segment
@@ -243,8 +244,8 @@ class LogSegments:
         """Close segments that leave the log; return the names of their files."""
         self._reader.forget(segments)
         for segment in segments:
-            segment.close()  # before the files are renamed
-        return [name for segment in segments for name in segment.names()]
+            segment.files.close()  # before the files are renamed
+        return [name for segment in segments for name in segment.files.names()]
 
 
 def _base(segment: Segment) -> int:

@@ -16,10 +16,8 @@ from __future__ import annotations
 
 import enum
 import logging
-from collections.abc import Callable
 
 from kqueue.base.errors import StorageFailed
-from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")
 
@@ -32,61 +30,60 @@ class LogState(enum.Enum):
     OFFLINE = "offline"
 
 
-class FailableLog:
-    """A log's state machine: it leaves ONLINE once, and OFFLINE is final.
+class LogHealth:
+    """State machine of one log: it leaves ONLINE once, and OFFLINE is final.
 
     Attributes:
-        offline: why the log is read-only or offline (`state` says which); None: it is online.
-        on_flushed: called when `state` changed, or after a flush (see `Log.flush_job`).
-        on_offline: called when a failure ended ONLINE.
+        state: see the table above.
+        failure: why `state` is not ONLINE, or why the log is suspended; None: appends are accepted.
     """
 
-    __slots__ = ("folder", "offline", "on_flushed", "on_offline", "state", "storage")
+    __slots__ = ("_name", "failure", "state")
 
-    def __init__(self, storage: Storage, folder: str) -> None:
-        self.storage = storage
-        self.folder = folder
+    def __init__(self, name: str) -> None:
+        """`name` is the log's place in messages: data folder and partition folder."""
+        self._name = name
         self.state = LogState.ONLINE
-        self.offline: StorageFailed | None = None
-        self.on_flushed: Callable[[], None] | None = None
-        self.on_offline: Callable[[], None] | None = None
+        self.failure: StorageFailed | None = None
 
     @property
-    def is_busy(self) -> bool:
-        """Whether a job cuts it, and `offline` says so until that ends."""
-        return self.offline is not None and self.state is LogState.ONLINE
+    def is_suspended(self) -> bool:
+        """Whether a job truncates the log; `failure` refuses other uses until that ends."""
+        return self.failure is not None and self.state is LogState.ONLINE
 
-    def take_offline(self, error: StorageFailed) -> None:
-        """Refuse every use with `error` and write nothing more; no effect if already offline.
+    def suspend(self, reason: StorageFailed) -> None:
+        """Refuse every use with `reason` until `resume`."""
+        self.failure = reason
 
-        The files stay open until `Log.abandon`. The caller logs the reason.
+    def resume(self) -> None:
+        """End `suspend`; no effect on a log that has failed meanwhile."""
+        if self.state is LogState.ONLINE:
+            self.failure = None
+
+    def take_offline(self, error: StorageFailed) -> bool:
+        """Refuse every use for good; the caller logs why. Returns: whether `state` changed."""
+        if self.state is LogState.OFFLINE:
+            return False
+        # an earlier failure stays the reason: it is the cause of what follows
+        if self.failure is None or self.is_suspended:
+            self.failure = error
+        self.state = LogState.OFFLINE
+        return True
+
+    def fail(self, error: BaseException, state: LogState, served_end: int) -> bool:
+        """Leave ONLINE because of `error`, with one log line. Returns: whether `state` changed.
+
+        Args: state: READ_ONLY or OFFLINE. served_end: exclusive end of what a read-only log serves.
         """
-        if self.state is not LogState.OFFLINE:
-            self._set_state(LogState.OFFLINE, error if self.is_busy else self.offline or error)
-
-    @property
-    def _safe_end(self) -> int:
-        """Exclusive end of what a read-only log serves."""
-        raise NotImplementedError
-
-    def _fail(self, error: BaseException, state: LogState = LogState.READ_ONLY) -> None:
-        """Leave ONLINE because of `error`, with one log line."""
-        if self.offline is not None:
-            return
-        name = f"{self.storage.location}: {self.folder}"
-        failure = error if isinstance(error, StorageFailed) else StorageFailed(f"{name}: {error!r}")
+        if self.failure is not None:
+            return False
+        failure = error if isinstance(error, StorageFailed) else StorageFailed(f"{self._name}: {error!r}")
         if state is LogState.READ_ONLY:
             logger.error(
                 "%s is read-only until the next start, records below offset %d are served: %s",
-                name, self._safe_end, failure,
+                self._name, served_end, failure,
             )  # fmt: skip
         else:
-            logger.error("%s is offline until the next start: %s", name, failure)
-        self._set_state(state, failure)
-        if self.on_offline is not None:
-            self.on_offline()
-
-    def _set_state(self, state: LogState, failure: StorageFailed) -> None:
-        self.state, self.offline = state, failure
-        if self.on_flushed is not None:
-            self.on_flushed()
+            logger.error("%s is offline until the next start: %s", self._name, failure)
+        self.state, self.failure = state, failure
+        return True

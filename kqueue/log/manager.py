@@ -206,7 +206,7 @@ class LogManager:
         failed = self._failed.get(folder, {})
         while failed:
             key, log = next(iter(failed.items()))
-            if log.offline is not None and self._logs.get(key) is log:
+            if log.health.failure is not None and self._logs.get(key) is log:
                 return True
             del failed[key]
         return folder.error is not None
@@ -272,7 +272,7 @@ class LogManager:
         log.space = folder.space
         log.limit_producers(self._producer_limit)
         log.on_truncate = lambda offset: lower_recovery_point(folder, key, offset)
-        log.on_offline = lambda: self._failed.setdefault(folder, {}).__setitem__(key, log)
+        log.on_failed = lambda: self._failed.setdefault(folder, {}).__setitem__(key, log)
         return log
 
     # --- recovery in jobs
@@ -419,7 +419,11 @@ class LogManager:
         """Remove expired producers from all open logs, one step per log. Returns: how many."""
         count = 0
         for log in list(self._logs.values()):
-            count += 0 if log.is_busy else log.producers.expire(self._clock.wall_ms(), self.producer_expiration_ms)
+            count += (
+                0
+                if log.health.is_suspended
+                else log.producers.expire(self._clock.wall_ms(), self.producer_expiration_ms)
+            )
             yield None
         return count
 
@@ -493,7 +497,7 @@ class LogManager:
                 log.close()
             except StorageFailed as error:
                 logger.error("%s: %s", folder.storage.location, error)
-            clean &= log.offline is None
+            clean &= log.health.failure is None
         return clean
 
 

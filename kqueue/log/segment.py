@@ -35,10 +35,13 @@ class LocatedBatch(NamedTuple):
     unit: AnyHeader
 
 
-class Segment(SegmentFiles):
+class Segment:
     """One segment.
 
     Attributes:
+        files: its open files; `log`, `index`, `timeindex` and `txnindex` are those of `files`.
+        base: first offset.
+        created_ms: wall clock when this object was made.
         size: bytes of batches in the log file.
         unverified_size: bytes that were in the file when it was opened and whose checksums are not
             all compared yet (see `recovery.read_verification`); 0: all are.
@@ -49,20 +52,16 @@ class Segment(SegmentFiles):
 
     __slots__ = (
         "_checks", "_max_timestamp", "_max_timestamp_offset", "_modified_ms", "_modified_size", "_rolling_timestamp",
-        "_unindexed", "index_mismatch", "indexes_full", "size", "unverified_size",
+        "_unindexed", "base", "created_ms", "files", "index", "index_mismatch", "indexes_full", "log", "size",
+        "timeindex", "txnindex", "unverified_size",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        storage: Storage,
-        folder: str,
-        base: int,
-        created_ms: int,
-        *,
-        create: bool = False,
-        sizes: dict[str, int] | None = None,
-    ) -> None:
-        super().__init__(storage, folder, base, created_ms, create=create, sizes=sizes)
+    def __init__(self, files: SegmentFiles, created_ms: int) -> None:
+        self.files = files
+        self.base = files.base
+        self.created_ms = created_ms
+        # bound once: every append and look-up uses them
+        self.log, self.index, self.timeindex, self.txnindex = files.log, files.index, files.timeindex, files.txnindex
         self.size = self.unverified_size = self._modified_size = self.log.size
         self._modified_ms: int | None = None  # when the file first had `_modified_size` bytes; None: not read yet
         self.indexes_full = False
@@ -70,8 +69,25 @@ class Segment(SegmentFiles):
         self.index_mismatch = False
         self._unindexed = 0
         self._max_timestamp = _UNREAD
-        self._max_timestamp_offset = base
+        self._max_timestamp_offset = files.base
         self._rolling_timestamp = _UNREAD  # max timestamp of the first batch
+
+    def __repr__(self) -> str:
+        return f"Segment({self.files.folder}/{self.base})"
+
+    @classmethod
+    def open(
+        cls,
+        storage: Storage,
+        folder: str,
+        base: int,
+        created_ms: int,
+        *,
+        create: bool = False,
+        sizes: dict[str, int] | None = None,
+    ) -> Segment:
+        """Open the segment's files; for `create`, `sizes` and errors see `SegmentFiles`."""
+        return cls(SegmentFiles(storage, folder, base, create=create, sizes=sizes), created_ms)
 
     # --- appending
 
@@ -401,7 +417,7 @@ class Segment(SegmentFiles):
         """What is verified of the bytes that the file held when it was opened."""
         if self._checks is None:
             self._checks = SegmentVerification(
-                f"{self._folder}/{file_name(self.base, LOG)}", self.base, self.unverified_size
+                f"{self.files.folder}/{file_name(self.base, LOG)}", self.base, self.unverified_size
             )
         return self._checks
 
@@ -443,7 +459,7 @@ class Segment(SegmentFiles):
         self.size = located.position
         self.unverified_size = min(self.unverified_size, self.size)
         self._checks = None
-        for file in self.files():
+        for file in self.files.all():
             file.sync()
         self.read_tail()
         self._rolling_timestamp = _UNREAD

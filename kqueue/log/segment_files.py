@@ -19,19 +19,18 @@ from kqueue.storage import File, Storage
 
 
 class SegmentFiles:
-    """Open files of one segment.
+    """Open files of one segment; they exist together or not at all.
 
-    Attributes: base: first offset of the segment. created_ms: wall clock when this object was made.
+    Attributes: base: first offset of the segment.
     """
 
-    __slots__ = ("_folder", "_storage", "base", "created_ms", "index", "log", "timeindex", "txnindex")
+    __slots__ = ("_storage", "base", "folder", "index", "log", "timeindex", "txnindex")
 
     def __init__(
         self,
         storage: Storage,
         folder: str,
         base: int,
-        created_ms: int,
         *,
         create: bool = False,
         sizes: dict[str, int] | None = None,
@@ -52,25 +51,24 @@ class SegmentFiles:
             return sizes.get(file_name(base, suffix))
 
         self._storage = storage
-        self._folder = folder
+        self.folder = folder
         self.base = base
-        self.created_ms = created_ms
         self.log: File = storage.open(path(LOG), create=create, size=size(LOG))
         self.index = OffsetIndex(storage, path(INDEX), base, create=create, size=size(INDEX))
         self.timeindex = TimeIndex(storage, path(TIMEINDEX), base, create=create, size=size(TIMEINDEX))
         self.txnindex = TransactionIndex(storage, path(TXNINDEX), exists=size(TXNINDEX) is not None)
 
     def __repr__(self) -> str:
-        return f"Segment({self._folder}/{self.base})"
+        return f"SegmentFiles({self.folder}/{self.base})"
 
     @classmethod
-    def make(cls, storage: Storage, folder: str, base: int, created_ms: int) -> Self:
-        """Create a segment that does not exist.
+    def make(cls, storage: Storage, folder: str, base: int) -> Self:
+        """Create the files of a segment that does not exist.
 
         Raises: StorageFailed: its files are removed again, unless that fails too.
         """
         try:
-            return cls(storage, folder, base, created_ms, create=True)
+            return cls(storage, folder, base, create=True)
         except StorageFailed:
             for suffix in (TIMEINDEX, INDEX, LOG):
                 with contextlib.suppress(StorageFailed, FileNotFoundError):
@@ -82,7 +80,7 @@ class SegmentFiles:
         suffixes = (LOG, INDEX, TIMEINDEX) if self.txnindex.file is None else (LOG, INDEX, TIMEINDEX, TXNINDEX)
         return [file_name(self.base, suffix) for suffix in suffixes]
 
-    def files(self) -> list[File]:
+    def all(self) -> list[File]:
         """Return all files, to sync or to close; the log's first."""
         files = [self.log, self.index.entries.file, self.timeindex.entries.file]
         return files if self.txnindex.file is None else [*files, self.txnindex.file]
@@ -94,9 +92,9 @@ class SegmentFiles:
         """
         self.close()
         for name in self.names():
-            self._storage.remove(f"{self._folder}/{name}")
+            self._storage.remove(f"{self.folder}/{name}")
 
     def close(self) -> None:
         """Close the files."""
-        for file in self.files():
+        for file in self.all():
             file.close()

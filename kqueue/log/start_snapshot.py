@@ -71,13 +71,13 @@ def _producers_at(
     producers = _newest(storage, folder, snapshots)
     if producers.end_offset < offset:
         sizes = {entry.name: entry.size for entry in storage.list(folder) if not entry.is_folder}
-        segments = [Segment(storage, folder, base, 0, sizes=sizes) for base in bases]
+        segments = [Segment.open(storage, folder, base, 0, sizes=sizes) for base in bases]
         try:
             producers.end_offset = max(producers.end_offset, segments[0].base if segments else offset)
             replay(segments, producers, offset)
         finally:
             for segment in segments:
-                segment.close()
+                segment.files.close()
     return producers
 
 

@@ -167,7 +167,7 @@ class ClusterInvariants:
                     continue
                 if partition.is_leader:
                     self._check_leader(process, partition, history)
-                if partition.is_open and partition.log.state is not LogState.OFFLINE and not _is_cut(partition):
+                if partition.is_open and partition.log.health.state is not LogState.OFFLINE and not _is_cut(partition):
                     known = checked.get(key)
                     if known is None:
                         known = checked[key] = _Checked()
@@ -226,7 +226,7 @@ class ClusterInvariants:
                 continue
             topic = process.broker.topics.find_by_id(key[0])
             partition = topic.partitions[key[1]] if topic is not None and key[1] < len(topic.partitions) else None
-            if partition is None or not partition.is_open or partition.log.state is LogState.OFFLINE:
+            if partition is None or not partition.is_open or partition.log.health.state is LogState.OFFLINE:
                 continue
             if _is_cut(partition):
                 self._grown[key] = None  # look again
@@ -259,7 +259,7 @@ class ClusterInvariants:
 
 def _is_cut(partition: Partition) -> bool:
     """Whether the log is being truncated: it serves nothing until that is done."""
-    return partition.log.state is LogState.ONLINE and partition.log.offline is not None
+    return partition.log.health.state is LogState.ONLINE and partition.log.health.failure is not None
 
 
 def batches(partition: Partition, start: int, end: int) -> list[Batch]:

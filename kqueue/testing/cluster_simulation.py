@@ -328,7 +328,7 @@ class ClusterSimulation:
             process = self.process_of(node)
             topic = None if process is None else process.broker.topics.find_by_id(key[0])
             partition = None if topic is None else topic.partitions[key[1]]
-            if partition is None or not partition.is_open or partition.log.state is LogState.OFFLINE:
+            if partition is None or not partition.is_open or partition.log.health.state is LogState.OFFLINE:
                 return False
             if partition.high_watermark != partition.log_end_offset:
                 return False

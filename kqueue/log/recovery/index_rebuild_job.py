@@ -30,12 +30,12 @@ def start_index_rebuild(log: Log, jobs: Jobs) -> bool:
     Returns: whether a job was started.
     Thread: the owner.
     """
-    if log.offline is None and log.segments.active.index_mismatch:
+    if log.health.failure is None and log.segments.active.index_mismatch:
         with contextlib.suppress(StorageFailed):  # the log is offline then, and has reported it
             log.roll()
     segments = log.segments.sealed_below(log.end_offset)
     for number, segment in enumerate(segments):
-        if segment.index_mismatch and log.offline is None:
+        if segment.index_mismatch and log.health.failure is None:
             limit = segments[number + 1].base if number + 1 < len(segments) else None
             jobs.submit(_job(log, segment, limit, jobs))
             return True
@@ -53,7 +53,7 @@ def _job(log: Log, segment: Segment, limit: int | None, jobs: Jobs) -> IoJob[Non
         if error is not None:
             logger.error("%r: its index could not be rebuilt: %s", segment, error)
             return
-        if log.offline is not None or not log.segments.contains([segment]) or not segment.index_mismatch:
+        if log.health.failure is not None or not log.segments.contains([segment]) or not segment.index_mismatch:
             return
         try:
             rebuild.write_indexes()
@@ -62,7 +62,7 @@ def _job(log: Log, segment: Segment, limit: int | None, jobs: Jobs) -> IoJob[Non
             return
         segment.mark_indexes_rebuilt()
         logger.warning("%r: its index was wrong and has been rebuilt", segment)
-        files = segment.files()[1:]
+        files = segment.files.all()[1:]
         jobs.submit(IoJob(f"sync indexes of {log.folder}", lambda: _sync(files), _synced, log.storage.location))
 
     return IoJob(f"rebuild index of {log.folder}", lambda: rebuild.run(limit), finish, log.storage.location)

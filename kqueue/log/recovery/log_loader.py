@@ -187,7 +187,7 @@ class _LogLoader:
     def _open(self, base: int, sizes: dict[str, int]) -> Segment:
         missing = any(file_name(base, suffix) not in sizes for suffix in (INDEX, TIMEINDEX))
         self.changed |= missing
-        return Segment(self.storage, self.folder, base, self.now_ms, create=missing, sizes=sizes)
+        return Segment.open(self.storage, self.folder, base, self.now_ms, create=missing, sizes=sizes)
 
     def _read_epochs(self, loaded: LoadedLog) -> str | None:
         """Read the leader epochs; return why they cannot be read, None: they can."""
@@ -432,7 +432,7 @@ class _LogLoader:
             self._continue_at(loaded, end_offset)
 
     def _begin_at(self, loaded: LoadedLog, offset: int) -> None:
-        loaded.segments.append(Segment(self.storage, self.folder, offset, self.now_ms, create=True))
+        loaded.segments.append(Segment.open(self.storage, self.folder, offset, self.now_ms, create=True))
         loaded.end_offset = loaded.producers.end_offset = offset
         self.changed = True
         if loaded.producers and offset not in loaded.snapshots:
@@ -469,7 +469,7 @@ class _LogLoader:
         # after a crash of the process alone the bytes may be in the page cache only
         for segment in self.unsynced:
             if segment in loaded.segments:
-                for file in segment.files():
+                for file in segment.files.all():
                     file.sync()
         if unclean and loaded.epochs.changed:
             self.storage.write_atomic(f"{self.folder}/{EPOCHS}", encode_epochs(loaded.epochs))

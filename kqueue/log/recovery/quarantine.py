@@ -44,8 +44,8 @@ def cut_log(storage: Storage, folder: str, segment: Segment, position: int, end_
 
 def quarantine_segment(storage: Storage, folder: str, segment: Segment, why: str) -> None:
     """Rename a segment's log file to `.damaged`, remove its indexes. Raises StorageFailed."""
-    segment.close()
-    names = segment.names()
+    segment.files.close()
+    names = segment.files.names()
     if segment.size:
         name = _free_name(storage, folder, names[0])
         storage.rename(f"{folder}/{names[0]}", f"{folder}/{name}")

@@ -51,7 +51,7 @@ class RecoveredLog:
             for segment in loaded.segments
         )
         for segment in loaded.segments:
-            segment.close()
+            segment.files.close()
         return cls(
             segments, loaded.start_offset, loaded.end_offset, loaded.epochs, loaded.producers, loaded.snapshots,
             loaded.damage,
@@ -64,7 +64,7 @@ class RecoveredLog:
         """
         try:
             sizes = {entry.name: entry.size for entry in storage.list(folder) if not entry.is_folder}
-            segments = [Segment(storage, folder, segment.base, now_ms, sizes=sizes) for segment in self.segments]
+            segments = [Segment.open(storage, folder, segment.base, now_ms, sizes=sizes) for segment in self.segments]
             for segment, recovered in zip(segments, self.segments, strict=True):
                 segment.restore_checks(recovered.unverified_size, recovered.verification)
             last = segments[-1]

@@ -268,7 +268,7 @@ def test_a_log_that_is_cut_while_it_is_compacted_keeps_what_it_has(steps: int) -
     log = partition.log
     expected = {record.key for record in records(partition) if record.offset < log.end_offset}
     sim.settle()
-    assert log.offline is None
+    assert log.health.failure is None
     assert {record.key for record in records(partition) if record.offset < log.end_offset} == expected
     assert names(sim, topic, suffix=".cleaned") == names(sim, topic, suffix=".swap") == []
     assert not sim.broker.cleanup.cleaner.is_busy(("t", 0))

@@ -291,7 +291,7 @@ def test_records_of_a_read_only_log_can_be_deleted_as_far_as_they_are_flushed() 
     append(partition, b"y")
     sim.settle()
     storage.mend()
-    assert partition.log.offline is not None
+    assert partition.log.health.failure is not None
     with pytest.raises(StorageFailed):
         sim.broker.deletion.delete_before(topic, 0, 5)
     assert sim.result(sim.broker.deletion.delete_before(topic, 0, -1)) == 4

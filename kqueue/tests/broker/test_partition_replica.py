@@ -441,7 +441,7 @@ def test_rule_19_a_follower_is_cut_in_a_job_and_serves_nothing_meanwhile() -> No
     before = len(storage.steps)
     follower.truncate_as_follower(1, follower.leader_epoch, ended.append)
     assert len(storage.steps) == before, "nothing waits for the disk"
-    assert (follower.log.is_busy, ended) == (True, [])
+    assert (follower.log.health.is_suspended, ended) == (True, [])
     with pytest.raises(StorageUnavailable, match="is being truncated"):
         follower.read(0, PLENTY)
     members[2].advance(60_000)
@@ -489,4 +489,4 @@ def test_a_cut_that_fails_takes_the_log_offline() -> None:
     members.settle()
     assert isinstance(ended[0], StorageFailed)
     assert follower.is_offline
-    assert not follower.log.is_busy
+    assert not follower.log.health.is_suspended

@@ -326,7 +326,7 @@ def test_a_commit_that_fails_leaves_the_names_to_the_next_start() -> None:
     desk.jobs.run_all()
     desk.storage.mend()
     desk.advance(10 * RETRY_MS)
-    assert log.offline is None
+    assert log.health.failure is None
     assert desk.cleaner.begin([desk.candidate(log)]) == 0, (
         "another compaction would remove the .cleaned that invalidates the .swap"
     )
@@ -343,7 +343,7 @@ def test_an_install_that_fails_takes_the_log_offline() -> None:
     desk.step_to("commit")
     desk.storage.fail("rename", lambda path: path.endswith("0.log"))
     desk.jobs.run_all()
-    assert log.offline is not None
+    assert log.health.failure is not None
     assert desk.cleaner.uncleanable == {}, "the log itself reports what is wrong"
     left = desk.storage.after_cut(Remains.KEPT, random.Random(1))
     assert state(Log.open(left, "t-0", log.config, desk.clock, checkpoint=LogCheckpoint(recovery_point=20))) == before

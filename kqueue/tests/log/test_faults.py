@@ -60,7 +60,7 @@ def test_a_full_disk_costs_only_what_did_not_fit(room: int) -> None:
     log = log_of(manager)
     with pytest.raises(StorageFailed, match="ENOSPC, No space left on device"):
         append(log, b"too much" * 5)
-    assert log_of(manager).offline is None
+    assert log_of(manager).health.failure is None
     assert read_values(log_of(manager)) == values
     more = fill(log_of(manager, 1), 2)
     with contextlib.suppress(DiskFull):  # a checkpoint may find room, where there is some

@@ -144,7 +144,7 @@ def test_listeners_run_after_the_flushed_offset_advances() -> None:
 def test_a_failed_fsync_makes_the_log_read_only_for_good() -> None:
     storage, log = flushed_log()
     heard: list[StorageFailed | None] = []
-    log.on_flushed = lambda: heard.append(log.offline)
+    log.on_flushed = lambda: heard.append(log.health.failure)
     append(log, b"a")
     storage.fail("sync")
     job = log.flush_job()
@@ -178,8 +178,8 @@ def test_an_error_of_another_kind_takes_it_offline_too() -> None:
     job = log.flush_job()
     assert job is not None
     job.finish(None, RuntimeError("the worker died"))
-    assert log.offline is not None
-    assert "the worker died" in str(log.offline)
+    assert log.health.failure is not None
+    assert "the worker died" in str(log.health.failure)
 
 
 def test_a_truncation_during_a_flush_lowers_what_it_has_flushed() -> None:
@@ -200,7 +200,7 @@ def test_files_that_a_truncation_removed_need_no_flush() -> None:
     job = log.flush_job()
     log.truncate_to(1)
     run_job(job)
-    assert log.offline is None
+    assert log.health.failure is None
     assert log.flushed_offset == 1
 
 

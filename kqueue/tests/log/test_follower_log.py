@@ -74,7 +74,7 @@ def test_a_full_disk_is_an_error_that_passes() -> None:
     with pytest.raises(DiskFull):
         replicate(log, sent(0, 0, b"a"))
     storage.mend()
-    assert log.state is LogState.ONLINE
+    assert log.health.state is LogState.ONLINE
     replicate(log, sent(0, 0, b"a"))
 
 

@@ -28,7 +28,7 @@ def test_an_append_refused_by_a_full_disk_leaves_no_trace() -> None:
         log = open_log(storage, segment_bytes=400, index_interval_bytes=0)
         with pytest.raises(DiskFull, match="ENOSPC"):
             fill_with_rolls(log, 0)
-        assert log.state is LogState.ONLINE
+        assert log.health.state is LogState.ONLINE
         end = log.end_offset
         refused += 1
         epochs = log.epochs.entries()
@@ -66,7 +66,7 @@ def test_what_follows_a_batch_without_room_is_no_gap() -> None:
         with pytest.raises(OutOfOrderSequence):
             append(log, b"d", producer_id=1, epoch=epoch, base_sequence=first + 4)
     assert read_values(log) == [b"a", b"1", b"2", b"3", b"0", b"1", b"2"]
-    assert log.offline is None
+    assert log.health.failure is None
 
 
 def test_a_full_disk_leaves_no_abort_marker_without_its_index_entry() -> None:
@@ -84,7 +84,7 @@ def test_a_full_disk_leaves_no_abort_marker_without_its_index_entry() -> None:
             fill_with_transactions(log, 0)
         refused_by_index += "txnindex" in str(full.value)
         refused_by_log += "txnindex" not in str(full.value) and log.end_offset % 2 == 1
-        assert log.state is LogState.ONLINE
+        assert log.health.state is LogState.ONLINE
         assert len(log.segments.active.txnindex.read()) == log.end_offset // 2
         storage.capacity_bytes = None
         fill_with_transactions(log, log.end_offset)

@@ -318,7 +318,7 @@ def test_a_failed_write_makes_the_log_read_only_and_a_failed_truncation_takes_it
     flush(log)
     append(log, b"a")
     heard: list[bool] = []
-    log.on_flushed = lambda: heard.append(log.offline is not None)
+    log.on_flushed = lambda: heard.append(log.health.failure is not None)
     storage.fail(kind)
     use = (
         (lambda: log.truncate_to(1)) if kind == "sync_folder" else (lambda: [append(log, b"x" * 100) for _ in range(3)])
@@ -332,11 +332,11 @@ def test_a_failed_write_makes_the_log_read_only_and_a_failed_truncation_takes_it
     with pytest.raises(StorageFailed):
         log.read(1, 100, end_offset=2)
     if kind == "sync_folder":
-        assert log.state is LogState.OFFLINE
+        assert log.health.state is LogState.OFFLINE
         with pytest.raises(StorageFailed):
             log.read(0, 100, end_offset=1)
     else:
-        assert log.state is LogState.READ_ONLY
+        assert log.health.state is LogState.READ_ONLY
         assert read_values(log, end_offset=1) == [b"flushed"]
 
 
@@ -353,7 +353,7 @@ def test_a_full_disk_does_not_end_a_flush_for_good() -> None:
     with pytest.raises(DiskFull) as full:
         job.run()
     job.finish(None, full.value)
-    assert (log.state, log.flush_refused, log.flushed_offset) == (LogState.ONLINE, True, 0)
+    assert (log.health.state, log.flush_refused, log.flushed_offset) == (LogState.ONLINE, True, 0)
     storage.capacity_bytes = None
     flush(log)
     assert log.flushed_offset == 1

@@ -62,7 +62,7 @@ def test_a_disk_that_fails_in_the_middle_takes_the_log_offline() -> None:
     storage.fail("create", lambda path: path.endswith(".log"))
     with pytest.raises(StorageFailed):
         restart_at(log, NEW_START)
-    assert log.state is LogState.OFFLINE
+    assert log.health.state is LogState.OFFLINE
 
 
 @dataclass

@@ -218,7 +218,7 @@ def test_a_swap_that_fails_takes_the_log_offline() -> None:
     storage.fail("rename", lambda path: path.endswith(".log"))
     with pytest.raises(StorageFailed):
         log.replace(log.segments.sealed_below(30)[: len(group.sources)], group)
-    assert log.offline is not None
+    assert log.health.failure is not None
     storage.mend()
     assert state(open_log(storage, recovery_point=30, **SETTINGS)) == state(filled())
 

@@ -20,12 +20,12 @@ def test_a_failed_write_makes_a_log_read_only_and_says_why_once(caplog: pytest.L
     append(log, b"a")
     flush(log)
     called: list[str] = []
-    log.on_flushed, log.on_offline = lambda: called.append("flushed"), lambda: called.append("offline")
+    log.on_flushed, log.on_failed = lambda: called.append("flushed"), lambda: called.append("failed")
     storage.fail("append")
     for _ in range(2):
         with pytest.raises(StorageFailed, match="EIO"):
             append(log, b"b")
-    assert (log.state, called) == (LogState.READ_ONLY, ["flushed", "offline"])
+    assert (log.health.state, called) == (LogState.READ_ONLY, ["flushed", "failed"])
     assert [record.message.partition(": can't")[0] for record in caplog.records] == [
         "faulty storage: t-0 is read-only until the next start, records below offset 1 are served"
     ]
@@ -38,7 +38,7 @@ def test_offline_is_final_and_keeps_the_first_reason() -> None:
     log.take_offline(GONE)
     log.take_offline(StorageFailed("later"))
     log._fail(StorageFailed("later still"))
-    assert (log.state, log.offline) == (LogState.OFFLINE, GONE)
+    assert (log.health.state, log.health.failure) == (LogState.OFFLINE, GONE)
     for use in (
         lambda: append(log, b"b"),
         lambda: log.read(0, 100, end_offset=1),
@@ -53,4 +53,4 @@ def test_a_read_only_log_that_is_taken_offline_keeps_the_reason_of_its_failure()
     log = open_log()
     log._fail(GONE)
     log.take_offline(StorageFailed("deleted"))
-    assert (log.state, log.offline) == (LogState.OFFLINE, GONE)
+    assert (log.health.state, log.health.failure) == (LogState.OFFLINE, GONE)

@@ -138,7 +138,7 @@ def test_indexes_that_can_not_be_read(appended: bool, caplog: pytest.LogCaptureF
     flush(log)
     log.roll()
     use(log)
-    assert log.offline is None
+    assert log.health.failure is None
     assert errors_of(caplog)
     assert len(errors_of(caplog)) <= len(log.segments)
     storage.mend()
@@ -155,7 +155,7 @@ def test_a_rebuild_that_can_not_be_written_is_reported(caplog: pytest.LogCapture
     storage.fail("append", is_index)
     assert start_index_rebuild(log, jobs)
     jobs.run_all()
-    assert log.offline is None
+    assert log.health.failure is None
     assert "its index could not be written" in caplog.text
     use(log)
 

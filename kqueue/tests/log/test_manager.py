@@ -132,7 +132,7 @@ def test_the_logs_of_a_lost_folder_are_offline_and_the_other_folder_serves() -> 
     manager.check_locks()
     jobs.run_all()
     steps = len(lost.steps)
-    gone = next(log for log in logs if log.offline is not None)
+    gone = next(log for log in logs if log.health.failure is not None)
     (other,) = (log for log in logs if log is not gone)
     for use in (lambda: append(gone, b"x"), lambda: gone.read(0, 1000, end_offset=0)):
         with pytest.raises(FolderLost, match="another process"):

@@ -83,7 +83,7 @@ def flush_all(log: Log) -> None:
         job = log.flush_job()
         assert job is not None
         _run(job)
-        assert log.offline is None
+        assert log.health.failure is None
     raise AssertionError("it never succeeds")
 
 
@@ -116,7 +116,7 @@ def live(root: Path, *, cleanly: bool) -> None:
             manager.checkpoints.write_all()
         for log, found in zip(logs, values, strict=True):
             assert again(lambda log=log: read_values(log)) == found  # type: ignore[misc]
-            assert log.offline is None
+            assert log.health.failure is None
     assert not manager.offline
     assert all(folder.error is None for folder in manager._folders)
     if cleanly:
@@ -192,7 +192,7 @@ def test_a_flush_that_can_not_open_its_files_is_repeated_whole() -> None:
     assert job is not None
     _run(job)
     assert heard == [(0, True)]
-    assert log.offline is None
+    assert log.health.failure is None
     storage.mend()
     flush(log)
     assert heard[-1] == (4, False)
@@ -210,7 +210,7 @@ def test_an_abort_marker_is_written_with_its_index_entry_or_not_at_all(kind: str
     storage.fail(kind, lambda path: path.endswith(".txnindex"), number=errno.EMFILE)
     with pytest.raises(TooManyOpenFiles):
         end_transaction(log, ABORT, 1)
-    assert (log.end_offset, stable_end(log), log.offline) == (1, 0, None)
+    assert (log.end_offset, stable_end(log), log.health.failure) == (1, 0, None)
     storage.mend()
     end_transaction(log, ABORT, 1)
     assert (log.end_offset, stable_end(log)) == (2, 2)

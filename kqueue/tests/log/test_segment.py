@@ -17,7 +17,7 @@ INDEX_BYTES = 1 << 20
 def make(base: int = 100) -> Segment:
     storage = MemoryStorage()
     storage.make_folder("t-0")
-    return Segment(storage, "t-0", base, START_MS, create=True)
+    return Segment.open(storage, "t-0", base, START_MS, create=True)
 
 
 def put(segment: Segment, base: int, *values: bytes, interval_bytes: int = 100, time_ms: int = START_MS) -> int:
@@ -39,7 +39,7 @@ def test_the_files_are_named_by_the_first_offset_and_nothing_is_allocated_ahead(
     """S3.2, S3.6"""
     segment = make(42)
     names = [f"0000000000000000004{2}{suffix}" for suffix in (".index", ".log", ".timeindex")]
-    assert [(entry.name, entry.size) for entry in segment._storage.list("t-0")] == [(name, 0) for name in names]
+    assert [(entry.name, entry.size) for entry in segment.files._storage.list("t-0")] == [(name, 0) for name in names]
 
 
 def test_an_entry_is_made_after_each_interval_of_bytes() -> None:
@@ -200,8 +200,8 @@ def test_reading_a_torn_tail_is_refused() -> None:
 
 def test_removing_takes_all_files() -> None:
     segment = filled()
-    segment.remove()
-    assert segment._storage.list("t-0") == []
+    segment.files.remove()
+    assert segment.files._storage.list("t-0") == []
 
 
 def test_without_times_the_age_counts_from_the_last_append() -> None:
@@ -220,9 +220,9 @@ def test_a_segment_that_was_found_without_times_is_as_old_as_its_file(stored: in
     clock = ManualClock(START_MS)
     storage = MemoryStorage(clock)
     storage.make_folder("t-0")
-    put(Segment(storage, "t-0", 100, START_MS, create=True), 100, b"a", time_ms=stored)
+    put(Segment.open(storage, "t-0", 100, START_MS, create=True), 100, b"a", time_ms=stored)
     clock.advance(5000)
-    segment = Segment(storage, "t-0", 100, clock.wall_ms())
+    segment = Segment.open(storage, "t-0", 100, clock.wall_ms())
     clock.advance(1)
     assert segment.view(101, False, clock.wall_ms(), with_first=False).time_ms == START_MS
     clock.advance(1000)
@@ -234,9 +234,9 @@ def test_an_advanced_clock_does_not_age_what_was_written_before_by_more_than_is_
     clock = ManualClock(START_MS)
     storage = MemoryStorage(clock)
     storage.make_folder("t-0")
-    put(Segment(storage, "t-0", 100, START_MS, create=True), 100, b"a", time_ms=-1)
+    put(Segment.open(storage, "t-0", 100, START_MS, create=True), 100, b"a", time_ms=-1)
     day_ms = 86_400_000
-    segment = Segment(storage, "t-0", 100, START_MS + 8 * day_ms)
+    segment = Segment.open(storage, "t-0", 100, START_MS + 8 * day_ms)
     assert segment.view(101, False, START_MS + 8 * day_ms, with_first=False).time_ms == START_MS + 8 * day_ms
     assert segment.view(101, False, START_MS + 16 * day_ms, with_first=False).time_ms == START_MS + 8 * day_ms
 
@@ -248,6 +248,6 @@ def test_a_storage_that_knows_no_ages_leaves_the_time_of_opening() -> None:
 
     segment = make()
     put(segment, 100, b"a", time_ms=-1)
-    again = Segment(segment._storage, "t-0", 100, START_MS + 9000)
+    again = Segment.open(segment.files._storage, "t-0", 100, START_MS + 9000)
     again.log = Ageless(again.log.read_at(0, again.size))
     assert again.view(101, False, START_MS + 10_000, with_first=False).time_ms == START_MS + 9000

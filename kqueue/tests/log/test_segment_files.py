@@ -27,13 +27,13 @@ def names(storage: FaultyStorage) -> list[str]:
 def test_a_segment_has_three_files_and_a_fourth_with_its_first_aborted_transaction() -> None:
     """S3.1"""
     storage = storage_with_folder()
-    segment = SegmentFiles.make(storage, "t-0", 42, 0)
+    segment = SegmentFiles.make(storage, "t-0", 42)
     assert segment.names() == [f"{BASE}.log", f"{BASE}.index", f"{BASE}.timeindex"]
     assert sorted(names(storage)) == sorted(segment.names())
     segment.txnindex.append(AbortedTxn(1, 42, 43, 44))
     assert segment.names()[-1] == f"{BASE}.txnindex"
-    assert (len(segment.files()), segment.files()[0]) == (4, segment.log)
-    reopened = SegmentFiles(storage, "t-0", 42, 0, sizes={f"{BASE}.txnindex": 1})
+    assert (len(segment.all()), segment.all()[0]) == (4, segment.log)
+    reopened = SegmentFiles(storage, "t-0", 42, sizes={f"{BASE}.txnindex": 1})
     assert reopened.txnindex.read() == [AbortedTxn(1, 42, 43, 44)]
 
 
@@ -42,13 +42,13 @@ def test_a_segment_that_can_not_be_made_leaves_no_file(suffix: str) -> None:
     storage = storage_with_folder()
     storage.fail("create", lambda path: path.endswith(suffix), number=errno.EMFILE)
     with pytest.raises(StorageFailed):
-        SegmentFiles.make(storage, "t-0", 42, 0)
+        SegmentFiles.make(storage, "t-0", 42)
     assert names(storage) == []
 
 
 def test_the_log_file_is_removed_first() -> None:
     storage = storage_with_folder()
-    segment = SegmentFiles.make(storage, "t-0", 42, 0)
+    segment = SegmentFiles.make(storage, "t-0", 42)
     storage.steps.clear()
     segment.remove()
     assert [step.path.rpartition(".")[2] for step in storage.steps] == ["log", "index", "timeindex"]
@@ -58,6 +58,6 @@ def test_the_log_file_is_removed_first() -> None:
 def test_a_missing_file_is_reported_unless_it_is_to_be_created() -> None:
     storage = storage_with_folder()
     with pytest.raises(FileNotFoundError):
-        SegmentFiles(storage, "t-0", 42, 0)
-    SegmentFiles(storage, "t-0", 42, 0, create=True)
+        SegmentFiles(storage, "t-0", 42)
+    SegmentFiles(storage, "t-0", 42, create=True)
     assert len(names(storage)) == 3

@@ -173,7 +173,7 @@ def test_after_a_failed_flush_the_snapshot_is_written_again() -> None:
         job.run()
     job.finish(None, failed.value)
     storage.mend()
-    assert log.state is LogState.READ_ONLY
+    assert log.health.state is LogState.READ_ONLY
     assert log.delete_before(6, high_watermark=6, why="a test") is None
     assert keep_producers(log, 6)
     deleted = log.delete_before(6, high_watermark=6, why="a test")
@@ -248,7 +248,7 @@ def test_a_snapshot_that_only_the_page_cache_had_is_synced_by_the_start() -> Non
     log.roll()
     storage = log.storage.after_cut(Remains.KEPT, random.Random(1))  # type: ignore[attr-defined]
     for segment in list(log.segments)[:-1]:
-        for name in segment.names():
+        for name in segment.files.names():
             storage.remove(f"t-0/{name}")
     path = f"t-0/{file_name(6, SNAPSHOT)}"
     data = storage.read(path)

@@ -76,7 +76,7 @@ def test_segments_of_an_earlier_run_are_compacted(tmp_path: Path) -> None:
                 )
             )
             assert len(records(partition)) < 30
-            assert (partition.log.offline, cleaner.uncleanable) == (None, {})
+            assert (partition.log.health.failure, cleaner.uncleanable) == (None, {})
 
     asyncio.run(test())
 

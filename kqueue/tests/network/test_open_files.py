@@ -66,7 +66,9 @@ async def produce_to(client: Client, topic: str, indexes: list[int], value: byte
 
 def offline(server: Server, topic: str) -> list[int]:
     return [
-        one.index for one in server.broker.topics.get(topic).partitions if one.is_open and one.log.offline is not None
+        one.index
+        for one in server.broker.topics.get(topic).partitions
+        if one.is_open and one.log.health.failure is not None
     ]
 
 

@@ -340,4 +340,4 @@ def test_a_request_of_very_many_partitions_waits_until_files_can_be_opened(confi
     started = ask()
     sim.advance(PAUSE_MS * (PAUSES_MAX + 10))
     assert codes(started) == {0, ErrorCode.KAFKA_STORAGE_ERROR}
-    assert all(partition.log.offline is None for partition in topic.partitions)
+    assert all(partition.log.health.failure is None for partition in topic.partitions)

@@ -121,7 +121,7 @@ def test_one_flipped_bit_never_makes_a_batch_that_was_not_there(data: st.DataObj
 def rebuilt(segment_parts: list[bytes], **bounds: int | bool | None) -> IndexRebuilder:
     storage = MemoryStorage()
     storage.make_folder("t-0")
-    segment = Segment(storage, "t-0", 0, START_MS, create=True)
+    segment = Segment.open(storage, "t-0", 0, START_MS, create=True)
     segment.log.append(b"".join(segment_parts))
     rebuild = IndexRebuilder(segment, "t-0", 0, ProducerStateManager(), LeaderEpochCache())
     rebuild.size = segment.log.size

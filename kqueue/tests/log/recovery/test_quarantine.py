@@ -16,7 +16,7 @@ NAME = "00000000000000000000.log"
 
 def segment_of(storage: MemoryStorage | FaultyStorage, *parts: bytes) -> Segment:
     storage.make_folder("t-0")
-    segment = Segment(storage, "t-0", 0, START_MS, create=True)
+    segment = Segment.open(storage, "t-0", 0, START_MS, create=True)
     segment.log.append(b"".join(parts))
     segment.size = segment.log.size
     for folder in ("", "t-0"):
