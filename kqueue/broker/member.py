@@ -15,6 +15,7 @@ from kqueue.broker.cluster import ClusterBrokers
 from kqueue.broker.cluster_metadata import ClusterMetadata
 from kqueue.broker.controller import Controller
 from kqueue.broker.failed_logs import FailedLogs
+from kqueue.broker.folder_identity import FolderIdentity
 from kqueue.broker.isr_changes import IsrChanges
 from kqueue.broker.registration import LogsFound, Registration
 from kqueue.metadata.store import ClusterStore, Session
@@ -35,7 +36,15 @@ class Member:
         self._metadata = broker.metadata
         self._cluster = broker.cluster
         self._is_announced = False
-        config, jobs = broker.config, broker.jobs
+        config, jobs, logs = broker.config, broker.jobs, broker.logs
+        identity = FolderIdentity(
+            self._cluster.node_id,
+            self._metadata,
+            logs.registration_marks,
+            logs.write_registration_mark,
+            logs.location,
+            bool(logs.found()),
+        )
         self.registration = Registration(
             store,
             self._metadata,
@@ -45,6 +54,7 @@ class Member:
             rack=broker.rack,
             incarnation=rng.randbytes(16).hex(),
             listeners=self._listeners,
+            identity=identity,
         )
         self.controller = Controller(config, store, self._metadata, self._cluster, self.registration, jobs)
         self.isr_changes = IsrChanges(

@@ -10,6 +10,9 @@ broker confirmed can be missing. They are if the last stop marked them so, or if
 before it confirms (`kqueue.flush=group`), has all data folders of its last life, and recovery found
 no damage in what was flushed. Else the broker is not eligible for what it led, or was in sync for.
 
+Nor is it if a data folder is not the one that took part last, but an older copy of it: see
+`folder_identity`. Before the record is committed, the new registration is marked in all folders.
+
 A session that was lost is begun anew, with a higher broker epoch: others may lead by now, and say
 so in the metadata. While the store is away the broker serves on by what it knows. Source: KIP-631,
 KIP-841, KIP-966; Kafka's BrokerLifecycleManager, ClusterControlManager.
@@ -32,6 +35,8 @@ from kqueue.base.version import __version__
 from kqueue.broker.cluster import ClusterBrokers
 from kqueue.broker.cluster_metadata import ClusterMetadata
 from kqueue.broker.features import FEATURES
+from kqueue.broker.folder_identity import FolderIdentity
+from kqueue.log.folders.registration_mark import Comparison, RegistrationMark, RegistrationStamp
 from kqueue.metadata.store import ClusterStore, Session
 from kqueue.replication.config import MemberConfig
 from kqueue.replication.registrations import BROKERS_PREFIX, BrokerRegistration, Endpoint
@@ -41,6 +46,8 @@ FORMAT = 1
 """Of all records of a cluster. A broker refuses another one."""
 QUEUE = "cluster session"
 """Of jobs. Signs of life do not wait for commits."""
+MARK_QUEUE = "registration marks"
+"""Of jobs. They are written in order, and the store is not waited for."""
 GRACE_MS = 4000.0
 """A store may end a session by this later than its timeout: two ticks of ZooKeeper."""
 POLL_S = 0.2
@@ -70,13 +77,17 @@ class LogsFound(NamedTuple):
     has_new_folder: bool = False
     is_in_sync: bool = False
 
-    def is_clean(self, before: BrokerRegistration | None) -> bool:
+    def is_clean(self, before: BrokerRegistration | None, is_older_copy: bool = False) -> bool:
         """Whether nothing can be missing of what the broker confirmed in its life `before`; None:
         it had none, or is not registered any more. A life that was not clean, and never unfenced,
         leaves another one.
+
+        Args: is_older_copy: a data folder is not the one that took part last.
         """
         if before is None:
-            return not (self.is_in_sync and self.has_new_folder)
+            return not (self.is_in_sync and (self.has_new_folder or is_older_copy))
+        if is_older_copy:
+            return False
         if not before.clean or not self.is_intact or not set(before.directories) <= set(self.directories):
             return False
         return self.flushes_first or all(epoch == before.epoch for epoch in self.stopped_epochs)
@@ -123,7 +134,7 @@ class Registration:
     Args:
         incarnation: a random text of this process.
         listeners: the advertised addresses, by name of the listener.
-        on_session: called after each beginning of a session.
+        identity: what tells whether the data folders are those that took part last.
 
     Attributes:
         session: the present one, which may be lost; None before `begin`.
@@ -142,6 +153,7 @@ class Registration:
         rack: str | None,
         incarnation: str,
         listeners: Callable[[], Mapping[str, Endpoint]],
+        identity: FolderIdentity,
     ) -> None:
         self._store = store
         self._metadata = metadata
@@ -151,6 +163,9 @@ class Registration:
         self._rack = rack
         self._incarnation = incarnation
         self._listeners = listeners
+        self._identity = identity
+        self._attempted: set[int] = set()  # broker epochs that this process tried to commit
+        self._is_loss_reported = False
         self._logs: LogsFound | None = None  # once they are recovered
         self._beating = self._committing = self._is_unwritable = False
         self._failed_beat: StorageFailed | None = None
@@ -181,8 +196,10 @@ class Registration:
 
         The session of the process before, if that crashed, may live on until its timeout: it is
         waited for.
-        Raises: NodeIdInUse: another broker of this node id is alive. StorageFailed.
+        Raises: OlderStore: a data folder knows a later registration than the store. NodeIdInUse:
+            another broker of this node id is alive. StorageFailed.
         """
+        self._identity.check_store(self._cluster.find(self._cluster.node_id))
         wait_s = (self._settings.session_timeout_ms + GRACE_MS) / 1000
         until_s = time.monotonic() + wait_s
         is_told = False
@@ -301,8 +318,46 @@ class Registration:
         if record is None or self._committing:
             return
         self._committing = True
-        key = f"{BROKERS_PREFIX}{record.id}"
-        self._metadata.commit("register the broker", {key: record.to_bytes()}, self._settled, by=self.session)
+        if self.own is not None:
+            self._commit(record)
+            return
+        stamp = RegistrationStamp(record.epoch, f"{self._incarnation}-{record.epoch}")
+        mark = RegistrationMark(self._identity.trusted(self._cluster.find(self._cluster.node_id)), stamp)
+
+        def marked(error: BaseException | None) -> None:
+            if error is None:
+                self._identity.marked(mark)
+            else:
+                logger.warning("a data folder can't be marked with broker epoch %d: %s", stamp.epoch, error)
+            wanted = self._wanted()  # the session may be another one by now
+            if wanted is None or wanted.epoch != stamp.epoch or self.own is not None:
+                self._committing = False
+                self._settle()
+            else:
+                before = self._cluster.find(self._cluster.node_id)
+                self._commit(wanted, stamp if error is None else self._identity.fallback(before, stamp))
+
+        self._mark(mark, marked)
+
+    def _mark(self, mark: RegistrationMark, done: Callable[[BaseException | None], None]) -> None:
+        def finish(_: None, error: BaseException | None) -> None:
+            done(error)
+
+        self._jobs.submit(IoJob("mark the data folders", lambda: self._identity.write(mark), finish, MARK_QUEUE))
+
+    def _commit(self, record: BrokerRegistration, stamp: RegistrationStamp | None = None) -> None:
+        """Args: stamp: of the data folders, to store with the record; None: it stays."""
+        puts: dict[str, bytes | None] = {f"{BROKERS_PREFIX}{record.id}": record.to_bytes()}
+        if stamp is not None:
+            puts[self._identity.key] = self._identity.encode(stamp)
+        self._attempted.add(record.epoch)
+
+        def done(error: KqueueError | None) -> None:
+            if error is None and stamp is not None:
+                self._mark(RegistrationMark(stamp), _confirmed)
+            self._settled(error)
+
+        self._metadata.commit("register the broker", puts, done, by=self.session)
 
     def _wanted(self) -> BrokerRegistration | None:
         """Return the record to commit; None: none."""
@@ -311,25 +366,34 @@ class Registration:
         own = self.own
         if own is not None:
             return own._replace(shutting_down=True) if self.is_leaving and not own.shutting_down else None
-        before = self._cluster.find(self._cluster.node_id)
-        if before is not None and before.incarnation == self._incarnation:
-            is_clean = before.clean  # the same process: it lost its session, and nothing else
-        else:
-            is_clean = self._logs.is_clean(before)
-            if not is_clean:
-                logger.warning("records that this broker confirmed may be missing: others lead what they can")
         return BrokerRegistration(
             self._cluster.node_id,
             self.session.epoch,
             self._incarnation,
             dict(self._listeners()),
             shutting_down=self.is_leaving,
-            clean=is_clean,
+            clean=self._is_clean(self._logs),
             rack=self._rack,
             release=__version__,
             directories=self._logs.directories,
             features={feature.name: (feature.level_min, feature.level_max) for feature in FEATURES},
         )
+
+    def _is_clean(self, logs: LogsFound) -> bool:
+        before = self._cluster.find(self._cluster.node_id)
+        if before is not None and before.incarnation == self._incarnation:
+            # the same process lost its session, and nothing else; unless it is an older image of
+            # its machine that goes on, while another image of it had registered
+            return before.clean and before.epoch in self._attempted
+        is_older_copy = self._identity.compare(before) is not Comparison.SAME
+        is_clean = logs.is_clean(before, is_older_copy)
+        if not is_clean and not self._is_loss_reported:
+            self._is_loss_reported = True
+            if is_older_copy:
+                logger.warning("%s", self._identity.describe_older_copy())
+            else:
+                logger.warning("records that this broker confirmed may be missing: others lead what they can")
+        return is_clean
 
     def _settled(self, error: KqueueError | None) -> None:
         self._committing = False
@@ -337,3 +401,9 @@ class Registration:
             self._settle()
         elif not isinstance(error, (SessionLost, StorageFailed)):  # those: at the next sign of life
             logger.error("the broker can't register with the cluster: %s", error)
+
+
+def _confirmed(error: BaseException | None) -> None:
+    """Handle the end of the last step: a failed one leaves a mark that holds the stamp, too."""
+    if error is not None:
+        logger.info("a data folder keeps the mark of an unconfirmed registration: %s", error)

@@ -24,6 +24,7 @@ from kqueue.log.folders.data_folder import DataFolder, is_meant
 from kqueue.log.folders.data_folders import DataFolders, OfflineFolder, has_batches
 from kqueue.log.folders.log_dirs import LogDirDescription, LogDirListing
 from kqueue.log.folders.partition_folders import PartitionFolder, TopicPartition
+from kqueue.log.folders.registration_mark import RegistrationMark
 from kqueue.log.formats.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from kqueue.log.formats.filenames import PARTITION_METADATA
 from kqueue.log.log import PRODUCER_EXPIRATION_MS_DEFAULT, Log
@@ -58,6 +59,8 @@ class LogManager:
 
     Attributes: broker_epoch: for the marks of a clean stop; -1: of a single broker.
         stopped_epochs: in the marks that the folders had; -1: no mark. has_new_folder: a first use.
+        registration_marks: of the folders, as the start found them, by id of the folder; without
+            folders that are used for the first time.
     Raises: FolderInUse. StorageFailed: no folder is left.
     Thread: owner thread.
     """
@@ -104,6 +107,9 @@ class LogManager:
         self.cluster_id, self.directory_id = next(iter(self._folders)).cluster_id, self.directory_ids[0]
         self.stopped_epochs = tuple(folder.stopped_epoch for folder in self._folders)
         self.has_new_folder = any(folder.is_new for folder in self._folders)
+        self.registration_marks = {
+            folder.properties["directory.id"]: folder.registration_mark for folder in self._folders if not folder.is_new
+        }
         for folder in self._folders:
             folder.on_removed = self._removed
         self.on_removed: Callable[[], None] | None = None
@@ -117,6 +123,11 @@ class LogManager:
     def offline(self) -> list[OfflineFolder]:
         """The data folders that can't be used, and why."""
         return self._folders.offline
+
+    @property
+    def location(self) -> str:
+        """The data folders that can be used, for messages."""
+        return ", ".join(folder.storage.location for folder in self._folders)
 
     @property
     def was_unclean(self) -> bool:
@@ -446,6 +457,21 @@ class LogManager:
         yield from copier.copy()
         properties = next(iter(self._folders)).properties
         yield partial(copier.finish, properties, self._clock.wall_ms(), self.broker_epoch)
+
+    def write_registration_mark(self, mark: RegistrationMark) -> None:
+        """Write the mark of a registration into all data folders. Blocks. Thread: any.
+
+        Durability: on return; a crash leaves it in some of them.
+        Raises: StorageFailed: one has it not; the others have.
+        """
+        failed: StorageFailed | None = None
+        for folder in self._folders:
+            try:
+                folder.write_registration_mark(mark)
+            except StorageFailed as error:
+                failed = error
+        if failed is not None:
+            raise failed
 
     # --- the end
 

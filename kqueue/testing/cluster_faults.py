@@ -180,3 +180,34 @@ class ClusterFaults:
         self._world.note("disk full", broker.number)
         storage.fail("append", number=errno.ENOSPC)
         self._lasts(storage.mend)
+
+
+class FolderCopy:
+    """A data folder that is copied while its broker does not run, and put back some steps later,
+    once in a run: what the broker confirmed meanwhile is missing.
+
+    Its random numbers are its own, so that a seed does the same with and without it.
+    """
+
+    def __init__(self, world: FaultyCluster, seed: int, steps: int) -> None:
+        rng = self._rng = random.Random(f"copy {seed}")
+        self._world = world
+        self._broker = rng.choice(list(world.brokers.values()))
+        self._copied_at = rng.randrange(max(steps // 2, 1))
+        self._put_back_at = rng.randrange(self._copied_at, max(steps, 1)) + 1
+        self._step = -1
+
+    def step(self) -> None:
+        """Do what is due in this step of the run."""
+        self._step += 1
+        if self._step == self._copied_at:
+            self._broker.kill()
+            self._broker.copy_folder()
+            self._broker.start()
+        elif self._step == self._put_back_at:
+            for broker in self._world.brokers.values():
+                broker.kill()
+            self._broker.put_back()
+            self._broker.start()
+            for broker in self._world.brokers.values():
+                self._world.queue.after(self._rng.random() * 2 * LONG_MS, broker.start)

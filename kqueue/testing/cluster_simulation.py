@@ -28,7 +28,7 @@ import click
 from kqueue.interbroker.errors import PeerError
 from kqueue.log.log_state import LogState
 from kqueue.replication.registrations import PartitionRegistration
-from kqueue.testing.cluster_faults import ClusterFaults
+from kqueue.testing.cluster_faults import ClusterFaults, FolderCopy
 from kqueue.testing.cluster_invariants import ClusterInvariants, Key, batches
 from kqueue.testing.event_queue import DriftingClock, EventQueue
 from kqueue.testing.replication_world import InvariantViolated
@@ -67,6 +67,8 @@ SETTINGS: dict[str, object] = {
     "transaction.state.log.num.partitions": 1,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 400,
 }
+COPY_EVERY = 10
+"""One of so many seeds has a `FolderCopy`, with `kqueue.flush=group`."""
 OFFSETS_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
 
 
@@ -112,6 +114,7 @@ class ClusterSimulation:
     def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
         self.rng = random.Random(seed)
         self._trace = trace
+        self.seed = seed
         self.profile = Profile.of(seed, self.rng)
         self.store_failures = 0.0
         self.queue = EventQueue()
@@ -199,8 +202,11 @@ class ClusterSimulation:
         for broker in self.brokers.values():
             if broker.process is not None:
                 broker.process.link.failures = self.store_failures
+        copy = FolderCopy(self, self.seed, steps) if self.seed % COPY_EVERY == COPY_EVERY - 2 else None
         for _ in range(steps):
             self._work()
+            if copy is not None:
+                copy.step()
             if self.rng.random() < self.profile.faults:
                 self.faults.one()
             self._advance(self.rng.random() * STEP_MS)

@@ -84,6 +84,7 @@ class SimulatedBroker:
         self.process: BrokerProcess | None = None
         self.is_paused = False
         self.wants_to_run = False
+        self._copy: FaultyStorage | None = None
         self._host = host
         self._settings: dict[str, object] = {**settings, "node.id": number, "kqueue.cluster.store": "memory"}
 
@@ -146,6 +147,19 @@ class SimulatedBroker:
         if process is not None and not self.is_paused and not process.is_leaving:
             self._host.note("leave", self.number)
             process.execute(process.leave)
+
+    def copy_folder(self) -> None:
+        """Copy the data folder, as its files are now. No process may run."""
+        assert self.process is None
+        self._host.note("copy the folder", self.number)
+        self._copy = self.storage.after_cut(Remains.KEPT, random.Random(0))
+
+    def put_back(self) -> None:
+        """Put the copy in the place of the data folder. No process may run."""
+        assert self.process is None
+        assert self._copy is not None
+        self._host.note("put the copy back", self.number)
+        self.storage = self._copy
 
     def pause(self) -> None:
         """Let the process do nothing until `resume`."""

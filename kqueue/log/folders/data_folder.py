@@ -23,6 +23,11 @@ from kqueue.log.folders.partition_folders import (
     make_partition_folder,
     write_topic_id,
 )
+from kqueue.log.folders.registration_mark import (
+    RegistrationMark,
+    read_registration_mark,
+    write_registration_mark,
+)
 from kqueue.log.folders.stop_mark import take_stop_mark, write_stop_mark
 from kqueue.log.formats import checkpoints
 from kqueue.log.formats.checkpoints import (
@@ -51,6 +56,7 @@ class DataFolder:
         clean: the last stop was clean, or the folder held no partition.
         stopped_epoch: broker epoch of the last stop; -1: it was not clean, or of a single broker.
         is_new: nobody had used the folder.
+        registration_mark: of its last registrations with a cluster, as the start found it.
         found: its partitions.
         recovery_points, high_watermarks, log_starts, cleaner_offsets: the checkpoints' content;
         `save`
@@ -116,6 +122,7 @@ class DataFolder:
                 - self.moved.entries.keys()
             ):
                 self._forget(key)
+            self.registration_mark = read_registration_mark(storage)
             mark = take_stop_mark(storage)
             self.clean = mark is not None or not self.found
             self.stopped_epoch = -1 if mark is None else mark
@@ -446,6 +453,11 @@ class DataFolder:
         """Write a checkpoint if its content changed. Blocks. Raises: StorageFailed."""
         self._check_ours()
         self._files[name].save_now(dict(self._table(name)))
+
+    def write_registration_mark(self, mark: RegistrationMark) -> None:
+        """Write the mark of a registration. Blocks. Thread: any. Raises: StorageFailed."""
+        self._check_ours()
+        write_registration_mark(self.storage, mark, self.space.make_room)
 
     def close(self, *, clean: bool, broker_epoch: int) -> None:
         """Unlock the folder; with `clean`, write the clean-stop marker first.

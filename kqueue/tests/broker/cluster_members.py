@@ -6,12 +6,15 @@ import random
 from collections.abc import Mapping, Sequence
 
 from kqueue.base.config import Config
+from kqueue.base.errors import StorageFailed
 from kqueue.base.timers import Timers
 from kqueue.broker.cluster import ClusterBrokers
 from kqueue.broker.cluster_metadata import ClusterMetadata
 from kqueue.broker.controller import Controller
+from kqueue.broker.folder_identity import FolderIdentity
 from kqueue.broker.purgatory import Purgatory
 from kqueue.broker.registration import LogsFound, Registration
+from kqueue.log.folders.registration_mark import RegistrationMark
 from kqueue.metadata.memory import MemoryStore
 from kqueue.metadata.store import ClusterStore
 from kqueue.replication.config import MemberConfig
@@ -31,6 +34,28 @@ TOPIC_ID = bytes(range(16))
 CLEAN = LogsFound(("folder",), (-1,), is_intact=True, flushes_first=True)
 
 
+class Folder:
+    """The mark of a broker's data folder. `error`: of each write, where it is not None."""
+
+    def __init__(self, mark: RegistrationMark | None = None) -> None:
+        self.mark = mark
+        self.error: StorageFailed | None = None
+        self.written: list[RegistrationMark] = []
+
+    @property
+    def marks(self) -> dict[str, RegistrationMark]:
+        return {"folder": self.mark} if self.mark is not None else {}
+
+    def write(self, mark: RegistrationMark) -> None:
+        if self.error is not None:
+            raise self.error
+        self.mark = mark
+        self.written.append(mark)
+
+    def copy(self) -> Folder:
+        return Folder(self.mark)
+
+
 class Member:
     """One of them. `is_paused`: its timers and jobs do not run."""
 
@@ -41,8 +66,10 @@ class Member:
         incarnation: str | None = None,
         store: ClusterStore | None = None,
         settings: Mapping[str, object] | None = None,
+        folder: Folder | None = None,
     ) -> None:
         self.world = world
+        self.folder = folder = folder or world.folders.setdefault(node_id, Folder())
         self.is_paused = False
         self.timers = Timers(world.clock)
         self.purgatory = Purgatory(self.timers, world.clock)
@@ -56,6 +83,7 @@ class Member:
             rack=None,
             incarnation=incarnation or f"process-{node_id}-{random.random()}",
             listeners=lambda: {"A": Endpoint(f"host{node_id}", 9092)},
+            identity=FolderIdentity(node_id, self.metadata, folder.marks, folder.write, f"folder of {node_id}"),
         )  # fmt: skip
         self.controller = Controller(config, self.store, self.metadata, self.cluster, self.registration, self.jobs)
         self.metadata.observe(BROKERS_PREFIX, self.cluster.apply)
@@ -90,6 +118,7 @@ class World:
         self.clock = ManualClock()
         self.store = MemoryStore(self.clock)
         self.members: list[Member] = []
+        self.folders: dict[int, Folder] = {}
 
     def member(
         self,
@@ -97,8 +126,9 @@ class World:
         incarnation: str | None = None,
         store: ClusterStore | None = None,
         settings: Mapping[str, object] | None = None,
+        folder: Folder | None = None,
     ) -> Member:
-        member = Member(self, node_id, incarnation, store, settings)
+        member = Member(self, node_id, incarnation, store, settings, folder)
         self.members.append(member)
         return member
 

@@ -16,6 +16,7 @@ import click
 from kqueue.broker import controller as broker_controller
 from kqueue.broker import coordinator_loads, internal_topic_log, isr_changes
 from kqueue.broker.cluster_metadata import ClusterMetadata
+from kqueue.broker.folder_identity import FolderIdentity
 from kqueue.broker.partition import Partition
 from kqueue.broker.partition_host import PartitionRead
 from kqueue.broker.partition_replica import PartitionReplica
@@ -25,6 +26,7 @@ from kqueue.groups.coordinator import GroupCoordinator
 from kqueue.interbroker import replica_fetcher, replica_fetchers
 from kqueue.interbroker.errors import PeerError
 from kqueue.interbroker.transactions import PeerTransactions
+from kqueue.log.folders.registration_mark import Comparison
 from kqueue.log.log import Log
 from kqueue.log.producer_state import ProducerStateManager
 from kqueue.replication import controller, elections, leader_replica
@@ -52,7 +54,13 @@ def first_seed(name: str, seeds: range, steps: int = STEPS) -> tuple[int, str] |
 @mutant
 def rule_01_unclean_brokers_stay_eligible():
     """Every registration says that it lost nothing."""
-    return patch.object(LogsFound, "is_clean", lambda self, before: True)
+    return patch.object(LogsFound, "is_clean", lambda self, before, is_older_copy=False: True)
+
+
+@mutant
+def rule_01_an_older_copy_of_a_folder_leads():
+    """Data folders are not compared with the store."""
+    return patch.object(FolderIdentity, "compare", lambda self, before: Comparison.SAME)
 
 
 @mutant
