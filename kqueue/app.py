@@ -9,14 +9,13 @@ import contextlib
 import logging
 import random
 import socket
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from kqueue.api import handler_table
-from kqueue.base.clock import Clock, OffsetClock, SystemClock
+from kqueue.base.clock import Clock, OffsetClock, SystemClock, monotonic_s
 from kqueue.base.config import Config
 from kqueue.base.promise import Promise
 from kqueue.base.text import counted
@@ -122,7 +121,7 @@ class Server:
         Raises: SettingError, FolderInUse (another broker has a data folder), ListenFailed,
             StorageFailed.
         """
-        began = time.monotonic()
+        began = monotonic_s()
         with self._cleanup as cleanup:
             self._build(loop or asyncio.get_running_loop(), cleanup)
             self._listeners.start()
@@ -132,7 +131,7 @@ class Server:
             __version__,
             self._listeners,
             self._data_location(),
-            time.monotonic() - began,
+            monotonic_s() - began,
         )
 
     async def ready(self) -> None:
@@ -466,10 +465,9 @@ class Server:
         """
         for session in list(self.connections.sessions):
             session.expire()
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self.config["kqueue.stop.timeout.ms"] / 1000
+        deadline_s = monotonic_s() + self.config["kqueue.stop.timeout.ms"] / 1000
         self.connections.flush()
-        while (unsent := self.connections.unsent()) and loop.time() < deadline:
+        while (unsent := self.connections.unsent()) and monotonic_s() < deadline_s:
             await asyncio.sleep(STOP_POLL_S)
         if unsent:
             logger.warning("closing %s that did not take all responses", counted(unsent, "connection"))

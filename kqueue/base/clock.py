@@ -1,12 +1,73 @@
-"""Clocks. Code that needs the time is given a `Clock`, so that tests can set it."""
+"""Clocks. Code that needs the time is given a `Clock`, so that tests can set it.
+
+The functions here return the machine's time, also while a test of the user has replaced the
+functions of `time` and `datetime` (freezegun, time-machine, `unittest.mock.patch`), and also when
+kqueue is first imported meanwhile. Otherwise a frozen test would freeze the broker in its process:
+no timeout would end, no group would form, and retention would delete by the test's calendar.
+
+How each tool works, and why it does not reach these functions:
+
+- freezegun replaces module attributes that are one of the functions of `time` or the classes of
+  `datetime`. `clock_gettime` is not among them.
+- time-machine replaces the C implementation of the functions of the wall clock, `clock_gettime`
+  too, but not for other clocks than CLOCK_REALTIME. For that one its escape hatch is used.
+- `unittest.mock.patch("time.monotonic")` replaces the attribute of the module `time`, which is
+  read only once, here.
+
+No other module of kqueue reads a clock: `tests/base/test_clock_users.py` searches for such calls.
+"""
 
 from __future__ import annotations
 
 import math
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Protocol
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+TIME_MACHINE = "time_machine"
+
+monotonic_s: Callable[[], float] = partial(time.clock_gettime, time.CLOCK_MONOTONIC)
+"""Return seconds of the machine's monotonic clock: what `time.monotonic` is on Linux."""
+monotonic_ns: Callable[[], int] = partial(time.clock_gettime_ns, time.CLOCK_MONOTONIC)
+"""Return nanoseconds of the machine's monotonic clock."""
+_realtime_ns: Callable[[], int] = partial(time.clock_gettime_ns, time.CLOCK_REALTIME)
+_modules = sys.modules
+
+
+def wall_ns() -> int:
+    """Return nanoseconds since 1970 UTC, by the machine's clock."""
+    return _wall_ns_beside_time_machine() if TIME_MACHINE in _modules else _realtime_ns()
+
+
+def wall_ms() -> int:
+    """Return milliseconds since 1970 UTC, by the machine's clock."""
+    return wall_ns() // 1_000_000
+
+
+def utc_now() -> datetime:
+    """Return the machine's time, in UTC."""
+    return EPOCH + timedelta(microseconds=wall_ns() // 1000)
+
+
+def _wall_ns_beside_time_machine() -> int:
+    """`wall_ns` while time-machine is imported, and may travel."""
+    hatch = getattr(_modules[TIME_MACHINE], "escape_hatch", None)
+    if hatch is None:  # its import is under way, in another thread
+        return _realtime_ns()
+    while True:
+        try:
+            if hatch.is_travelling():
+                return int(hatch.time.time_ns())
+        except (RuntimeError, ValueError):  # the travel ended between the two calls
+            continue
+        now_ns = _realtime_ns()
+        if not hatch.is_travelling():  # else the travel may have begun before the clock was read
+            return now_ns
 
 
 class Clock(Protocol):
@@ -35,10 +96,10 @@ class SystemClock:
     """The machine's clocks."""
 
     def wall_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        return wall_ns() // 1_000_000
 
     def monotonic_ms(self) -> float:
-        return time.monotonic_ns() / 1e6
+        return monotonic_ns() / 1e6
 
 
 class OffsetClock:
@@ -55,11 +116,11 @@ class OffsetClock:
         self._frozen_wall_ms = 0
 
     def wall_ms(self) -> int:
-        return time.time_ns() // 1_000_000 + self._offset_ms if self._frozen_ms is None else self._frozen_wall_ms
+        return wall_ns() // 1_000_000 + self._offset_ms if self._frozen_ms is None else self._frozen_wall_ms
 
     def monotonic_ms(self) -> float:
         frozen_ms = self._frozen_ms
-        return time.monotonic_ns() / 1e6 + self._offset_ms if frozen_ms is None else frozen_ms
+        return monotonic_ns() / 1e6 + self._offset_ms if frozen_ms is None else frozen_ms
 
     def reset(self) -> None:
         """Return to the machine's time. Only while no deadline by this clock is pending."""
@@ -84,6 +145,6 @@ class OffsetClock:
         try:
             yield
         finally:
-            offset_ms = math.ceil(self._frozen_ms - time.monotonic_ns() / 1e6)
+            offset_ms = math.ceil(self._frozen_ms - monotonic_ns() / 1e6)
             self._offset_ms = max(self._offset_ms, offset_ms)
             self._frozen_ms = None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import PluginError
 from kqueue.base.names import did_you_mean
 
@@ -333,7 +333,7 @@ class Registry(Generic[T]):
         Remote clients can trigger this, so it scans again only every few seconds.
         """
         with self._lock:
-            now_s = time.monotonic()
+            now_s = monotonic_s()
             if self._looked_s is None or now_s >= self._looked_s + RESCAN_INTERVAL_S:
                 self._looked_s = now_s
                 self._now_installed = {point.name: point for point in metadata.entry_points(group=self.group)}

@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import Conflict, KqueueError, NodeIdInUse, SessionLost, StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.names import random_uuid, uuid_text
@@ -201,14 +202,14 @@ class Registration:
         """
         self._identity.check_store(self._cluster.find(self._cluster.node_id))
         wait_s = (self._settings.session_timeout_ms + GRACE_MS) / 1000
-        until_s = time.monotonic() + wait_s
+        until_s = monotonic_s() + wait_s
         is_told = False
         while True:
             try:
                 self._took(self._register())
                 return
             except NodeIdInUse as error:
-                if not error.may_have_ended or time.monotonic() > until_s:
+                if not error.may_have_ended or monotonic_s() > until_s:
                     raise
                 if not is_told:
                     logger.warning(

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from kqueue.base.clock import monotonic_s
 from kqueue.cli.connect import BrokerNotFound, find_broker
 
 TIMEOUT_S = 10.0
@@ -52,13 +53,13 @@ def await_broker(bootstrap: str, timeout_s: float) -> int:
     Returns: the milliseconds that remain for its first response, 1,000 at least.
     Raises: BrokerNotFound: no server listened in time.
     """
-    deadline_s = time.monotonic() + timeout_s
+    deadline_s = monotonic_s() + timeout_s
     while True:
         try:
             find_broker(bootstrap)
-            return int(max(deadline_s - time.monotonic(), 1.0) * 1000)
+            return int(max(deadline_s - monotonic_s(), 1.0) * 1000)
         except BrokerNotFound as error:
-            remaining_s = deadline_s - time.monotonic()
+            remaining_s = deadline_s - monotonic_s()
             if remaining_s <= 0:
                 waited = f" The command waited {timeout_s:g} s; --timeout SECONDS changes this." if timeout_s else ""
                 raise BrokerNotFound(error.message + waited) from None

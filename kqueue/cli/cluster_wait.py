@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.text import counted
 from kqueue.cli.connect import PROBE_TIMEOUT_S, bootstrap_option, own_client
 
@@ -41,7 +42,7 @@ def wait(count: int | None, timeout_s: float, bootstrap: str) -> None:
 
     Then one broker can be stopped. The exit status is 1 if that takes too long.
     """
-    until_s = time.monotonic() + timeout_s
+    until_s = monotonic_s() + timeout_s
     while True:
         try:
             missing, found = _look(bootstrap, count)
@@ -50,7 +51,7 @@ def wait(count: int | None, timeout_s: float, bootstrap: str) -> None:
         if not missing:
             click.echo(found)
             return
-        if time.monotonic() >= until_s:
+        if monotonic_s() >= until_s:
             raise click.ClickException(f"after {timeout_s:g} s: {'; '.join(missing)}")
         time.sleep(POLL_S)
 

@@ -6,7 +6,6 @@ import secrets
 import socket
 import sys
 import threading
-import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.text import counted
 from kqueue.cli.connect import (
     BrokerNotFound,
@@ -192,7 +192,7 @@ def _tailer(files: tuple[str, ...], state_file: StateFile, options: _Options) ->
         [str(Path(file).absolute()) for file in files],
         line_bytes_max=options.line_bytes_max,
         partial_s=options.partial_s,
-        now_s=time.monotonic,
+        now_s=monotonic_s,
         new_source=lambda: secrets.token_hex(8),
         tell=_tell,
         from_end=not (options.from_beginning or options.once),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 import click
 
 from kqueue.base.addresses import Address, parse_addresses
+from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import InvalidTopic, KqueueError, SettingError
 from kqueue.base.extras import install_hint
 from kqueue.base.names import check_topic
@@ -349,11 +350,11 @@ class PersistentAdmin:
 def _again_if_refused(call: Callable[..., T], *arguments: Any, **keywords: Any) -> T:
     from kafka.errors import KafkaConnectionError
 
-    deadline_s = time.monotonic() + BOOTSTRAP_TIMEOUT_MS / 1000
+    deadline_s = monotonic_s() + BOOTSTRAP_TIMEOUT_MS / 1000
     while True:
         try:
             return call(*arguments, **keywords)
         except KafkaConnectionError as error:
-            if REFUSED not in str(error) or time.monotonic() >= deadline_s:
+            if REFUSED not in str(error) or monotonic_s() >= deadline_s:
                 raise
         time.sleep(AGAIN_S)

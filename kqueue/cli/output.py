@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from kqueue.base.clock import monotonic_s
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -83,7 +84,7 @@ class Counter:
         """Show `count`, at most every `EVERY_S` seconds."""
         if not self.shown:
             return
-        now_s = time.monotonic()
+        now_s = monotonic_s()
         if now_s >= self._next_s:
             self._next_s = now_s + self.EVERY_S
             self._written = True

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import PluginError
 from kqueue.base.text import counted
 from kqueue.cli.broker_wait import await_broker, timeout_option, waiting
@@ -198,7 +198,7 @@ class _RecordSender:
             )
 
     def run(self, records: Iterator[RecordToSend]) -> None:
-        started = time.monotonic()
+        started = monotonic_s()
         with Counter("records sent", shown=sys.stderr.isatty() and not sys.stdin.isatty()) as counter:
             try:
                 for record in records:
@@ -208,7 +208,7 @@ class _RecordSender:
                 self.interrupted = True
             finally:
                 flush(self.producer)
-        self.seconds = time.monotonic() - started
+        self.seconds = monotonic_s() - started
 
     def _send(self, record: RecordToSend) -> None:
         partition = self.partition if self.partition is not None else record.partition

@@ -13,6 +13,7 @@ from kqueue.base.errors import FolderInUse, InvalidTopic, KqueueError, ListenFai
 from kqueue.base.names import check_topic
 from kqueue.base.settings import INT_MAX
 from kqueue.cli.signals import stop_on_signal
+from kqueue.network.event_loop import BrokerEventLoop
 from kqueue.supervisor.logs import log_to_stderr
 
 if TYPE_CHECKING:
@@ -115,9 +116,7 @@ def serve(
             serve_workers(given, workers, partitions_by_topic, verbose=verbose)
             return
         config = make_config(given)
-        with asyncio.Runner(
-            loop_factory=asyncio.SelectorEventLoop
-        ) as runner:  # Windows' default loop has no add_reader
+        with asyncio.Runner(loop_factory=BrokerEventLoop) as runner:
             runner.run(_serve(config, partitions_by_topic))
     except (KqueueError, OSError) as error:
         kind = getattr(error, "kind", "") or type(error).__name__  # of a worker's error, or its own

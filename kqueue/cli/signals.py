@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterator
 from types import FrameType
+
+from kqueue.base.clock import monotonic_s
 
 INSIST_AFTER_S = 1.0
 
@@ -69,7 +70,7 @@ def _handler(act: Callable[[], object]) -> Callable[[int, FrameType | None], Non
 
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal first_s
-        now_s = time.monotonic()
+        now_s = monotonic_s()
         if first_s is None:
             first_s = now_s
             act()

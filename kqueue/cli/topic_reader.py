@@ -6,12 +6,12 @@ import contextlib
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from kqueue.base.clock import monotonic_s
 from kqueue.cli.connect import explain
 from kqueue.cli.formats import ConsumedRecord
 
@@ -148,7 +148,7 @@ class TopicReader:
     def _loop(self) -> None:
         from kafka.errors import KafkaError
 
-        began_s = idle_since_s = time.monotonic()
+        began_s = idle_since_s = monotonic_s()
         while not self._stop.is_set() and (self.max_messages is None or self.printed < self.max_messages):
             poll_max = (
                 POLL_RECORDS if self.max_messages is None else min(POLL_RECORDS, self.max_messages - self.printed)
@@ -163,7 +163,7 @@ class TopicReader:
                 self.printed += len(records)
                 self._next[partition] = records[-1].offset + 1
             take_up_join(self.consumer)
-            now_s = time.monotonic()
+            now_s = monotonic_s()
             if batches or self._is_joining(now_s - began_s):
                 idle_since_s = now_s
             elif self.timeout_ms is not None and (now_s - idle_since_s) * 1000 >= self.timeout_ms:
@@ -201,7 +201,7 @@ class TopicReader:
         """
         from kafka.errors import CommitFailedError, IllegalGenerationError, RebalanceInProgressError
 
-        deadline_s = time.monotonic() + JOIN_S
+        deadline_s = monotonic_s() + JOIN_S
         try:
             self._commit()
             return
@@ -218,9 +218,9 @@ class TopicReader:
                     self.consumer.commit(_as_commit(ours), timeout_ms=ANSWER_TIMEOUT_MS)
                     return
             except (CommitFailedError, IllegalGenerationError, RebalanceInProgressError):
-                if time.monotonic() >= deadline_s:
+                if monotonic_s() >= deadline_s:
                     raise
-            if (self.consumer.assignment() and not ours) or time.monotonic() >= deadline_s:
+            if (self.consumer.assignment() and not ours) or monotonic_s() >= deadline_s:
                 return  # another member owns the partitions now; they were committed before
 
     def _commit_revoked(self, revoked: Iterable[TopicPartition]) -> None:

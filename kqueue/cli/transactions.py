@@ -5,12 +5,12 @@ does.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from kqueue.base.clock import wall_ms
 from kqueue.base.errors import KqueueError
 from kqueue.base.text import counted
 from kqueue.cli.connect import bootstrap_option, own_client
@@ -468,4 +468,4 @@ def _is_missing(error: KqueueError) -> bool:
 
 
 def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+    return wall_ms()

@@ -8,12 +8,12 @@ copied between the socket and the caller.
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import kqueue
 from kqueue.base.addresses import Address
+from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import MalformedMessage
 from kqueue.client.deadline import Deadline
 from kqueue.client.errors import BadAnswer, BrokerUnreachable, ConnectionLost, IncompatibleBroker
@@ -105,7 +105,7 @@ class Connection:
         """Return whether the broker has not closed the connection, nor is about to end its session.
         Sends nothing.
         """
-        if self._ends_s is not None and time.monotonic() >= self._ends_s:
+        if self._ends_s is not None and monotonic_s() >= self._ends_s:
             return False
         if self._options.security is not None:
             from kqueue.client import secure_connection
@@ -260,7 +260,7 @@ class Connection:
 
         lifetime_ms = secure_connection.authenticate(call, self.address, security)
         if lifetime_ms:
-            self._ends_s = time.monotonic() + lifetime_ms / 1000 * SESSION_SHARE
+            self._ends_s = monotonic_s() + lifetime_ms / 1000 * SESSION_SHARE
 
     def _ask_versions(self, deadline: Deadline) -> dict[int, Versions]:
         """Send ApiVersions and return the versions that the broker supports.

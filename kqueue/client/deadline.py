@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from kqueue.base.clock import monotonic_s
 
 
 class Deadline:
@@ -12,12 +12,12 @@ class Deadline:
 
     def __init__(self, timeout_ms: float) -> None:
         self.timeout_ms = timeout_ms
-        self.at_s = time.monotonic() + timeout_ms / 1000
+        self.at_s = monotonic_s() + timeout_ms / 1000
 
     @property
     def remaining_s(self) -> float:
         """Seconds until the deadline; 0.0 after it."""
-        return max(0.0, self.at_s - time.monotonic())
+        return max(0.0, self.at_s - monotonic_s())
 
     @property
     def remaining_ms(self) -> int:
@@ -35,7 +35,7 @@ class Deadline:
     @property
     def is_expired(self) -> bool:
         """Whether the deadline has passed."""
-        return time.monotonic() >= self.at_s
+        return monotonic_s() >= self.at_s
 
     def within(self, timeout_ms: float) -> Deadline:
         """Return the earlier of this deadline and `timeout_ms` from now."""

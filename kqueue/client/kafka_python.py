@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kqueue.base.clock import monotonic_s
+
 if TYPE_CHECKING:
     from kafka import KafkaProducer
 
@@ -26,13 +28,13 @@ def flush(producer: KafkaProducer) -> None:
     """
     from kafka.errors import UnknownError
 
-    deadline_s = time.monotonic() + producer.config["delivery_timeout_ms"] / 1000
+    deadline_s = monotonic_s() + producer.config["delivery_timeout_ms"] / 1000
     while True:
         try:
             producer.flush()
             return
         except UnknownError:
-            if time.monotonic() > deadline_s:
+            if monotonic_s() > deadline_s:
                 raise
         time.sleep(FLUSH_RETRY_S)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
+from kqueue.base.clock import monotonic_s
 from kqueue.collect.file_tailer import FileTailer
 from kqueue.collect.line_sender import LineSender
 from kqueue.collect.resume_dedup import DeliveredLine
@@ -88,14 +88,14 @@ class CollectAgent:
 
     def _catch_up(self) -> bool:
         """Send what is unread, for at most one interval: a file may be rotated twice meanwhile."""
-        deadline_s = time.monotonic() + self.options.interval_s
+        deadline_s = monotonic_s() + self.options.interval_s
         while not self._stop.is_set():
             lines = self.tailer.read(self.options.lines_max, BATCH_BYTES_MAX)
             if not self._send(lines):
                 return False
             self.tailer.commit()
             self._save()
-            if not lines or time.monotonic() > deadline_s:
+            if not lines or monotonic_s() > deadline_s:
                 break
         return True
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kqueue.base.clock import monotonic_s
 from kqueue.client.kafka_python import FLUSH_RETRY_S
 from kqueue.collect.tailed_file import Line
 
@@ -119,7 +120,7 @@ class LineSender:
         stop: threading.Event,
         tell: Callable[[str], None],
         timeout_s: float | None = None,
-        now_s: Callable[[], float] = time.monotonic,
+        now_s: Callable[[], float] = monotonic_s,
     ) -> None:
         self.topic = topic
         self.sent = 0

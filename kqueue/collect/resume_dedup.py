@@ -5,9 +5,10 @@ Each record names its line, so the topic itself has that information.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kqueue.base.clock import monotonic_s
 
 if TYPE_CHECKING:
     from kafka import KafkaConsumer
@@ -45,7 +46,7 @@ def find_delivered(
     sources: Collection[str],
     *,
     records_max: int = RECORDS_MAX,
-    now_s: Callable[[], float] = time.monotonic,
+    now_s: Callable[[], float] = monotonic_s,
 ) -> DeliveredLines:
     """Read the topic from `ends` on and return the lines of `sources`.
 

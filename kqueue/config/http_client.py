@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import time
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
+from kqueue.base.clock import monotonic_s
 from kqueue.config.tls_client import TlsClientSettings, client_context
 
 CHUNK_BYTES = 64 * 1024
@@ -38,7 +38,7 @@ def read_url(request: Request, options: HttpOptions) -> bytes:
     Raises: HTTPError: a status other than 2xx; it is open, and an OSError. OSError, ValueError.
         SettingError: a file of `options.tls` is of no use.
     """
-    end_s = time.monotonic() + 2 * options.timeout_s
+    end_s = monotonic_s() + 2 * options.timeout_s
     context = None if options.tls is None else client_context(options.tls)
     redirects: Any = _SameScheme() if options.follows else _NoRedirect()
     opener = build_opener(_UntilHttp(end_s), _UntilHttps(end_s, context), redirects)
@@ -56,7 +56,7 @@ def read_bounded(response: Any, bytes_max: int, end_s: float) -> bytes:
         data += part
         if len(data) > bytes_max:
             raise ValueError(f"expected at most {bytes_max} bytes")
-        if time.monotonic() > end_s:
+        if monotonic_s() > end_s:
             raise TimeoutError("the answer did not end in time")
     return bytes(data)
 
@@ -76,7 +76,7 @@ class _UntilReads(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int | None:
         """Read once. Raises: TimeoutError."""
-        if time.monotonic() > self._end_s:
+        if monotonic_s() > self._end_s:
             raise TimeoutError("the answer did not end in time")
         found: int | None = self._reads.readinto(buffer)
         return found

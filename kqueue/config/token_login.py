@@ -17,6 +17,7 @@ from urllib.error import HTTPError
 from urllib.parse import quote_plus, unquote, urlencode, urlsplit
 from urllib.request import Request
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import SettingError
 from kqueue.config.http_client import HttpOptions, read_bounded, read_url
 from kqueue.config.tls_client import TlsClientSettings
@@ -112,14 +113,14 @@ class TokenLogin:
             return self._checked(_read_file(unquote(urlsplit(self.url).path)))
         with _granting:
             token, until_s = _granted.get(self, ("", 0.0))
-            if time.monotonic() >= until_s:
+            if monotonic_s() >= until_s:
                 token, lifetime_s = self._ask()
-                _granted[self] = token, time.monotonic() + lifetime_s * LIFETIME_SHARE
+                _granted[self] = token, monotonic_s() + lifetime_s * LIFETIME_SHARE
         return token
 
     def _ask(self) -> tuple[str, float]:
         wait_ms = self.retry_ms
-        end_s = time.monotonic() + self.retry_ms_max / 1000
+        end_s = monotonic_s() + self.retry_ms_max / 1000
         while True:
             try:
                 return self._granted_by(self._asked_once())
@@ -132,7 +133,7 @@ class TokenLogin:
                 raise self._failed(str(error)) from None
             except (OSError, ValueError) as error:
                 reason = str(getattr(error, "reason", None) or error) or type(error).__name__
-            if time.monotonic() + wait_ms / 1000 > end_s:
+            if monotonic_s() + wait_ms / 1000 > end_s:
                 raise self._failed(reason)
             time.sleep(wait_ms / 1000)
             wait_ms *= 2
@@ -238,7 +239,7 @@ def _read_file(path: str) -> str:
 def _refusal(error: HTTPError) -> str:
     """Return the status, and the provider's word for the reason. Other text of it is not shown."""
     try:
-        word = json.loads(read_bounded(error, ANSWER_BYTES_MAX, time.monotonic() + 5)).get("error")
+        word = json.loads(read_bounded(error, ANSWER_BYTES_MAX, monotonic_s() + 5)).get("error")
     except (OSError, ValueError, AttributeError, RecursionError):
         word = None
     known = f" ({word})" if isinstance(word, str) and _WORD.fullmatch(word) else ""

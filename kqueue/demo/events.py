@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kqueue.base.clock import monotonic_s
 from kqueue.client.kafka_python import flush
 from kqueue.demo.flights import Flight
 
@@ -91,7 +92,7 @@ def replay(
     hours_per_s: float | None = None,
     progress: Callable[[int], None] = lambda sent: None,
     sleep: Callable[[float], None] = time.sleep,
-    now_s: Callable[[], float] = time.monotonic,
+    now_s: Callable[[], float] = monotonic_s,
 ) -> dict[EventKind, int]:
     """Send events, each with its send time as timestamp; return the confirmed count of each kind.
 

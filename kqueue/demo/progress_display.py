@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
+
+from kqueue.base.clock import monotonic_s
 
 
 class Step:
@@ -53,11 +54,11 @@ class ProgressDisplay:
         """Show one step; its bar is full when the block ends without an error."""
         task = self._bars.add_task(title.ljust(self.TITLE_WIDTH), total=total, count="")
         step = Step(lambda done: self._show(task, min(done, total), total))
-        started_s = time.monotonic()
+        started_s = monotonic_s()
         try:
             yield step
         finally:
-            step.seconds = time.monotonic() - started_s
+            step.seconds = monotonic_s() - started_s
         self._finish(task, title, total, step.seconds)
 
     def _finish(self, task: TaskID, title: str, total: int, seconds: float) -> None:

@@ -4,9 +4,9 @@ which their sessions expire.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 
+from kqueue.base.clock import monotonic_ns
 from kqueue.base.errors import StorageFailed
 from kqueue.metadata.store import (
     Changes,
@@ -30,11 +30,11 @@ class SessionClock:
     """
 
     def __init__(self) -> None:
-        self._ticked_ms = self._ms = time.monotonic_ns() / 1e6
+        self._ticked_ms = self._ms = monotonic_ns() / 1e6
 
     def tick(self) -> None:
         """Count the time since the last tick."""
-        now_ms = time.monotonic_ns() / 1e6
+        now_ms = monotonic_ns() / 1e6
         self._ms += min(now_ms - self._ticked_ms, TICK_MAX_MS)
         self._ticked_ms = now_ms
 

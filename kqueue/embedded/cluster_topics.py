@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import UnknownTopicOrPartition
 from kqueue.base.names import did_you_mean
 from kqueue.base.promise import Promise
@@ -172,9 +172,9 @@ class ClusterTopicsMixin(ABC):
 
     def _wait(self, look: Callable[[], str | None], within_s: float) -> None:
         async def poll() -> None:
-            deadline = time.monotonic() + within_s
+            deadline = monotonic_s() + within_s
             while (problem := look()) is not None:
-                if time.monotonic() >= deadline:
+                if monotonic_s() >= deadline:
                     raise TimeoutError(f"{problem} (after {within_s:g} s)")
                 await asyncio.sleep(POLL_S)
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from kqueue.network.event_loop import BrokerEventLoop
+
 T = TypeVar("T")
 _STOP_AGAIN_S = 0.05
 _RUNNING: weakref.WeakSet[LoopThread] = weakref.WeakSet()
@@ -91,7 +93,7 @@ class LoopThread:
     def _run(self) -> None:
         failure: BaseException | None = None
         try:
-            with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+            with asyncio.Runner(loop_factory=BrokerEventLoop) as runner:
                 runner.run(self._serve())
         except BaseException as error:
             failure = error

@@ -6,11 +6,10 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from kqueue.api.request_topics import RequestTopic, find_api, topic_name_of, topics_in_request
-from kqueue.base.clock import Clock
+from kqueue.base.clock import Clock, monotonic_s
 from kqueue.base.errors import KqueueError
 from kqueue.base.settings import KiB, MiB, is_secret
 from kqueue.base.text import counted
@@ -250,12 +249,12 @@ class RequestLog:
         """
         if timeout_s > 0:
             check_may_block("await asyncio.to_thread(broker.requests.wait_for, ...)")
-        deadline = monotonic() + timeout_s
+        deadline = monotonic_s() + timeout_s
         with self._changed:
             self._watchers += 1
             try:
                 while len(found := self(api, topic=topic, client_id=client_id)) < count:
-                    if not self._changed.wait(deadline - monotonic()):
+                    if not self._changed.wait(deadline - monotonic_s()):
                         raise TimeoutError(
                             f"{len(found)} of {count} {api} requests came within {timeout_s} s; there were: {self!r}"
                         )

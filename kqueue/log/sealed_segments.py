@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import CorruptBatch, CorruptIndex, JobCancelled, JobFailed, KqueueError, StorageFailed
 from kqueue.log.compaction.model import SegmentSource
 from kqueue.log.compaction.offset_map_builder import read_aborted
@@ -208,7 +209,7 @@ class SealedSegments:
 
 
 def _unthrottled() -> Throttle:
-    return Throttle(float("inf"), time.sleep, time.monotonic)
+    return Throttle(float("inf"), time.sleep, monotonic_s)
 
 
 def _source(segment: SegmentView) -> SegmentSource:

@@ -27,7 +27,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
-from kqueue.base.clock import Clock, SystemClock
+from kqueue.base.clock import Clock, SystemClock, monotonic_s
 from kqueue.base.errors import Conflict, DiskFull, StorageFailed
 from kqueue.metadata.session_locks import SessionLocks
 from kqueue.metadata.sqlite_sessions import LOCK_FILE_SUFFIX, TABLE, SessionRow, SessionTable, SqliteSession, SqliteTerm
@@ -383,14 +383,14 @@ def _insist(db: sqlite3.Connection, statement: str) -> None:
     several processes begin to write ahead in a new file.
     """
     db.execute("PRAGMA busy_timeout = 0")
-    deadline_s = time.monotonic() + BUSY_TIMEOUT_S
+    deadline_s = monotonic_s() + BUSY_TIMEOUT_S
     try:
         while True:
             try:
                 db.execute(statement).close()
             except sqlite3.OperationalError as error:
                 primary_code = error.sqlite_errorcode & 0xFF  # also busy: another one recovers the file
-                if primary_code != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline_s:
+                if primary_code != sqlite3.SQLITE_BUSY or monotonic_s() >= deadline_s:
                     raise
             else:
                 return

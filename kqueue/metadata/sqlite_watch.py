@@ -15,10 +15,10 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
+from kqueue.base.clock import monotonic_s
 from kqueue.metadata.sqlite_sessions import SessionRow, SessionTable
 
 POLL_INTERVAL_S = 0.01
@@ -109,7 +109,7 @@ class ChangePoller:
                 self._woken.clear()
                 if self._stopped:
                     return
-                now_s = time.monotonic()
+                now_s = monotonic_s()
                 try:
                     changed = self._has_changed(now_s >= sessions_due_s)
                 except sqlite3.Error as error:

@@ -28,12 +28,12 @@ import contextlib
 import math
 import secrets
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from kqueue.base.addresses import parse_addresses
+from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import Conflict, SessionLost, SettingError, StorageFailed
 from kqueue.base.extras import install_hint
 from kqueue.metadata.store import (
@@ -135,12 +135,12 @@ class ZookeeperStore:
         )
         self._mirror = Mirror(self._client, self._layout)
         self._committer = Committer(self._client, self._mirror, self._layout)
-        deadline = time.monotonic() + timeout_s
+        deadline = monotonic_s() + timeout_s
         self._client.start(deadline)
         try:
             retry(deadline, lambda: self._create_nodes(deadline))
             retry(deadline, lambda: self._mirror.catch_up(deadline))
-            deadline = time.monotonic() + timeout_s  # to read everything may have taken long
+            deadline = monotonic_s() + timeout_s  # to read everything may have taken long
             retry(deadline, lambda: self._committer.delete_old_parts(deadline))
         except BaseException:
             self._client.close()
@@ -335,22 +335,22 @@ class ZookeeperStore:
     @contextmanager
     def _calling(self) -> Iterator[float]:
         """Run a call under the lock, within the time limit. Yields: its end."""
-        deadline = time.monotonic() + self._timeout_s
+        deadline = monotonic_s() + self._timeout_s
         if not self._lock.acquire(timeout=self._timeout_s):
             raise self._client.disconnected("an earlier call still waits")
-        self._call_began = time.monotonic()
+        self._call_began = monotonic_s()
         try:
             if self._closed:
                 raise StorageFailed("the metadata store is closed")
             yield deadline
         finally:
-            self._time_in_calls += time.monotonic() - self._call_began
+            self._time_in_calls += monotonic_s() - self._call_began
             self._call_began = math.inf
             self._lock.release()
 
     def _time_beside_calls(self) -> float:
         """A clock that stands still while a call of the store waits. Thread: any."""
-        now = time.monotonic()
+        now = monotonic_s()
         return now - self._time_in_calls - max(now - self._call_began, 0)
 
     def _ask(self, deadline: float, *requests: Request) -> list[Any]:

@@ -8,7 +8,6 @@ still to happen, is unknown.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Event
@@ -33,6 +32,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, ZnodeStat
 from kazoo.security import make_digest_acl
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import StorageFailed
 from kqueue.metadata.zookeeper_tls import TlsHandler, Wrap
 
@@ -191,8 +191,8 @@ class ZookeeperClient:
         self._note_granted_timeout()
 
     def start(self, deadline: float) -> None:
-        """Connect. Raises: StorageFailed: not before the deadline, of `time.monotonic()`."""
-        begin = time.monotonic()
+        """Connect. Raises: StorageFailed: not before the deadline, of `monotonic_s()`."""
+        begin = monotonic_s()
         self._kazoo.add_listener(self._state_changed)
         self._kazoo.start_async()
         if not self._connected.wait(deadline - begin):
@@ -234,7 +234,7 @@ class ZookeeperClient:
             request = self._kazoo.transaction()
             for operation in operations:
                 _ADD[operation.kind](request, operation, self._acl)
-            results: list[Any] = request.commit_async().get(timeout=max(deadline - time.monotonic(), 0))
+            results: list[Any] = request.commit_async().get(timeout=max(deadline - monotonic_s(), 0))
             for index, result in enumerate(results):
                 if isinstance(result, Exception) and not isinstance(result, (RolledBackError, RuntimeInconsistency)):
                     if isinstance(result, _REJECTIONS):
@@ -252,7 +252,7 @@ class ZookeeperClient:
             request(self._kazoo).rawlink(lambda promise: done() if promise.exception is None else None)
 
     def _wait_connected(self, deadline: float) -> None:
-        if not self._connected.wait(max(deadline - time.monotonic(), 0)):
+        if not self._connected.wait(max(deadline - monotonic_s(), 0)):
             raise self.disconnected("not connected")
 
     def disconnected(self, reason: str) -> Disconnected:
@@ -310,7 +310,7 @@ class ZookeeperClient:
 
 def _answer(promise: Any, deadline: float) -> Any:
     try:
-        answer = promise.get(timeout=max(deadline - time.monotonic(), 0))
+        answer = promise.get(timeout=max(deadline - monotonic_s(), 0))
     except NoNodeError:
         return None
     return Node(*answer) if isinstance(answer, tuple) and not isinstance(answer, ZnodeStat) else answer

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+from kqueue.base.clock import monotonic_s, wall_ms
 from kqueue.base.errors import Conflict, StorageFailed
 from kqueue.metadata.zookeeper_client import (
     Disconnected,
@@ -116,7 +117,7 @@ class Committer:
                         ) from rejected
             except Disconnected:
                 self._mirror.unsettled = version
-                if time.monotonic() >= deadline:
+                if monotonic_s() >= deadline:
                     raise
                 time.sleep(RETRY_PAUSE_S)
             else:
@@ -206,7 +207,7 @@ class Committer:
         (names,) = self._client.gather(deadline, [children(self._layout.parts)])
         left = sorted(set(names or ()) - self._mirror.all_parts())
         states = self._client.gather(deadline, [exists(self._layout.part(name)) for name in left])
-        limit_ms = (time.time() - PART_AGE_MIN_S) * 1000
+        limit_ms = wall_ms() - PART_AGE_MIN_S * 1000
         old = [name for name, stat in zip(left, states, strict=True) if stat is not None and stat.ctime < limit_ms]
         self.delete_parts(deadline, old)
 
@@ -217,7 +218,7 @@ def retry(deadline: float, action: Callable[[], _T]) -> _T:
         try:
             return action()
         except Disconnected:
-            if time.monotonic() >= deadline:
+            if monotonic_s() >= deadline:
                 raise
             time.sleep(RETRY_PAUSE_S)
 

@@ -8,10 +8,10 @@ the same, what was read between belongs together.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import StorageFailed
 from kqueue.metadata.store import Changes, Entry, Snapshot
 from kqueue.metadata.zookeeper_client import Node, Operation, Rejected, ZookeeperClient, barrier, children, get
@@ -130,7 +130,7 @@ class Mirror:
         while changed is None or changed:
             if changed is None:  # nothing was read yet, or more was committed than `last` has
                 is_complete, found, changed = True, {}, self._all_keys(deadline)
-                deadline = max(deadline, time.monotonic() + READ_ALL_TIMEOUT_S)
+                deadline = max(deadline, monotonic_s() + READ_ALL_TIMEOUT_S)
             found.update(self._read_keys(deadline, changed))
             (newer,) = self._client.gather(deadline, [get(self._layout.last)])
             since, last = last.number, self._check_last(newer)

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import StorageFailed
 from kqueue.metadata.store import SessionInfo, session_lost
 from kqueue.metadata.zookeeper_client import Operation, Rejected, ZookeeperClient, exists
@@ -63,7 +64,7 @@ class ZookeeperSession:
         self._kept_alive_at = self._clock()
         limit_s = min(self._timeout_s, self.timeout_ms / 3000)
         try:
-            (stat,) = self.client.gather(time.monotonic() + limit_s, [exists(self.path)])
+            (stat,) = self.client.gather(monotonic_s() + limit_s, [exists(self.path)])
         finally:
             self._kept_alive_at = self._clock()
         if stat is None:
@@ -76,7 +77,7 @@ class ZookeeperSession:
         term = self.term
         nodes = [] if term is None or term.lost else [term.path]
         try:
-            delete(self.client, [*nodes, self.path], time.monotonic() + self._timeout_s)
+            delete(self.client, [*nodes, self.path], monotonic_s() + self._timeout_s)
         finally:
             self.set_lost()
             self.join()
@@ -124,7 +125,7 @@ class ZookeeperTerm:
 
     def resign(self) -> None:
         if not self.lost:
-            delete(self.session.client, [self.path], time.monotonic() + self._timeout_s)
+            delete(self.session.client, [self.path], monotonic_s() + self._timeout_s)
             self._ended = True
 
     def set_lost(self) -> None:
@@ -148,6 +149,6 @@ def delete(client: ZookeeperClient, paths: list[str], deadline: float) -> None:
         except Rejected as rejected:
             del left[rejected.index]
         except StorageFailed:
-            if time.monotonic() >= deadline:
+            if monotonic_s() >= deadline:
                 raise
             time.sleep(0.02)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from typing import NamedTuple
 
-from kqueue.base.clock import OffsetClock
+from kqueue.base.clock import OffsetClock, monotonic_s
 from kqueue.base.timers import Timers
 from kqueue.base.virtual_time import AllTimers, advance_in_steps
 from kqueue.network.loop_driver import LoopDriver
@@ -50,7 +49,7 @@ def advance_time(
         suspended: context in which the work between two steps runs (see `Watchdog.suspended`): the
             whole may hold the loop for long, but no single timer may.
     """
-    began_s = time.monotonic()
+    began_s = monotonic_s()
     timers = AllTimers([server.timers for server in servers])
 
     def run_due(now_ms: float) -> None:
@@ -65,7 +64,7 @@ def advance_time(
     finally:
         for server in servers:
             server.driver.rearm()
-    logger.info("time was advanced by %.0f s, which took %.3f s", ms / 1000, time.monotonic() - began_s)
+    logger.info("time was advanced by %.0f s, which took %.3f s", ms / 1000, monotonic_s() - began_s)
 
 
 def _finish_work(servers: Sequence[Advanced]) -> None:

@@ -17,10 +17,10 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-import time
 from collections.abc import Callable
 from typing import Protocol
 
+from kqueue.base.clock import monotonic_s
 from kqueue.workers.loop_pass import PASS_S
 
 SLICE_S = 0.002
@@ -56,7 +56,7 @@ class FairScheduler:
     Thread: that of `loop`.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, now: Callable[[], float] = monotonic_s) -> None:
         self._loop = loop
         self.now = now
         self._queue: list[tuple[float, float, int, Schedulable]] = []

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 
-from kqueue.base.clock import Clock
+from kqueue.base.clock import Clock, monotonic_s
 from kqueue.base.timers import Timers
 from kqueue.broker.purgatory import Purgatory
 from kqueue.workers.loop_pass import PASS_S
@@ -37,7 +36,7 @@ class LoopDriver:
         timers: Timers,
         purgatory: Purgatory,
         after: Callable[[], None],
-        now: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = monotonic_s,
     ) -> None:
         self._now = now
         self._loop = loop

@@ -10,13 +10,13 @@ bounded. Source: Kafka's RequestHandlerHelper, ClientQuotaManager, ClientRequest
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 from kqueue.api.access import Applies, Rule
 from kqueue.api.handler_table import ApiHandler
 from kqueue.api.request_context import RequestContext
+from kqueue.base.clock import monotonic_s
 from kqueue.broker.client_quotas import ClientQuotas
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.operations import AclOperation
@@ -34,7 +34,7 @@ class QuotaGate:
     Args: now: seconds of a clock that measures how long requests take.
     """
 
-    def __init__(self, quotas: ClientQuotas, now: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(self, quotas: ClientQuotas, now: Callable[[], float] = monotonic_s) -> None:
         self.quotas = quotas
         self.now = now
         self.began_s = 0.0

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kqueue.base.clock import wall_ms
 from kqueue.base.errors import SettingError
 from kqueue.base.extras import install_hint
 
@@ -119,6 +121,17 @@ def _require() -> None:
         raise SettingError(f"certificates need the package cryptography: {install_hint('security')}") from None
 
 
+def _now() -> datetime:
+    """Return the machine's time, as an instance that cryptography accepts.
+
+    cryptography keeps the class that `datetime.datetime` was at its first use. Where that was in a
+    test frozen by freezegun, it is freezegun's subclass, of which instances are always accepted.
+    """
+    freezegun = sys.modules.get("freezegun.api")
+    kind: type[datetime] = datetime if freezegun is None else freezegun.FakeDatetime
+    return kind.fromtimestamp(wall_ms() // 1000, UTC)
+
+
 def _new_key() -> EllipticCurvePrivateKey:
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -136,7 +149,7 @@ def _builder(
     from cryptography import x509
     from cryptography.x509.oid import ExtendedKeyUsageOID
 
-    now = datetime.now(UTC)
+    now = _now()
     ends = now + timedelta(days=days)
     builder = (
         x509.CertificateBuilder()

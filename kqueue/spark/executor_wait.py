@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from kqueue.base.clock import monotonic_s
 from kqueue.spark.errors import PipelineFailed
 from kqueue.spark.pythons import is_local
 from kqueue.spark.remote import is_remote
@@ -53,7 +54,7 @@ def check_master(master: str, wait_s: float = MASTER_WAIT_S) -> None:
         )
     if not is_standalone:
         return
-    deadline = time.monotonic() + wait_s
+    deadline = monotonic_s() + wait_s
     while True:
         refused = []
         for host, _colon, port in addresses:
@@ -63,7 +64,7 @@ def check_master(master: str, wait_s: float = MASTER_WAIT_S) -> None:
                 refused.append(f"{host}:{port}: {getattr(error, 'strerror', None) or error}")
             else:
                 return
-        if time.monotonic() >= deadline:
+        if monotonic_s() >= deadline:
             raise PipelineFailed(
                 f"no master of a Spark cluster answers at {master} ({'; '.join(refused)}): start it, or name the "
                 'address that it logs, "Starting Spark master at …"'
@@ -161,7 +162,7 @@ def _look(spark: SparkSession, waiting: Waiting, over: threading.Event) -> None:
         try:
             tracker: Any = context._jsc.sc().statusTracker()
             waits = len(tracker.getActiveStageIds()) > 0
-            waiting.look(waits, len(tracker.getExecutorInfos()) - DRIVER, time.monotonic())
+            waiting.look(waits, len(tracker.getExecutorInfos()) - DRIVER, monotonic_s())
             if waiting.given_up is not None:
                 context.cancelAllJobs()
                 return

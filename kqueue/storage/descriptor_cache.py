@@ -23,13 +23,13 @@ import errno
 import logging
 import os
 import threading
-import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import NoReturn, Protocol, TypeVar
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import DiskFull, StorageFailed, TooManyOpenFiles
 
 try:
@@ -128,7 +128,7 @@ class OpenFiles:
             each must return at once.
     """
 
-    def __init__(self, bound: int | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, bound: int | None = None, clock: Callable[[], float] = monotonic_s) -> None:
         """Args: bound: a fixed bound; None: computed from the process's limit."""
         self.live: set[int] = set()
         self.claims: list[Callable[[], int]] = []

@@ -15,12 +15,12 @@ import errno
 import os
 import stat
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from kqueue.base.clock import wall_ns
 from kqueue.base.errors import StorageFailed
 from kqueue.storage.contract import FolderEntry, Region
 from kqueue.storage.descriptor_cache import Descriptor, DescriptorCache, fail
@@ -151,7 +151,7 @@ class LocalFile:
             modified_ns = os.stat(self._path).st_mtime_ns  # noqa: PTH116  cheaper than a Path
         except OSError as error:
             fail("look at", self._path, error)
-        return max((time.time_ns() - modified_ns) // 1_000_000, 0)
+        return max((wall_ns() - modified_ns) // 1_000_000, 0)
 
     def close(self) -> None:
         self._descriptor = self._shared = None

@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 import logging
 import signal
-import time
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import KqueueError
 from kqueue.supervisor.messages import OPEN, Failure, WorkerOrder
 from kqueue.supervisor.worker_process import WorkerProcess
@@ -69,7 +69,7 @@ class Keeper:
             if not self.serves.is_set() or (has_said_why and not self.is_ready.is_set()):
                 raise WorkerFailed(self._order.number, failed or Failure("", "stopped"))
             since_s = self._serves_since_s
-            failures = 0 if since_s is not None and time.monotonic() - since_s >= STEADY_S else failures + 1
+            failures = 0 if since_s is not None and monotonic_s() - since_s >= STEADY_S else failures + 1
             await self._pause(failures, "stopped" if failed is None else failed.text)
 
     def open(self) -> None:
@@ -97,7 +97,7 @@ class Keeper:
         elif self._is_open:
             process.tell(OPEN)
         if await process.said(process.serves):
-            self._serves_since_s = time.monotonic()
+            self._serves_since_s = monotonic_s()
             self.serves.set()
         if await process.said(process.is_ready):
             self.is_ready.set()

@@ -21,10 +21,10 @@ import contextlib
 import logging
 import signal
 import socket
-import time
 from collections.abc import Coroutine, Mapping
 from typing import Any
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import ListenFailed
 from kqueue.config.listeners import ListenerAddress
 from kqueue.config.properties import SourcedValue
@@ -132,7 +132,7 @@ class Supervisor:
             self._stopping.set()
 
     async def _start(self) -> None:
-        began = time.monotonic()
+        began = monotonic_s()
         first, *others = self._keepers
         self._run(first.run())
         await first.serves.wait()
@@ -151,11 +151,11 @@ class Supervisor:
             for name, one in self._plan.bootstrap.items()
         )
         serve = f"{len(self._keepers)} workers serve" if others else "1 worker serves"
-        logger.info("%s %s (%.2f s)", serve, where, time.monotonic() - began)
+        logger.info("%s %s (%.2f s)", serve, where, monotonic_s() - began)
 
     def _signalled(self) -> None:
         """A second signal insists, unless a wrapper such as `timeout` has sent the first twice."""
-        now_s = time.monotonic()
+        now_s = monotonic_s()
         if self._first_signal_s is None:
             self._first_signal_s = now_s
             self._stopping.set()
@@ -170,9 +170,9 @@ class Supervisor:
         for keeper in self._keepers:
             keeper.stop()
         insisting = asyncio.ensure_future(self._insists.wait())
-        deadline = asyncio.get_running_loop().time() + self._stop_s
+        deadline_s = monotonic_s() + self._stop_s
         while unfinished := [task for task in keeping if not task.done()]:
-            left_s = deadline - asyncio.get_running_loop().time()
+            left_s = deadline_s - monotonic_s()
             if insisting.done() or left_s <= 0:
                 break
             await asyncio.wait((*unfinished, insisting), timeout=left_s, return_when=asyncio.FIRST_COMPLETED)

@@ -23,6 +23,7 @@ from typing import IO
 from kqueue.app import Server
 from kqueue.base.errors import KqueueError
 from kqueue.config.properties import make_config
+from kqueue.network.event_loop import BrokerEventLoop
 from kqueue.supervisor.initial_topics import all_serve, create_topics
 from kqueue.supervisor.logs import log_to_stderr
 from kqueue.supervisor.messages import FAILED, OPEN, READY, SERVES, WorkerOrder, encode
@@ -129,7 +130,7 @@ def main() -> None:
         await worker.run()
 
     try:
-        with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+        with asyncio.Runner(loop_factory=BrokerEventLoop) as runner:
             runner.run(serve())
     except (KqueueError, OSError) as error:
         tell({FAILED: [type(error).__name__, str(error)]})

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import Conflict, SessionLost
 from kqueue.metadata.store import (
     Changes,
@@ -198,10 +199,10 @@ class Wakeups:
 
     def settled(self) -> int:
         """Wait until no call came for a while; return their number."""
-        deadline = time.monotonic() + WAIT_LIMIT_S
+        deadline = monotonic_s() + WAIT_LIMIT_S
         with self._condition:
             while self._condition.wait(0.1):
-                assert time.monotonic() < deadline, "notify is called again and again, though nothing changes"
+                assert monotonic_s() < deadline, "notify is called again and again, though nothing changes"
             return self._count
 
 
@@ -219,9 +220,9 @@ def opened(trial: ContractTrial[Make], count: int = 1) -> Iterator[list[ClusterP
 
 def until(what: str, holds: Callable[[], bool]) -> None:
     """Wait until something holds."""
-    deadline = time.monotonic() + WAIT_LIMIT_S
+    deadline = monotonic_s() + WAIT_LIMIT_S
     while not holds():
-        assert time.monotonic() < deadline, f"{what}: not within {WAIT_LIMIT_S:.0f} s"
+        assert monotonic_s() < deadline, f"{what}: not within {WAIT_LIMIT_S:.0f} s"
         time.sleep(0.01)
 
 

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from kqueue.api.errors import CodedError
+from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import DiskFull, StorageFailed
 from kqueue.embedded.event_loops import check_may_block
 from kqueue.embedded.held_traffic import HeldTraffic
@@ -125,11 +126,14 @@ class Fault:
         """
         if timeout_s > 0:
             check_may_block("await asyncio.to_thread(fault.wait)")
+        until_s = monotonic_s() + timeout_s
         with self._changed:
-            if not self._changed.wait_for(lambda: self.count >= count, timeout_s):
-                raise TimeoutError(
-                    f"{self.what}: expected to be applied {count} times within {timeout_s} s, found {self.count} times"
-                )
+            while self.count < count:
+                if not self._changed.wait(max(until_s - monotonic_s(), 0)):
+                    raise TimeoutError(
+                        f"{self.what}: expected to be applied {count} times within {timeout_s} s, "
+                        f"found {self.count} times"
+                    )
 
     def strikes(self) -> bool:
         """Count a match and return whether the fault applies to it."""

@@ -9,12 +9,12 @@ determines everything; even seeds flush before anything is visible, odd ones do 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import click
 
+from kqueue.base.clock import monotonic_s
 from kqueue.testing.replication_world import (
     BROKERS,
     LAG_MAX_MS,
@@ -233,13 +233,13 @@ def trace(seed: int, steps: int = STEPS, model: type[ReplicationModel] = Replica
 @click.option("--steps", default=STEPS, help="Steps of each seed.")
 def main(seeds: int, first: int, steps: int) -> None:
     """Run the model of replication; print the trace of a seed that violates an invariant."""
-    start = shown = time.monotonic()
+    start = shown = monotonic_s()
     for count, (seed, violated) in enumerate(violations(range(first, first + seeds), steps), 1):
         if violated is not None:
             for line in trace(seed, steps)[-TRACE_LINES:]:
                 click.echo(line)
             raise click.ClickException(f"seed {seed} (--first {seed} --seeds 1 --steps {steps}): {violated}")
-        now = time.monotonic()
+        now = monotonic_s()
         if now - shown >= PROGRESS_SECONDS or count == seeds:
             shown = now
             click.echo(f"{count:,} of {seeds:,} seeds, {count / (now - start):,.0f}/s, no violation", err=True)

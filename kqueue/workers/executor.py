@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import logging
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import JobCancelled, JobFailed
 from kqueue.base.jobs import CpuJob, IoJob
 from kqueue.workers.loop_pass import PASS_S
@@ -57,7 +57,7 @@ class JobExecutor:
         self._is_cancelled = False
         self._idle: asyncio.Event | None = None
         self._next_pass: asyncio.Handle | None = None
-        self._now = time.monotonic
+        self._now = monotonic_s
         self._names: Counter[str] = Counter()
         self.under_way = 0
 

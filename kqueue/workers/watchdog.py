@@ -6,12 +6,12 @@ import asyncio
 import logging
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import NamedTuple
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.registry import BUILT_IN, PluginSource
 
 LOOK_S_MAX = 0.25
@@ -70,7 +70,7 @@ class Watchdog:
         try:
             yield
         finally:
-            self._suspended_until_s = time.monotonic()
+            self._suspended_until_s = monotonic_s()
             self._suspended -= 1
 
     def _begin(self, loop_thread: int) -> None:
@@ -87,7 +87,7 @@ class Watchdog:
         while not self._stopped.wait(self._look_s):
             if _busy_frame(loop_thread) is None:
                 continue
-            posted_s = time.monotonic()
+            posted_s = monotonic_s()
             if not self._post():
                 return
             if not self._has_run.wait(self._limit_s):
@@ -108,16 +108,16 @@ class Watchdog:
         since_s = max(posted_s, self._suspended_until_s)
         logger.warning(
             "the event loop has been blocked for %.1f s, so no client is served: %s holds it",
-            time.monotonic() - since_s,
+            monotonic_s() - since_s,
             holder,
         )
         self._has_run.wait()
         if not self._stopped.is_set():
-            logger.info("the event loop runs again after %.1f s; %s held it", time.monotonic() - since_s, holder)
+            logger.info("the event loop runs again after %.1f s; %s held it", monotonic_s() - since_s, holder)
 
     def _holder(self, posted_s: float, loop_thread: int) -> str | None:
         """Return the call that blocks the loop; None: none, or it is allowed to."""
-        if self._suspended or time.monotonic() - max(posted_s, self._suspended_until_s) < self._limit_s:
+        if self._suspended or monotonic_s() - max(posted_s, self._suspended_until_s) < self._limit_s:
             return None
         frame = _busy_frame(loop_thread)  # None: this thread, or the whole process, was not scheduled
         return None if frame is None else blocking_call(frame, self._sources())

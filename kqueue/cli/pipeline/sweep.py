@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kqueue.base.clock import wall_ms
 from kqueue.base.errors import KqueueError
 from kqueue.base.text import counted
 from kqueue.cli.connect import bootstrap_option, own_client
@@ -77,7 +78,7 @@ def sweep(
             if not named and days is None:
                 _show(kept, as_json)
                 return
-            unused = [] if days is None else unused_since(kept, int(time.time() * 1000) - days * DAY_MS)
+            unused = [] if days is None else unused_since(kept, wall_ms() - days * DAY_MS)
             _forget_all(
                 client, dict.fromkeys([*named, *(one.query_id for one in unused)]), finish=not give_up, dry_run=dry_run
             )

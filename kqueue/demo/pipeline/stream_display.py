@@ -5,7 +5,6 @@ Without a terminal it prints plain lines.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from kqueue.base.clock import monotonic_s
 from kqueue.demo.progress_display import ProgressDisplay
 from kqueue.spark.jobs.delay_results import DelayProgress
 
@@ -73,8 +73,8 @@ class StreamDisplay(ProgressDisplay):
     def show(self, facts: StreamStatus) -> None:
         """Show this status from now on, or print it as a line every `LINE_EVERY_S` seconds."""
         self._facts = facts
-        if not self.console.is_terminal and time.monotonic() >= self._line_due_s:
-            self._line_due_s = time.monotonic() + LINE_EVERY_S
+        if not self.console.is_terminal and monotonic_s() >= self._line_due_s:
+            self._line_due_s = monotonic_s() + LINE_EVERY_S
             self.say(facts.line())
 
     def below(self) -> RenderableType | None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.names import did_you_mean
 from kqueue.broker.high_watermark import UncommittedEnds
 from kqueue.broker.purgatory import DelayedOperation
@@ -67,23 +68,31 @@ def poll_until_true(look: Callable[[], str | None], within_s: float, instead: st
     __tracebackhide__ = True
     if within_s > 0:
         check_may_block(instead)
-    deadline = time.monotonic() + within_s
+    deadline = monotonic_s() + within_s
     while (problem := look()) is not None:
-        left_s = deadline - time.monotonic()
+        left_s = deadline - monotonic_s()
         if left_s <= 0:
             raise AssertionError(_late(problem, within_s))
         time.sleep(min(POLL_S, left_s))
 
 
 async def poll_until_true_async(look: Callable[[], str | None], within_s: float) -> None:
-    """`poll_until_true` for coroutines: `look` runs in a thread. Raises AssertionError."""
+    """`poll_until_true` for coroutines: `look` runs in a thread, and so do the pauses, because the
+    timers of the caller's loop do not run while a test has frozen the time. Raises AssertionError.
+    """
     __tracebackhide__ = True
-    deadline = time.monotonic() + within_s
-    while (problem := await asyncio.to_thread(look)) is not None:
-        left_s = deadline - time.monotonic()
+    deadline = monotonic_s() + within_s
+    problem = await asyncio.to_thread(look)
+    while problem is not None:
+        left_s = deadline - monotonic_s()
         if left_s <= 0:
             raise AssertionError(_late(problem, within_s))
-        await asyncio.sleep(min(POLL_S, left_s))
+        problem = await asyncio.to_thread(_look_later, look, min(POLL_S, left_s))
+
+
+def _look_later(look: Callable[[], str | None], pause_s: float) -> str | None:
+    time.sleep(pause_s)
+    return look()
 
 
 def _late(problem: str, within_s: float) -> str:

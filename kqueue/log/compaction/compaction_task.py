@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from kqueue.base.clock import monotonic_s
 from kqueue.log.compaction.engine import select_engine
 from kqueue.log.compaction.model import (
     CleanerStats,
@@ -61,7 +62,7 @@ class CompactionTask:
     keep: RecordFilter | None = None
     engine: str = "auto"
     sleep: Callable[[float], None] = time.sleep
-    monotonic: Callable[[], float] = time.monotonic
+    monotonic: Callable[[], float] = monotonic_s
 
     def __call__(self) -> CompactionResult:
         """Write the cleaned segments beside the old ones, as `<base>.<suffix>.cleaned`.

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as F
 
+from kqueue.base.clock import utc_now
 from kqueue.spark import transforms
 from kqueue.spark.event_schema import FLIGHTS, EventSchema, seconds_of
 from kqueue.spark.jobs.progress import Tell, await_end, silent
@@ -109,7 +110,7 @@ def ingest(
         run = _Run(own, tables, schema, values, tell)
         with _watched(own, given, tell):
             run.take_in(records)
-        until = run.close_windows(now or datetime.now(UTC), finish=finish)
+        until = run.close_windows(now or utc_now(), finish=finish)
     return IngestResult(run.rows, run.reasons, until, unread(options))
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from kqueue.base.clock import wall_ms
 from kqueue.base.errors import InvalidRecord
 from kqueue.client import TopicPartition
 from kqueue.records.arrow.encoder import ProducerArgs, encode_batches
@@ -134,7 +134,7 @@ class Batcher:
         producer = self._sequences.next_args(topic_partition) if self._sequences is not None else ProducerArgs()
         producer["codec"] = target.codec
         producer["level"] = self._options.level(target.codec)
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = wall_ms()
         table = pa.Table.from_batches(parts)
         try:
             for batch, count in encode_batches(

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from kqueue.base.clock import wall_ms
 from kqueue.client import (
     EARLIEST,
     LATEST,
@@ -374,7 +374,7 @@ class Journal:
     def append(self, entry: Mapping[str, Any]) -> None:
         """Append an entry. A lost response can duplicate it, which does not change the state."""
         builder = BatchBuilder("zstd")
-        builder.append(time.time_ns() // 1_000_000, None, json.dumps(entry, separators=(",", ":")).encode())
+        builder.append(wall_ms(), None, json.dumps(entry, separators=(",", ":")).encode())
         batch = builder.build()
         self.client.produce({self.topic_partition: batch}, repeatable=True)
 

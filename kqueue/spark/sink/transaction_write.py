@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import contextlib
 import random
-import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
+from kqueue.base.clock import wall_ms
 from kqueue.client import Client, ProducerIdAndEpoch, TopicPartition, TransactionalProducer
 from kqueue.client.errors import BrokerRefused, ClientError
 from kqueue.records.arrow.encoder import ProducerArgs
@@ -175,6 +175,6 @@ def cover(client: Client, guard: TransactionalProducer, partitions: Collection[T
     """
     client.add_to_transaction(guard, partitions)
     builder = BatchBuilder(producer_id=guard.id, epoch=guard.epoch, base_sequence=0, transactional=True)
-    builder.append(time.time_ns() // 1_000_000, GUARD_KEY, None, [(GUARD_HEADER, None)])
+    builder.append(wall_ms(), GUARD_KEY, None, [(GUARD_HEADER, None)])
     batch = builder.build()
     client.produce(dict.fromkeys(partitions, batch), transactional_id=guard.transactional_id)

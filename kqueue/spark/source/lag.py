@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from kqueue.base.clock import monotonic_s, wall_ms
 from kqueue.base.text import counted, size_text
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.spark.offsets import Offsets
@@ -111,12 +111,12 @@ class SourceLag:
         self,
         source: Mapping[str, object],
         *,
-        now: Callable[[], float] = time.time,
-        clock: Callable[[], float] = time.monotonic,
+        now_ms: Callable[[], float] = wall_ms,
+        clock: Callable[[], float] = monotonic_s,
     ) -> None:
         given = {name: str(value) for name, value in source.items() if name.lower() not in BOUNDED}
         self.options = parse_options(given | dict.fromkeys(BOUNDED, str(TIMEOUT_MS)), streaming=True)
-        self._now = now
+        self._now_ms = now_ms
         self._clock = clock
         self._open: RecordReader | None = None
 
@@ -179,5 +179,5 @@ class SourceLag:
             if self._clock() < until:
                 times.append(first_time(self._reader, topic_partition, begin, end))
         known = [one for one in times if one is not None]
-        age_ms = max(round(self._now() * 1_000) - min(known), 0) if known else None
+        age_ms = max(round(self._now_ms()) - min(known), 0) if known else None
         return TopicLag(records, size, None if age_ms is None else age_ms / 1_000)

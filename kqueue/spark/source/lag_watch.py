@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from kqueue.base.clock import monotonic_s, wall_ms
 from kqueue.base.errors import KqueueError
 from kqueue.spark.errors import OptionError
 from kqueue.spark.offsets import Offsets, from_json, ids_of
@@ -106,7 +106,7 @@ class LagWatch:
         try:
             while self._wait():
                 with self._changed:
-                    asked, now = self._asked, time.monotonic()
+                    asked, now = self._asked, monotonic_s()
                     due = {
                         query: one
                         for query, one in self._queries.items()
@@ -151,7 +151,7 @@ class LagWatch:
             return
         self._has_failed = False
         if topics:
-            found = QueryLag(query, one.name, one.batch, time.time_ns() // 1_000_000, topics, running=not ended)
+            found = QueryLag(query, one.name, one.batch, wall_ms(), topics, running=not ended)
             self.latest.pop(query, None)  # the newest is the last
             self.latest[query] = found
             self._forget()

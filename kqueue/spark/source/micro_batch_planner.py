@@ -17,6 +17,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 
+from kqueue.base.clock import monotonic_s
 from kqueue.client.errors import ClientError
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.spark.offsets import BEGIN, IDS, JsonObject, Offsets, from_json, ids_of, plain, to_json
@@ -50,7 +51,7 @@ class MicroBatchPlanner:
         options: SourceOptions,
         reader: RecordReader | None = None,
         *,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = monotonic_s,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self.options = options

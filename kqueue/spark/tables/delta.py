@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import time
 from collections.abc import Sequence
 from datetime import date, datetime
 from pathlib import Path
@@ -18,6 +17,7 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kqueue.base.clock import wall_ms
 from kqueue.base.errors import ExtraNeeded
 from kqueue.base.extras import install_hint
 from kqueue.spark.errors import PipelineFailed
@@ -107,7 +107,7 @@ class DeltaLog:
         with self._store.open(f"{self._name}/{file}") as opened:
             size = opened.size() if callable(opened.size) else opened.size
             stats = json.dumps(_stats(opened))
-        return AddAction(quote(file, safe="/="), size, partition, int(time.time() * 1000), True, stats)
+        return AddAction(quote(file, safe="/="), size, partition, wall_ms(), True, stats)
 
 
 def _all_nullable(schema: str) -> str:

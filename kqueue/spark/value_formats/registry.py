@@ -15,6 +15,7 @@ from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import SettingError
 from kqueue.config.http_client import HttpOptions, read_bounded, read_url
 from kqueue.spark.errors import RegistryFailed, SchemaRefused
@@ -139,6 +140,6 @@ def _schema(found: dict[str, Any], what: str) -> str:
 
 def _error_code(error: HTTPError) -> object:
     try:
-        return json.loads(read_bounded(error, ANSWER_BYTES_MAX, time.monotonic() + TIMEOUT_S)).get("error_code")
+        return json.loads(read_bounded(error, ANSWER_BYTES_MAX, monotonic_s() + TIMEOUT_S)).get("error_code")
     except (OSError, ValueError, AttributeError, RecursionError, HTTPException):
         return None

@@ -1,12 +1,29 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Any
+from unittest import mock
 
 import pytest
+import time_machine
+from freezegun import freeze_time
 
-from kqueue.base.clock import OffsetClock, SystemClock
+from kqueue.base.clock import OffsetClock, SystemClock, monotonic_ns, monotonic_s, utc_now, wall_ms
 
 DAY_MS = 86_400_000
+FREEZES: dict[str, Callable[[str], AbstractContextManager[Any]]] = {
+    "freezegun": freeze_time,
+    "freezegun, ticking": lambda to: freeze_time(to, tick=True),
+    "freezegun, stepping": lambda to: freeze_time(to, auto_tick_seconds=15),
+    "freezegun, real asyncio": lambda to: freeze_time(to, real_asyncio=True),
+    "time-machine": lambda to: time_machine.travel(to, tick=False),
+    "time-machine, ticking": time_machine.travel,
+}
 
 
 def test_the_wall_clock_counts_milliseconds_since_1970() -> None:
@@ -67,3 +84,70 @@ def test_an_offset_clock_never_goes_back() -> None:
     assert clock.monotonic_ms() >= ahead_ms + 5
     with pytest.raises(AssertionError, match="freeze it first"):
         clock.move_to(ahead_ms + 2 * DAY_MS)
+
+
+@pytest.mark.parametrize("to", ["2020-01-01", "2035-01-01"])
+@pytest.mark.parametrize("freeze", FREEZES.values(), ids=FREEZES)
+def test_a_test_that_travels_does_not_move_the_clock(
+    freeze: Callable[[str], AbstractContextManager[Any]], to: str
+) -> None:
+    clock, ahead = SystemClock(), OffsetClock()
+    start_ms, monotonic_start_ms = wall_ms(), clock.monotonic_ms()
+    with freeze(to):
+        assert datetime.now().year in (2019, 2020, 2034, 2035), "the test itself has travelled"
+        for now_ms in (clock.wall_ms(), ahead.wall_ms(), wall_ms(), utc_now().timestamp() * 1000):
+            assert 0 <= now_ms - start_ms < 60_000
+        for now_ms in (clock.monotonic_ms(), ahead.monotonic_ms(), monotonic_s() * 1000, monotonic_ns() / 1e6):
+            assert 0 <= now_ms - monotonic_start_ms < 60_000
+        before_ns = monotonic_ns()
+        while monotonic_ns() == before_ns:
+            pass
+    assert 0 <= wall_ms() - start_ms < 60_000
+
+
+def test_a_nested_travel_that_is_moved_does_not_move_the_clock() -> None:
+    start_ms = wall_ms()
+    with time_machine.travel("2020-01-01") as traveller:
+        traveller.move_to("2030-01-01")
+        with time_machine.travel("2040-01-01"):
+            assert 0 <= wall_ms() - start_ms < 60_000
+        traveller.shift(1_000)
+        assert 0 <= wall_ms() - start_ms < 60_000
+    with freeze_time("2020-01-01") as frozen:
+        frozen.move_to("2030-01-01")
+        assert 0 <= wall_ms() - start_ms < 60_000
+
+
+def test_a_patched_function_of_time_does_not_move_the_clock() -> None:
+    start_ms, start_s = wall_ms(), monotonic_s()
+    with mock.patch("time.time_ns", return_value=0), mock.patch("time.clock_gettime_ns", return_value=0):
+        assert 0 <= wall_ms() - start_ms < 60_000
+    with mock.patch("time.monotonic", return_value=0.0), mock.patch("time.clock_gettime", return_value=0.0):
+        assert 0 <= monotonic_s() - start_s < 60
+
+
+@pytest.mark.parametrize(
+    "freeze", ["freezegun.freeze_time('2020-01-01')", "time_machine.travel('2020-01-01', tick=False)"]
+)
+def test_a_clock_first_imported_while_a_test_travels_shows_the_machines_time(freeze: str) -> None:
+    text = f"""
+import freezegun, time_machine
+with {freeze}:
+    from kqueue.base.clock import monotonic_s, utc_now, wall_ms
+    print(wall_ms(), utc_now().year > 2020)
+    before = monotonic_s()
+    while monotonic_s() == before: pass
+print(wall_ms())
+"""
+    start_ms = wall_ms()
+    ran = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=True)
+    inside, is_now, after = ran.stdout.split()
+    assert start_ms <= int(inside) <= int(after)
+    assert is_now == "True"
+
+
+def test_the_travel_may_end_while_the_clock_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    start_ms, answers = wall_ms(), iter((True, False, True, False, False))
+    monkeypatch.setattr(time_machine.escape_hatch, "is_travelling", lambda: next(answers))
+    assert 0 <= wall_ms() - start_ms < 60_000
+    assert next(answers, None) is None, "it was read again after a travel that ended, or began, meanwhile"

@@ -284,7 +284,7 @@ def test_a_plugin_that_was_installed_meanwhile_says_to_restart(monkeypatch: pyte
     looks = []
     monkeypatch.setattr(metadata, "entry_points", lambda group: looks.append(group) or points)
     now = [100.0]
-    monkeypatch.setattr(registry.time, "monotonic", lambda: now[0])  # type: ignore[attr-defined]
+    monkeypatch.setattr(registry, "monotonic_s", lambda: now[0])
     partitioners: Registry[str] = Registry("kqueue.partitioners", "partitioner")
     for _ in range(10):
         with pytest.raises(PluginError, match=r"no partitioner is called 'by-customer' \(there are: "):

@@ -31,7 +31,7 @@ def test_a_counter_writes_now_and_then_and_clears_its_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = 100.0
-    monkeypatch.setattr("kqueue.cli.output.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("kqueue.cli.output.monotonic_s", lambda: now_s)
     with Counter("records", shown=True) as counter:
         counter.show(1)
         counter.show(2)

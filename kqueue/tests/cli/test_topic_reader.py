@@ -104,7 +104,7 @@ class SlowGroup:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now_s = [100.0]
-    monkeypatch.setattr("kqueue.cli.topic_reader.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr("kqueue.cli.topic_reader.monotonic_s", lambda: now_s[0])
     return now_s
 
 

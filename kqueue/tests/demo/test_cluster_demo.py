@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import io
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -73,7 +72,7 @@ def test_every_difference_is_a_complaint(change: dict[str, object], words: str) 
 
 def test_the_time_without_confirmations_is_that_of_the_worst_partition(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(cluster_demo, "monotonic_s", lambda: now[0])
     confirmations = Confirmations()
     for at_s, number in ((100, 0), (100, 1), (101, 0), (101.01, 0), (103.5, 1), (104, 1), (107, 1)):
         now[0] = at_s

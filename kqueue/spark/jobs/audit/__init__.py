@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kqueue.base.clock import wall_ms
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN
 from kqueue.spark.jobs.audit import gaps as gap_explanation
@@ -80,7 +80,7 @@ def audit(
             row = _explained(row, one, seen, options, reader, why)
             rows.append(_with_repeated(row, repeated.get(one.topic_partition)))
     location = str(options["path"] or options["kafka.bootstrap.servers"])
-    return AuditReport(location, time.time_ns() // 1_000_000, rows, known, unknown, _note(options, reader))
+    return AuditReport(location, wall_ms(), rows, known, unknown, _note(options, reader))
 
 
 def _note(options: SourceOptions, reader: RecordReader) -> str:

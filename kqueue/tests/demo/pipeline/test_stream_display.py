@@ -59,7 +59,7 @@ def test_only_what_explains_is_cut_where_there_is_no_room() -> None:
 
 def test_without_a_terminal_a_line_comes_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     out, now_s = io.StringIO(), iter((10.0, 10.0, 12.0, 15.0, 15.0))
-    monkeypatch.setattr(module.time, "monotonic", lambda: next(now_s))  # type: ignore[attr-defined]
+    monkeypatch.setattr(module, "monotonic_s", lambda: next(now_s))
     display = StreamDisplay(Console(file=out, force_terminal=False, width=60))
     for _ in range(3):
         display.show(FACTS)

@@ -16,7 +16,7 @@ T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u",
 
 def lag_of(broker: kqueue.Broker, **given: object) -> SourceLag:
     source = {"kafka.bootstrap.servers": broker.bootstrap, **(given or {"subscribe": "t"})}
-    return SourceLag(source, now=lambda: NOW_S)
+    return SourceLag(source, now_ms=lambda: NOW_S * 1_000)
 
 
 def test_what_is_behind_by_topic(broker: kqueue.Broker) -> None:
@@ -58,7 +58,7 @@ def test_a_folder(tmp_path: Path) -> None:
     with kqueue.Broker(tmp_path) as broker:
         broker.create_topic("t", 1)
         send(broker, "t", 0, 10)
-    found = SourceLag({"path": tmp_path, "subscribe": "t"}, now=lambda: NOW_S).measure({T0: 4})
+    found = SourceLag({"path": tmp_path, "subscribe": "t"}, now_ms=lambda: NOW_S * 1_000).measure({T0: 4})
     assert (found["t"].records, found["t"].seconds) == (6, 59.996)
 
 
