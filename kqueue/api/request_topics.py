@@ -72,7 +72,12 @@ APIS_WITH_TOPICS = frozenset(
 
 
 def find_api(name: str) -> Api:
-    """Return the API of this name, in any case. Raises ValueError: none; suggests the nearest."""
+    """Return the API of this name, in any case.
+
+    Raises: ValueError: there is none; suggests the nearest. TypeError: no name.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f'api={name!r}: expected the name of one API, such as "Produce"')
     api = _BY_NAME.get(name.lower())
     if api is None:
         nearest = get_close_matches(name.lower(), _BY_NAME, 1, 0.0)[0]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from kqueue.base.clock import Clock
+from kqueue.embedded.argument_checks import check_kind
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MS = timedelta(milliseconds=1)
@@ -66,10 +68,17 @@ class BrokerClock:
 
         Thread: any but the broker's own; concurrent calls run one after another.
         Raises:
+            TypeError: a number without a unit: write ``advance(seconds=8)``.
             ValueError: a negative time, or one beyond the year 9999.
             RuntimeError: the broker is not running, or the call comes from its own thread (a
                 plugin's, for example), which can't wait for itself.
         """
+        if delta is not None:
+            check_kind("advance: delta", delta, timedelta, "a timedelta, or a unit: advance(days=8), advance(ms=50)")
+        for unit, number in {"days": days, "hours": hours, "minutes": minutes, "seconds": seconds, "ms": ms}.items():
+            check_kind(f"advance: {unit}", number, (int, float), "a number")
+            if not math.isfinite(number):
+                raise ValueError(f"advance: {unit}={number}: expected a finite number")
         try:
             passing = (delta or timedelta()) + timedelta(
                 days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=ms

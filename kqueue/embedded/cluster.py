@@ -7,7 +7,7 @@ import contextlib
 import os
 import shutil
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -21,6 +21,7 @@ from kqueue.broker.acls import stored_form
 from kqueue.broker.registration import CLUSTER_KEY
 from kqueue.config import plugins
 from kqueue.config.properties import keyword_name, make_config
+from kqueue.embedded.argument_checks import check_broker_id, check_kind, check_list
 from kqueue.embedded.clock import BrokerClock
 from kqueue.embedded.cluster_broker import ClusterBroker, GivenStorages
 from kqueue.embedded.cluster_records import ClusterRecordsMixin
@@ -103,8 +104,11 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
         acls: Iterable[str | AclBinding] = (),
         **keywords: object,
     ) -> None:
+        check_kind("brokers", brokers, int, "the number of brokers")
         if brokers < 1:
             raise ValueError(f"brokers={brokers}: expected at least 1")
+        if racks is not None:
+            check_list("racks", racks, "a list of one rack for each broker")
         if racks is not None and len(racks) != brokers:
             raise ValueError(f"racks: expected one for each of {brokers} brokers, found {len(racks)}")
         if as_version is not None:
@@ -147,7 +151,17 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
         return f"<kqueue.Cluster of {len(self.brokers)} brokers {state}>"
 
     def __getitem__(self, broker: int) -> ClusterBroker:
+        """Return a broker by its node id. Raises: IndexError: there is no such broker."""
+        if not isinstance(broker, int) or not 0 <= broker < len(self.brokers):
+            kind = IndexError if isinstance(broker, int) else TypeError
+            raise kind(f"cluster[{broker!r}]: expected the node id of a broker, 0 to {len(self.brokers) - 1}")
         return self.brokers[broker]
+
+    def __iter__(self) -> Iterator[ClusterBroker]:
+        return iter(self.brokers)
+
+    def __len__(self) -> int:
+        return len(self.brokers)
 
     @property
     def is_running(self) -> bool:
@@ -183,7 +197,7 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
         Raises: ListenFailed. FolderInUse. StorageFailed. SettingError, PluginError.
         """
         if broker is not None:
-            self.brokers[broker].start()
+            self._broker("start", broker).start()
             return self
         with self._lock:
             if self._thread is None:
@@ -202,7 +216,7 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
         Raises: StorageFailed: not everything could be written. It has stopped nevertheless.
         """
         if broker is not None:
-            self.brokers[broker].stop()
+            self._broker("stop", broker).stop()
             self._wait_relieved(broker)
             return
         if self._thread is not None and self._thread.belongs_to_parent:
@@ -214,26 +228,32 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
 
     def restart(self, broker: int) -> None:
         """Stop a broker and start it again."""
-        self.brokers[broker].restart()
+        self._broker("restart", broker).restart()
 
     def kill(self, *brokers: int) -> None:
-        """End brokers as SIGKILL does, several at the same moment; see `ClusterBroker.kill`."""
+        """End brokers as SIGKILL does, several at the same moment; see `ClusterBroker.kill`.
+
+        Raises: ValueError: no such broker, or none is named. TypeError: no node id.
+        """
+        if not brokers:
+            raise ValueError("kill: expected the node ids of brokers, such as kill(0) or kill(0, 1)")
+        killed = [self._broker("kill", id) for id in brokers]
 
         async def work() -> None:
-            for id in brokers:
-                await self.brokers[id]._freeze()  # so that none notices the end of the others
-            for id in brokers:
-                await self.brokers[id]._kill()
+            for broker in killed:
+                await broker._freeze()  # so that none notices the end of the others
+            for broker in killed:
+                await broker._kill()
 
         self._call(work)
 
     def pause(self, broker: int) -> None:
         """Stop a broker as SIGSTOP does; see `ClusterBroker.pause`."""
-        self.brokers[broker].pause()
+        self._broker("pause", broker).pause()
 
     def resume(self, broker: int) -> None:
         """Let a broker continue after `pause`."""
-        self.brokers[broker].resume()
+        self._broker("resume", broker).resume()
 
     def partition(self, *sides: Iterable[int], without_store: Iterable[int] = ()) -> None:
         """Cut the network between brokers: ``cluster.partition({0}, {1, 2})``. Clients reach all.
@@ -247,6 +267,9 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
             without_store: brokers that can't reach the metadata store, so their sessions time out.
         Raises: ValueError: a broker is in two sides, or is none of the cluster.
         """
+        for side in sides:
+            check_list("partition: a side", side, "a set of node ids, such as partition({0}, {1, 2})")
+        check_list("without_store", without_store, "a set of node ids")
         parts = [frozenset(side) for side in sides]
         cut = frozenset(without_store)
         named = [id for part in parts for id in part]
@@ -437,6 +460,10 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
         if self._thread.belongs_to_parent:
             raise RuntimeError("the cluster runs in the process that this one was forked from")
         return self._thread
+
+    def _broker(self, call: str, id: int) -> ClusterBroker:
+        check_broker_id(call, id, self.brokers)
+        return self.brokers[id]
 
     def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         thread = self.running_thread

@@ -32,7 +32,7 @@ class LedTopic:
         """See `Topic.end_offsets`."""
         return {index: topic.end_offsets[index] for index, topic in enumerate(self._leaders)}
 
-    def records(self, partition: int | None = None, *, read_committed: bool = False) -> list[Record]:
+    def records(self, partition: int | None = None, *, read_committed: bool = True) -> list[Record]:
         """See `Topic.records`."""
         own = range(len(self._leaders)) if partition is None else (partition,)
         return [
@@ -55,7 +55,7 @@ class ClusterRecordsMixin(ProducedAssertions):
         UnknownTopicOrPartition.
         """
 
-    def records(self, topic: str, partition: int | None = None, *, read_committed: bool = False) -> list[Record]:
+    def records(self, topic: str, partition: int | None = None, *, read_committed: bool = True) -> list[Record]:
         """Return the records that consumers can read, of one partition or of all, one after the
         other.
 

@@ -14,8 +14,8 @@ from kqueue.base.names import did_you_mean
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.partition_changes import Election, Outcomes, PartitionChanges
+from kqueue.embedded.argument_checks import check_broker_id, check_kind, check_list
 from kqueue.embedded.event_loops import check_may_block
-from kqueue.embedded.node import FACTOR_DEFAULT
 from kqueue.replication.errors import ElectionNotNeeded
 from kqueue.replication.registrations import NO_LEADER, TOPICS_PREFIX, PartitionRegistration, TopicRegistration
 
@@ -76,9 +76,9 @@ class ClusterTopicsMixin(ABC):
     def create_topic(
         self,
         name: str,
-        partitions: int = 1,
+        partitions: int | None = None,
         *,
-        replication_factor: int = FACTOR_DEFAULT,
+        replication_factor: int | None = None,
         replicas: Mapping[int, Sequence[int]] | None = None,
         **configs: object,
     ) -> None:
@@ -98,6 +98,7 @@ class ClusterTopicsMixin(ABC):
             ValueError: `leader` is no replica.
         """
         if leader is not None:
+            check_broker_id("elect: leader", leader, self.brokers)
             others = self.replicas(topic, partition)
             if leader not in others:
                 raise ValueError(f"broker {leader} is no replica of {topic}-{partition}, which has {others}")
@@ -113,6 +114,7 @@ class ClusterTopicsMixin(ABC):
 
         Raises: InvalidReplicaAssignment, UnknownTopicOrPartition. TimeoutError: it goes on.
         """
+        check_list("replicas", replicas, "a list of node ids, the preferred leader first")
         self._change(lambda changes: changes.reassign(topic, [(partition, list(replicas))]))
 
         def look() -> str | None:
@@ -132,7 +134,7 @@ class ClusterTopicsMixin(ABC):
 
         Args: other_than: not this broker.
         Raises: TimeoutError. UnknownTopicOrPartition. RuntimeError: this thread runs an event loop;
-            use ``await asyncio.to_thread(cluster.wait_leader, "orders")``.
+            use ``await cluster.aio.wait_leader("orders")``.
         """
 
         def look() -> str | None:
@@ -141,7 +143,9 @@ class ClusterTopicsMixin(ABC):
                 return f"{topic}-{partition} is led by {'nobody' if found.leader < 0 else f'broker {found.leader}'}"
             return self._unknown_to(topic, partition, found)
 
-        check_may_block("await asyncio.to_thread(cluster.wait_leader, ...)")
+        if other_than is not None:
+            check_broker_id("wait_leader: other_than", other_than, self.brokers)
+        check_may_block("await cluster.aio.wait_leader(...)")
         self._wait(look, within_s)
         return self._registration(topic, partition).leader
 
@@ -154,7 +158,9 @@ class ClusterTopicsMixin(ABC):
         Raises: TimeoutError: with the first partition of which that is not so. RuntimeError: as
             `wait_leader`.
         """
-        check_may_block("await asyncio.to_thread(cluster.wait_in_sync)")
+        for topic in topics:
+            check_kind("wait_in_sync: a topic", topic, str, 'names of topics, such as wait_in_sync("orders")')
+        check_may_block("await cluster.aio.wait_in_sync()")
         self._wait(lambda: self._find_problem(topics or None), within_s)
 
     def _wait_relieved(self, id: int) -> None:
@@ -228,6 +234,8 @@ class ClusterTopicsMixin(ABC):
         return [leader if self._serves(leader) else None for leader in leaders]
 
     def _registration(self, topic: str, partition: int) -> PartitionRegistration:
+        check_kind("topic", topic, str, "the name of a topic")
+        check_kind("partition", partition, int, "the number of a partition")
         self._check_running()
         found = self._topics([topic])[topic].partitions
         if not 0 <= partition < len(found):

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kqueue.base.clock import OffsetClock
 from kqueue.base.settings import format_value
-from kqueue.broker.topics import NewTopic
+from kqueue.broker.topics import NO_COUNT, NewTopic
 from kqueue.config.properties import keyword_name
+from kqueue.embedded.argument_checks import check_kind, check_list, check_mapping, check_no_configs, near
 from kqueue.embedded.inspection.mixin import InspectionMixin
 from kqueue.embedded.request_log import RequestLog
 from kqueue.embedded.security_arguments import SecurityArguments
@@ -20,7 +21,18 @@ if TYPE_CHECKING:
     from kqueue.app import Server
 
 T = TypeVar("T")
-FACTOR_DEFAULT = -1
+TOPIC_ARGUMENTS = ("partitions", "replication_factor", "replicas")
+MEANT_TOPIC_ARGUMENTS = {
+    "num_partitions": "partitions",
+    "partition": "partitions",
+    "partition_count": "partitions",
+    "replication": "replication_factor",
+    "replica_assignments": "replicas",
+    "replica_assignment": "replicas",
+    "assignments": "replicas",
+    "topic": "name",
+}
+"""What clients call the parameters of `create_topic`."""
 
 
 class Node(InspectionMixin):
@@ -85,9 +97,9 @@ class Node(InspectionMixin):
     def create_topic(
         self,
         name: str,
-        partitions: int = 1,
+        partitions: int | None = None,
         *,
-        replication_factor: int = FACTOR_DEFAULT,
+        replication_factor: int | None = None,
         replicas: Mapping[int, Sequence[int]] | None = None,
         **configs: object,
     ) -> None:
@@ -95,19 +107,18 @@ class Node(InspectionMixin):
         ``cleanup_policy="compact"``.
 
         Args:
-            replication_factor: replicas of each partition; -1: the default, which is all that a
-                single broker has.
+            partitions: how many; None: the broker's setting `num.partitions`.
+            replication_factor: replicas of each partition; None: the broker's setting
+                `default.replication.factor`.
             replicas: the node ids of each partition, the preferred leader first: ``{0: [2, 0]}``,
                 instead of both numbers. None: the broker places them.
 
-        Raises: TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidReplicationFactor,
-            InvalidReplicaAssignment, InvalidConfig.
+        Raises:
+            TypeError, ValueError: no such argument, or an argument of another kind.
+            TopicAlreadyExists, InvalidTopic, InvalidPartitions,
+                InvalidReplicationFactor, InvalidReplicaAssignment, InvalidConfig.
         """
-        values = {keyword_name(keyword): format_value(value) for keyword, value in configs.items()}
-        if replicas is None:
-            topic = NewTopic(name, partitions, replication_factor, configs=values)
-        else:
-            topic = NewTopic(name, assignments=replicas, configs=values)
+        topic = _new_topic(name, partitions, replication_factor, replicas, configs)
 
         async def create() -> None:
             await self._server.result(self._server.broker.topics.create(topic))
@@ -164,3 +175,38 @@ class Node(InspectionMixin):
 
     @abstractmethod
     def _check_running(self) -> None: ...
+
+
+def _new_topic(
+    name: str,
+    partitions: int | None,
+    replication_factor: int | None,
+    replicas: Mapping[int, Sequence[int]] | None,
+    configs: Mapping[str, object],
+) -> NewTopic:
+    """Return the topic of `create_topic`. Raises TypeError, ValueError."""
+    check_kind("name", name, str, "the name of one topic, a text")
+    for argument, number in (("partitions", partitions), ("replication_factor", replication_factor)):
+        if number is not None:
+            check_kind(argument, number, int, "a number, or None for the broker's default")
+    check_no_configs("create_topic", configs)
+    for keyword in configs:
+        meant = MEANT_TOPIC_ARGUMENTS.get(keyword) or near(keyword, TOPIC_ARGUMENTS)
+        if meant is not None:
+            raise TypeError(f"create_topic() has no argument {keyword!r}; did you mean {meant!r}?")
+    values = {keyword_name(keyword): format_value(value) for keyword, value in configs.items()}
+    if replicas is None:
+        return NewTopic(
+            name,
+            NO_COUNT if partitions is None else partitions,
+            NO_COUNT if replication_factor is None else replication_factor,
+            configs=values,
+        )
+    check_mapping("replicas", replicas, "partition -> node ids, such as {0: [2, 0]}")
+    for node_ids in replicas.values():
+        check_list("replicas", node_ids, "partition -> node ids, such as {0: [2, 0]}")
+    if partitions not in (None, NO_COUNT, len(replicas)):
+        raise ValueError(f"partitions={partitions}: replicas= has {len(replicas)}, give one of both")
+    if replication_factor not in (None, NO_COUNT) and any(len(ids) != replication_factor for ids in replicas.values()):
+        raise ValueError(f"replication_factor={replication_factor}: replicas= has others, give one of both")
+    return NewTopic(name, assignments=replicas, configs=values)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kqueue.config.catalog import CATALOG
 from kqueue.config.listeners import parse_listener_address
 from kqueue.config.properties import SourcedValue
+from kqueue.embedded.argument_checks import check_list, check_mapping
 from kqueue.replication.config import INTER_BROKER_MECHANISM
 from kqueue.security.authorizers import SETTING as AUTHORIZER
 from kqueue.security.authorizers import STANDARD
@@ -45,8 +46,12 @@ class SecurityArguments:
         """Args: is_cluster: the brokers authenticate at each other, as a super user `PEER_USER`.
 
         Raises: InvalidRequest: an ACL is wrong. SettingError: a package is not installed.
-            ValueError: a user has the name of the brokers.
+            ValueError: a user has the name of the brokers. TypeError: `users` is no dict, or `acls`
+            no list.
         """
+        if users is not None:
+            check_mapping("users", users, 'a dict of passwords by name, such as {"ann": "secret"}')
+        check_list("acls", acls, 'a list of ACLs, such as ["User:ann allow read topic:orders"]')
         self.users: Mapping[str, str] = dict(users or {})
         self.acls = _parsed(acls)
         self.certificates: DevelopmentCertificates | None = None

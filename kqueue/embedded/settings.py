@@ -10,6 +10,7 @@ from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
 from kqueue.config.listeners import parse_listener_address
 from kqueue.config.properties import SourcedValue, keyword_name
+from kqueue.embedded.argument_checks import check_kind, check_mapping
 
 DEFAULTS: Mapping[str, object] = {
     "offsets.topic.num.partitions": 4,
@@ -37,6 +38,7 @@ def setting_values(
 
     Raises: SettingError: two arguments set the same thing.
     """
+    check_mapping("settings", settings, 'a dict of settings by name, such as {"log.segment.bytes": 1_048_576}')
     given = {name: SourcedValue(value, "settings") for name, value in settings.items()}
     for keyword, value in keywords.items():
         name = keyword_name(keyword)
@@ -71,6 +73,7 @@ def _data_folder(path: str | os.PathLike[str] | None, given: Mapping[str, Source
 
 
 def _listener(port: int, given: Mapping[str, SourcedValue], protocol: str) -> dict[str, SourcedValue]:
+    check_kind("port", port, int, "a number from 0 to 65535")
     if not 0 <= port <= 65535:
         raise SettingError(f"port={port}: expected a number from 0 to 65535")
     if "listeners" not in given:

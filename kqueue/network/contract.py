@@ -5,6 +5,7 @@ connection, the registry of connections and the memory budgets do not import eac
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeAlias
 
 from kqueue.api.request_context import RequestContext
@@ -44,6 +45,12 @@ class StreamSocket(Protocol):
     def close(self) -> None:
         """Close it."""
         ...
+
+
+ResponseShaper: TypeAlias = Callable[[Chunks, Callable[[], None]], None]
+"""Takes an encoded response and what sends it, which it calls later: a simulated slow network. It
+keeps the order of responses.
+"""
 
 
 class BudgetWaiter(Protocol):
@@ -96,6 +103,10 @@ class Connection(Protocol):
 
     def resume_io(self) -> None:
         """Read and send again after `suspend_io`."""
+        ...
+
+    def shape_responses(self, shaper: ResponseShaper | None) -> None:
+        """Give each response to `shaper`, which sends it later; None: send them at once again."""
         ...
 
 

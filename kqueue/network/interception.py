@@ -68,6 +68,7 @@ class InterceptedRequest:
         "refusal",
         "request",
         "route",
+        "size",
         "version",
     )
 
@@ -79,8 +80,11 @@ class InterceptedRequest:
         call: RequestContext,
         connection: Connection,
         observer: RequestObserver | None,
+        size: int = 0,
     ) -> None:
+        """Args: size: bytes of the request, with its header."""
         self.route = route
+        self.size = size
         self.version = call.api_version
         self.correlation_id = correlation_id
         self.request = request
@@ -253,7 +257,9 @@ class InterceptingDispatcher:
         if call is None or call.api_version != header.api_version or call.client_id != header.client_id:
             call = dispatcher.new_call(header, connection)
         if hooks.requests:
-            intercepted = InterceptedRequest(route, header.correlation_id, request, call, connection, observer)
+            intercepted = InterceptedRequest(
+                route, header.correlation_id, request, call, connection, observer, len(frame)
+            )
             return self._run_hooks(intercepted, frame)
         encode = partial(self._encode_observed, route, header.correlation_id, request, connection, observer)
         return self._handle(route, request, call, connection, encode)

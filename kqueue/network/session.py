@@ -18,12 +18,13 @@ from __future__ import annotations
 import logging
 import math
 from collections import deque
+from functools import partial
 
 from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import KqueueError
 from kqueue.base.settings import KiB
 from kqueue.network.connections import ConnectionRegistry
-from kqueue.network.contract import Accepted, Chunks, MemoryHolding, StreamSocket
+from kqueue.network.contract import Accepted, Chunks, MemoryHolding, ResponseShaper, StreamSocket
 from kqueue.network.eviction import ThroughputMeter, peer_has_closed, sampled, unread_bytes
 from kqueue.network.fair_scheduler import MUST_QUEUE, NEW_SLICE_S
 from kqueue.network.memory_budgets import RESPONSE_SHARE
@@ -55,9 +56,9 @@ class Session:
                  "_is_throttled", "_output", "_overlapping", "_parked_bytes", "_queued", "_reader_meter",
                  "_reading", "_received_bytes", "_received_ms", "_received_swept", "_registry",
                  "_requests_paused", "_responses", "_responses_bytes", "_sender_meter", "_sent_ms",
-                 "_sent_swept", "_socket", "_stopping", "_unsent_bytes", "_unsent_bytes_max", "_waits_for_memory",
-                 "address", "call", "client_host", "client_software", "host", "listener", "principal",
-                 "receive_buffer", "sasl", "served_s", "slice_s", "start")  # fmt: skip
+                 "_sent_swept", "_shaper", "_socket", "_stopping", "_unsent_bytes", "_unsent_bytes_max",
+                 "_waits_for_memory", "address", "call", "client_host", "client_software", "host", "listener",
+                 "principal", "receive_buffer", "sasl", "served_s", "slice_s", "start")  # fmt: skip
 
     def __init__(self, registry: ConnectionRegistry, sock: StreamSocket, accepted: Accepted) -> None:
         self._registry = registry
@@ -79,6 +80,7 @@ class Session:
         self._unsent_bytes_max = limits.response_bytes // 2
         self._closed = self._stopping = self._waits_for_memory = self._requests_paused = self._is_partitioned = False
         self._is_throttled = False
+        self._shaper: ResponseShaper | None = None
         self._blocked = False  # see _block
         self._blocked_since_ms = 0.0  # also: since when a request that counts as memory is deferred
         self._unsent_bytes = 0  # as counted in the response budget
@@ -295,7 +297,16 @@ class Session:
         if queued_bytes > self._registry.limits.response_bytes:
             self.cut_off(f"it does not read its answers: {queued_bytes} bytes wait (kqueue.queued.max.response.bytes)")
             return
-        self._output.add(chunks)
+        if self._shaper is None:
+            self._output.add(chunks)
+        else:
+            self._shaper(chunks, partial(self._send_shaped, chunks))
+
+    def _send_shaped(self, chunks: Chunks) -> None:
+        """Send a response that `_shaper` held back. After `close` this does nothing."""
+        if not self._closed:
+            self._output.add(chunks)
+            self.flush()
 
     # --- reading, or not
 
@@ -365,6 +376,10 @@ class Session:
             self._is_partitioned = False
             self._output.resume()
             self._continue_reading()
+
+    def shape_responses(self, shaper: ResponseShaper | None) -> None:
+        """Give each response to `shaper`, which sends it later; None: send them at once again."""
+        self._shaper = shaper
 
     def stop_reading(self) -> None:
         """Begin no more requests, for good."""

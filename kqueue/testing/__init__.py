@@ -10,6 +10,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 __all__ = [
+    "NETWORK_PROFILES",
+    "NetworkProfile",
     "PowerCutDisks",
     "Remains",
     "check_assignor",
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from kqueue.testing.fault_injection import faults
     from kqueue.testing.faulty_storage import Remains
     from kqueue.testing.metadata_store_checks import check_metadata_store
+    from kqueue.testing.network_profiles import NETWORK_PROFILES, NetworkProfile
     from kqueue.testing.partitioner_checks import check_partitioner
     from kqueue.testing.policy_checks import check_cleanup_policy
     from kqueue.testing.power_cuts import PowerCutDisks
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
     from kqueue.testing.storage_checks import check_storage
 
 _MODULES = {
+    "NETWORK_PROFILES": "network_profiles",
+    "NetworkProfile": "network_profiles",
     "PowerCutDisks": "power_cuts",
     "Remains": "faulty_storage",
     "check_assignor": "assignor_checks",

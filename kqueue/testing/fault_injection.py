@@ -21,7 +21,9 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from kqueue.api.request_topics import APIS_WITH_TOPICS, accessed_topics, find_api
-from kqueue.embedded import Broker
+from kqueue.base.names import did_you_mean
+from kqueue.embedded.argument_checks import check_kind
+from kqueue.embedded.node import Node
 from kqueue.embedded.request_log import TOPICS_SHOWN, legible, listing
 from kqueue.network.interception import InterceptedRequest
 from kqueue.security.authorizer import Action
@@ -44,6 +46,7 @@ from kqueue.testing.fault_types import (
     StorageFault,
     TornWriteFault,
 )
+from kqueue.testing.network_profiles import NETWORK_PROFILES, NetworkProfile, NetworkShape, network_profile
 from kqueue.wire.error_codes import ErrorCode
 
 __all__ = ["Fault", "Faults", "Fired", "NetworkPartition", "faults"]
@@ -91,8 +94,13 @@ class Faults:
     name), and for a topic filter on an API that names no topics.
     """
 
-    def __init__(self, broker: Broker, seed: int = 0) -> None:
+    def __init__(self, broker: Node, seed: int = 0) -> None:
+        """Raises: TypeError: `broker` is no broker of this process."""
+        if not isinstance(broker, Node):
+            of_cluster = ", such as faults(cluster[0])" if hasattr(broker, "brokers") else ""
+            raise TypeError(f"faults({broker!r}): expected one broker of this process{of_cluster}")
         self._broker = broker
+        self._seed = seed
         self._rng = random.Random(seed)
         self._changed = threading.Condition()
         self._request_faults: tuple[RequestFault, ...] = ()
@@ -177,6 +185,8 @@ class Faults:
             seconds: delay in seconds.
         Raises: ValueError: the delay is not above 0.
         """
+        for unit, number in (("ms", ms), ("seconds", seconds)):
+            check_kind(unit, number, (int, float), "a number, such as ms=50")
         if ms < 0 or seconds < 0 or not (ms or seconds):
             raise ValueError(f"ms={ms}, seconds={seconds}: expected a delay above 0")
         which = self._which(api, topic, partition, client_id, times, after, probability)
@@ -234,6 +244,55 @@ class Faults:
         fault = self._add(NetworkPartition(which, self._rng, self._changed, self._on_owner))
         self._on_owner(lambda: fault.begin(list(self._broker._server.connections.sessions)))
         return fault
+
+    def shape_network(
+        self,
+        profile: str | NetworkProfile | None = None,
+        *,
+        client_id: str | None = None,
+        listener: str | None = None,
+        latency_ms: float | None = None,
+        jitter_ms: float | None = None,
+        bytes_per_s: float | None = None,
+        loss: float | None = None,
+    ) -> NetworkShape:
+        """Slow the network between clients and the broker down, in both directions:
+        ``shape_network("3g")``, ``shape_network(latency_ms=80, jitter_ms=20)``.
+
+        Delays are measured on the broker's clock, and drawn from the seed of ``faults(broker,
+        seed=1)``, for each client id by itself. `cancel`, or the end of the ``with``, delivers what
+        is on its way.
+
+        Args:
+            profile: "lan", "wan", "4g", "3g", "satellite" or "flaky", or a `NetworkProfile`; the
+                other arguments replace its values. None: a network that costs nothing else.
+            client_id, listener: only connections of this client, or of the listener of this name.
+            latency_ms, jitter_ms, bytes_per_s, loss: see `NetworkProfile`.
+        Raises: ValueError: no such profile or listener (the message suggests the nearest), or a
+            value out of its range.
+        """
+        given = [latency_ms, jitter_ms, bytes_per_s, loss]
+        if profile is None and all(value is None for value in given):
+            raise ValueError(f"shape_network: expected a profile ({', '.join(NETWORK_PROFILES)}) or latency_ms=, ...")
+        shape = network_profile(profile).with_values(
+            latency_ms=latency_ms, jitter_ms=jitter_ms, bytes_per_s=bytes_per_s, loss=loss
+        )
+        broker = self._broker
+        if listener is not None and broker.is_running and listener not in broker._server.listener_names:
+            names = broker._server.listener_names
+            raise ValueError(f"there is no listener {listener!r}{did_you_mean(listener, names)} ({', '.join(names)})")
+        which = FaultFilter(client_id=client_id, listener=listener)
+        return self._add(
+            NetworkShape(
+                shape,
+                which,
+                self._seed,
+                self._rng,
+                self._changed,
+                self._on_owner,
+                lambda: broker._server.connections.sessions,
+            )
+        )
 
     def deny(self, acl: str, *, times: int | None = None, after: int = 0) -> Fault:
         """Deny what the broker's authorizer allows: ``deny("User:* deny write topic:orders")``.
@@ -371,21 +430,31 @@ class Faults:
         for fault in self._storage_faults:
             failure = fault.ask(kind, path, size)
             if failure is not None:
-                self._fired.append(Fired(self._broker.clock.now(), fault.what, path=path))
+                self._fired.append(Fired(self._now(), fault.what, path=path))
                 return failure
         return None
 
     def _note_denial(self, fault: Fault, action: Action) -> None:
         topics = (action.name,) if action.resource_type is ResourceType.TOPIC else ()
-        self._fired.append(Fired(self._broker.clock.now(), fault.what, topics=topics))
+        self._fired.append(Fired(self._now(), fault.what, topics=topics))
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._broker._time.wall_ms() / 1000, UTC)
 
     def _note(self, fault: Fault, asked: InterceptedRequest) -> None:
         broker = asked.call.broker
-        time = datetime.fromtimestamp(broker.clock.wall_ms() / 1000, UTC)
         named = accessed_topics(asked.request, asked.api, broker)
         topics = tuple(dict.fromkeys(one.topic if isinstance(one.topic, str) else one.topic.hex() for one in named))
         self._fired.append(
-            Fired(time, fault.what, asked.api, asked.version, asked.call.client_id, asked.connection.address, topics)
+            Fired(
+                self._now(),
+                fault.what,
+                asked.api,
+                asked.version,
+                asked.call.client_id,
+                asked.connection.address,
+                topics,
+            )
         )
 
     def _on_owner(self, run: Callable[[], None]) -> None:
@@ -403,7 +472,17 @@ class Faults:
                 self._broker._call(work)
 
 
-SCRIPTED = ("fail", "delay", "disconnect", "drop_reply", "partition_network", "disk_full", "torn_write", "deny")
+SCRIPTED = (
+    "fail",
+    "delay",
+    "disconnect",
+    "drop_reply",
+    "partition_network",
+    "shape_network",
+    "disk_full",
+    "torn_write",
+    "deny",
+)
 
 
 def find_error(error: str | ErrorCode) -> ErrorCode:
@@ -418,13 +497,16 @@ def find_error(error: str | ErrorCode) -> ErrorCode:
             nearest = get_close_matches(error.upper(), ErrorCode.__members__, 1, 0.0)[0]
             raise ValueError(f"there is no error {error!r}; did you mean {nearest!r}?")
         error = found
+    if not isinstance(error, ErrorCode):
+        raise TypeError(f'error={error!r}: expected the name of an error, such as "NOT_LEADER_OR_FOLLOWER"')
     if error is ErrorCode.NONE:
         raise ValueError("NONE is not an error")
     return error
 
 
-def faults(broker: Broker, seed: int = 0) -> Faults:
-    """Return a context manager that injects faults into an embedded broker.
+def faults(broker: Node, seed: int = 0) -> Faults:
+    """Return a context manager that injects faults into an embedded broker, or into one broker of
+    a cluster: ``faults(cluster[0])``.
 
     The broker may be started and stopped inside the ``with`` block.
 

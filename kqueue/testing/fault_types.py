@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 from kqueue.api.errors import CodedError
 from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import DiskFull, StorageFailed
+from kqueue.embedded.argument_checks import check_kind
 from kqueue.embedded.event_loops import check_may_block
 from kqueue.embedded.held_traffic import HeldTraffic
 from kqueue.network.contract import Connection
@@ -48,8 +49,17 @@ class FaultFilter:
     times: int | None = None
     after: int = 0
     probability: float = 1.0
+    listener: str | None = None
 
     def __post_init__(self) -> None:
+        for name in ("topic", "client_id", "listener"):
+            if getattr(self, name) is not None:
+                check_kind(name, getattr(self, name), str, "one name, or None for all")
+        for name in ("partition", "times"):
+            if getattr(self, name) is not None:
+                check_kind(name, getattr(self, name), int, "a number, or None for all")
+        check_kind("after", self.after, int, "a number of requests")
+        check_kind("probability", self.probability, (int, float), "a number above 0 and up to 1")
         if self.times is not None and self.times < 1:
             raise ValueError(f"times={self.times}: expected at least 1, or None for no limit")
         if self.after < 0:
@@ -73,6 +83,8 @@ class FaultFilter:
         if self.api not in (ANY_API, asked.api) or (
             self.client_id is not None and self.client_id != asked.call.client_id
         ):
+            return False
+        if self.listener is not None and self.listener != asked.connection.listener:
             return False
         return is_meant(asked, self.choice)
 

@@ -20,7 +20,7 @@ from kqueue.broker.broker import Broker
 from kqueue.broker.cluster import ClusterBrokers
 from kqueue.interbroker.contract import REQUESTS, PeerCallback
 from kqueue.interbroker.errors import PeerError, PeerTimedOut, PeerUnavailable
-from kqueue.network.contract import Chunks, Connection
+from kqueue.network.contract import Chunks, Connection, ResponseShaper
 from kqueue.network.dispatch import PRODUCE_KEY, Dispatcher, Route
 from kqueue.network.peer_connections import peer_address
 from kqueue.network.peer_request import PeerRequest, PeerRoute, route_at
@@ -148,6 +148,9 @@ class ServerConnection:
         """See `pause_requests`."""
 
     def resume_io(self) -> None:
+        """See `pause_requests`."""
+
+    def shape_responses(self, shaper: ResponseShaper | None) -> None:
         """See `pause_requests`."""
 
 

@@ -36,7 +36,7 @@ class NoSuchName(KeyError):
     """
 
     def __init__(self, noun: str, name: object, known: list[str]) -> None:
-        super().__init__(f"there is no {noun} {name!r}{did_you_mean(str(name), known)}")
+        super().__init__(f"there is no {noun} {name!r}{did_you_mean(str(name), (one for one in known if one != name))}")
 
     def __str__(self) -> str:
         return str(self.args[0])

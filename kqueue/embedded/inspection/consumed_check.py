@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kqueue.base.names import INTERNAL_TOPICS, did_you_mean
 from kqueue.base.text import counted
 from kqueue.embedded.inspection.broker_calls import NoSuchName, RunOnBroker, appended_visible
-from kqueue.embedded.inspection.groups import committed, group_of, names
+from kqueue.embedded.inspection.groups import group_of, names
 
 if TYPE_CHECKING:
     from kqueue.app import Server
@@ -71,22 +71,22 @@ class ConsumedCheck:
         async def seen(server: Server) -> ConsumedState:
             found = server.broker.topics.find(self._topic)
             await appended_visible(server, () if found is None or self._upto is not None else found.partitions)
-            return _look(server, self._topic, self._group, self._upto)
+            return await _look(server, self._topic, self._group, self._upto)
 
         return _problem(self._topic, self._group, self._ask(seen))
 
 
-def _look(server: Server, topic: str, group: str, upto: int | Mapping[int, int] | None) -> ConsumedState:
+async def _look(server: Server, topic: str, group: str, upto: int | Mapping[int, int] | None) -> ConsumedState:
     found = server.broker.topics.find(topic)
     if found is None:
         known = [name for name in server.broker.topics.names() if name not in INTERNAL_TOPICS]
         return ConsumedState(f"there is no topic {topic!r}{did_you_mean(topic, known)}", [])
     goals = _goals(topic, {one.index: one.high_watermark for one in found.partitions}, upto)
     try:
-        described = group_of(server, group)
+        described = await group_of(server, group)
     except NoSuchName:
         return ConsumedState(f"there is no group {group!r}{did_you_mean(group, names(server))}", [])
-    offsets = committed(server, group).get(topic, {})
+    offsets = described.offsets.get(topic, {})
     wanted = [one for one in found.partitions if one.index in goals]
     progress = [
         PartitionProgress(one.index, one.log_start_offset, goals[one.index], offsets.get(one.index)) for one in wanted

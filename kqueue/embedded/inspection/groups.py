@@ -1,21 +1,25 @@
-"""Consumer groups of a running broker, for tests: members, committed offsets and lag."""
+"""Groups of a running broker, of all types, for tests: members, offsets and lag."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from kqueue.base.errors import GroupIdNotFound, MalformedMessage
+from kqueue.base.errors import GroupIdNotFound, KqueueError, MalformedMessage
 from kqueue.broker.group_topics import GroupTopics
 from kqueue.embedded.inspection.broker_calls import NoSuchName, RunOnBroker, appended_visible
 from kqueue.groups.classic.group import MemberDescription
 from kqueue.groups.consumer.member import ConsumerGroupMember
+from kqueue.groups.group import GroupType
 from kqueue.groups.log.schemas import VERSION, ConsumerProtocolAssignment
+from kqueue.groups.share.member import ShareMember
 from kqueue.groups.streams.endpoints import partitions_of
 from kqueue.groups.streams.group import StreamsGroup
 from kqueue.groups.streams.member import StreamsGroupMember, TaskRole
 from kqueue.schema import reader
+from kqueue.share.share_state import NO_OFFSET, SharePartitionKey, ShareState
 
 if TYPE_CHECKING:
     from kqueue.app import Server
@@ -45,13 +49,17 @@ class Member:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Group:
-    """A consumer group at one moment.
+    """A group at one moment.
 
     `state`: as in Kafka: Empty, Stable or Dead; PreparingRebalance or CompletingRebalance of the
-    classic protocol, Assigning or Reconciling of the consumer protocol.
-    `assignor`: name of the partition assignor; None: not chosen yet.
-    `offsets`: topic -> partition -> committed offset, that of the next record to read.
-    `lag`: topic -> partition -> offsets up to the end; deleted topics are left out.
+    classic protocol, Assigning or Reconciling of the consumer and the streams protocol, NotReady of
+    the streams protocol.
+    `assignor`: name of the partition assignor; None: not chosen yet, or the type has none.
+    `offsets`: topic -> partition -> committed offset, that of the next record to read. Of a share
+    group: its start offset, below which all records are done.
+    `lag`: topic -> partition -> offsets up to the end; deleted topics are left out. Of a share
+    group: without the records that are done.
+    `type`: classic, consumer, share or streams.
     """
 
     id: str
@@ -60,6 +68,7 @@ class Group:
     members: tuple[Member, ...]
     offsets: ByPartition
     lag: ByPartition
+    type: str = "classic"
 
     def __repr__(self) -> str:
         count = len(self.members)
@@ -74,7 +83,7 @@ class Group:
 
     @property
     def total_lag(self) -> int:
-        """The sum of `lag`: offsets to be read, of the partitions with a committed offset."""
+        """The sum of `lag`: offsets to be read, of the partitions with an offset."""
         return sum(lag for partitions in self.lag.values() for lag in partitions.values())
 
 
@@ -86,11 +95,11 @@ class Groups(Mapping[str, Group]):
 
     def __getitem__(self, name: str) -> Group:
         async def work(server: Server) -> Group:
-            topics = (server.broker.topics.find(topic) for topic in committed(server, name))
+            topics = [server.broker.topics.find(topic) for topic in await committed(server, name)]
             await appended_visible(
                 server, [partition for topic in topics if topic is not None for partition in topic.partitions]
             )
-            return group_of(server, name)
+            return await group_of(server, name)
 
         return self._ask(work)
 
@@ -115,44 +124,71 @@ def names(server: Server) -> list[str]:
     return sorted(listed.group_id for listed in server.broker.groups.groups())
 
 
-def group_of(server: Server, name: str) -> Group:
+async def group_of(server: Server, name: str) -> Group:
     """Return a group at the present moment. Thread: the broker's own. Raises NoSuchName."""
-    state, assignor, members = _described(server, name)
-    offsets = committed(server, name)
+    _described(server, name)
+    states = await _share_states(server, name)
+    described = _described(server, name)  # again, as it may have changed while the states were read
+    offsets = _offsets(server, name, states)
     lag = {
-        topic: _lag(server, topic, partitions)
+        topic: _lag(server, topic, partitions, states)
         for topic, partitions in offsets.items()
         if server.broker.topics.find(topic) is not None
     }
-    return Group(name, state, assignor, members, offsets, lag)
+    return Group(name, described.state, described.assignor, described.members, offsets, lag, described.type)
 
 
-def _described(server: Server, name: str) -> tuple[str, str | None, tuple[Member, ...]]:
-    """Return state, assignor and members of a group. Raises NoSuchName."""
+class _Described(NamedTuple):
+    """A group without its offsets."""
+
+    type: str
+    state: str
+    assignor: str | None
+    members: tuple[Member, ...]
+
+
+def _described(server: Server, name: str) -> _Described:
+    """Return type, state, assignor and members of a group. Raises NoSuchName."""
     groups = server.broker.groups
-    consumer = groups.consumer.find(name)
-    if consumer is not None:
+    if (consumer := groups.consumer.find(name)) is not None:
         assignor = consumer.preferred_assignor(groups.config.assignors)
-        return consumer.state.value, assignor, tuple(_consumer(server, one) for one in consumer.members.values())
-    streams = groups.streams.find(name)
-    if streams is not None:
-        return streams.state.value, None, tuple(_streams(server, streams, one) for one in streams.members.values())
+        members = tuple(_consumer(server, one) for one in consumer.members.values())
+        return _Described(consumer.type.value, consumer.state.value, assignor, members)
+    if (streams := groups.streams.find(name)) is not None:
+        members = tuple(_streams(server, streams, one) for one in streams.members.values())
+        return _Described(streams.type.value, streams.state.value, None, members)
+    if (share := groups.share.find(name)) is not None:
+        members = tuple(_share(server, one) for one in share.members.values())
+        return _Described(share.type.value, share.state.value, None, members)
     try:
-        described = groups.describe(name)
+        classic = groups.describe(name)
     except GroupIdNotFound:
         raise NoSuchName("group", name, names(server)) from None
-    return described.state.value, described.protocol_name or None, tuple(_member(one) for one in described.members)
+    members = tuple(_member(one) for one in classic.members)
+    return _Described(GroupType.CLASSIC.value, classic.state.value, classic.protocol_name or None, members)
 
 
 def _consumer(server: Server, member: ConsumerGroupMember) -> Member:
     subscription = member.subscription
-    assignment = {
-        topic.name: tuple(sorted(indexes))
-        for id, indexes in member.current.assigned.items()
-        if (topic := server.broker.topics.find_by_id(id)) is not None
-    }
+    assignment = _by_name(server, member.current.assigned)
     host = subscription.client_host.lstrip("/")
     return Member(member.member_id, subscription.client_id, host, subscription.instance_id, assignment)
+
+
+def _share(server: Server, member: ShareMember) -> Member:
+    subscription = member.subscription
+    host = subscription.client_host.lstrip("/")
+    assignment = _by_name(server, member.assigned)
+    return Member(member.member_id, subscription.client_id, host, None, assignment)
+
+
+def _by_name(server: Server, assigned: Mapping[bytes, Iterable[int]]) -> dict[str, tuple[int, ...]]:
+    """Return topic -> partitions of an assignment by topic ids, without deleted topics."""
+    return {
+        topic.name: tuple(sorted(indexes))
+        for id, indexes in assigned.items()
+        if (topic := server.broker.topics.find_by_id(id)) is not None
+    }
 
 
 def _streams(server: Server, group: StreamsGroup, member: StreamsGroupMember) -> Member:
@@ -164,21 +200,48 @@ def _streams(server: Server, group: StreamsGroup, member: StreamsGroupMember) ->
     return Member(member.member_id, metadata.client_id, host, metadata.instance_id, assignment)
 
 
-def committed(server: Server, name: str) -> ByPartition:
-    """Return topic -> partition -> committed offset of a group, sorted; empty: none committed.
+async def committed(server: Server, name: str) -> ByPartition:
+    """Return topic -> partition -> offset of a group, sorted; empty: none. Of a share group: its
+    start offsets.
 
     Thread: the broker's own.
     """
+    return _offsets(server, name, await _share_states(server, name))
+
+
+ShareStates = dict[str, dict[int, ShareState]]
+"""Topic -> partition -> what is persisted of a share partition that has a start offset."""
+
+
+async def _share_states(server: Server, name: str) -> ShareStates | None:
+    """Return the states of a share group; None: it is of another type."""
+    group = server.broker.groups.share.find(name)
+    if group is None:
+        return None
+    states: ShareStates = {}
+    for id, topic in sorted(group.state_partitions.initialized.items(), key=lambda item: item[1].name):
+        for index in sorted(topic.partitions):
+            with contextlib.suppress(KqueueError):  # deleted meanwhile, or its coordinator does not answer
+                state = await server.result(server.broker.share.summary(SharePartitionKey(name, id, index)))
+                if state is not None and state.start_offset != NO_OFFSET:
+                    states.setdefault(topic.name, {})[index] = state
+    return states
+
+
+def _offsets(server: Server, name: str, states: ShareStates | None) -> ByPartition:
+    if states is not None:
+        return {topic: {index: one.start_offset for index, one in found.items()} for topic, found in states.items()}
     offsets = server.broker.groups.offsets(name)
     return {
         topic: {index: offsets[topic][index].offset for index in sorted(offsets[topic])} for topic in sorted(offsets)
     }
 
 
-def _lag(server: Server, topic: str, offsets: dict[int, int]) -> dict[int, int]:
+def _lag(server: Server, topic: str, offsets: dict[int, int], states: ShareStates | None) -> dict[int, int]:
     partitions = server.broker.topics.get(topic).partitions
+    done = {index: max(one.delivery_complete_count, 0) for index, one in (states or {}).get(topic, {}).items()}
     return {
-        index: max(partitions[index].high_watermark - offset, 0)
+        index: max(partitions[index].high_watermark - offset - done.get(index, 0), 0)
         for index, offset in offsets.items()
         if index < len(partitions)
     }

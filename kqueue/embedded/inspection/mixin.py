@@ -8,9 +8,12 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, Unpack
 
+from kqueue.embedded.argument_checks import check_keywords
+
 if TYPE_CHECKING:
     from kqueue.app import Server
     from kqueue.broker.client_metrics import ClientMetricsPush
+    from kqueue.embedded.inspection.expected_headers import GivenHeaders
     from kqueue.embedded.inspection.groups import Groups
     from kqueue.embedded.inspection.produced_check import CheckedTopic, ProducedCheck
     from kqueue.embedded.inspection.records import Record
@@ -25,12 +28,23 @@ class Expectation(TypedDict, total=False):
     """Keyword arguments of `ProducedAssertions.assert_produced` and `wait_produced`."""
 
     keys: Iterable[bytes | str | None] | None
+    headers: GivenHeaders | None
     count: int | None
     partition: int | None
     ordered: bool | None
     exactly: bool
     decode: Callable[[bytes], Any] | None
     read_committed: bool
+
+
+EXPECTATIONS = ("values", *Expectation.__annotations__, "within_s")
+MEANT_EXPECTATIONS = {
+    "timeout": "within_s",
+    "timeout_s": "within_s",
+    "value": "values",
+    "isolation_level": "read_committed",
+}
+"""What other test kits call the arguments of `assert_produced`."""
 
 
 class ProducedAssertions(ABC):
@@ -56,21 +70,26 @@ class ProducedAssertions(ABC):
 
         Args:
             values: the expected values; text counts as UTF-8, None is a null value (a tombstone).
-                With `decode`, what it returns for a value: ``assert_produced("orders", [{"id":
-                1}], decode=json.loads)``.
+                A dict or a list is compared with a value's JSON. With `decode`, what it returns for
+                a value: ``assert_produced("orders", [order], decode=Order.from_bytes)``.
             keys: the expected keys: alone, or one for each of `values`.
-            count: only the expected number of records, in place of both.
+            headers: those of each record: a dict, which are among its headers, or a list of (name,
+                value) pairs, which are all of them, in this order. Or a list with a dict, a list of
+                pairs or None (any headers) for each record.
+            count: only the expected number of records, in place of values and keys.
             partition: check this one alone; None: all of them.
             ordered: whether the order counts. None: yes, except for a topic of several partitions,
                 whose records have no common order.
             exactly: False: other records may precede, follow, or be in between. Default True.
             decode: called with each value (bytes) before the comparison.
-            read_committed: leave out what no committed transaction contains. Default False.
+            read_committed: leave out the records of aborted transactions, and those from the start
+                of the first open one on, as consumers with this isolation level do. Default True.
             within_s: seconds to wait for the assertion to hold; 0 checks once.
         Returns: all records that were read, for more assertions.
         Raises:
             AssertionError: the message shows what is missing and what was found instead.
-            ValueError: the arguments are empty or contradict each other.
+            ValueError: the arguments are empty or contradict each other. TypeError: one is of
+                another kind.
             RuntimeError: `within_s` on a thread that runs an event loop; use `wait_produced`.
         """
         __tracebackhide__ = True
@@ -106,9 +125,10 @@ class ProducedAssertions(ABC):
         topic: str,
         values: Iterable[Any] | None,
         partition: int | None = None,
-        read_committed: bool = False,
+        read_committed: bool = True,
         **expected: Any,
     ) -> ProducedCheck:
+        check_keywords("assert_produced", expected, EXPECTATIONS, MEANT_EXPECTATIONS)
         from kqueue.embedded.inspection.produced_check import ExpectedRecords, ProducedCheck
 
         records = ExpectedRecords.of(values, **expected)
@@ -147,8 +167,8 @@ class InspectionMixin(ProducedAssertions):
 
     @cached_property
     def groups(self) -> Groups:
-        """The consumer groups by name, a mapping: ``broker.groups["mail"].offsets == {"orders": {0:
-        3}}``. It always shows the present state.
+        """The groups by name, a mapping: ``broker.groups["mail"].offsets == {"orders": {0: 3}}``;
+        of consumers, share and streams groups. It always shows the present state.
         """
         from kqueue.embedded.inspection.groups import Groups
 

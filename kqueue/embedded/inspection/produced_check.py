@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Any, Protocol
 
+from kqueue.base.text import counted
+from kqueue.embedded.argument_checks import check_kind, check_list
 from kqueue.embedded.inspection.broker_calls import NoSuchName
-from kqueue.embedded.inspection.record_appender import raw
+from kqueue.embedded.inspection.expected_headers import (
+    ExpectedHeaders,
+    GivenHeaders,
+    expected_headers,
+    matched,
+    shown_headers,
+)
+from kqueue.embedded.inspection.record_appender import raw, raw_value
 from kqueue.embedded.inspection.records import Record, shown
 
 LINES_MAX = 30
@@ -24,11 +34,14 @@ class ExpectedRecords:
     """The records that a test expects: `items`, compared with `item_of` of each record, or only a
     `count`.
 
-    `ordered` None: the number of partitions decides.
+    `labels`: what the parts of an item are: key, value. `headers`: of each item; None: they are not
+    compared. `ordered` None: the number of partitions decides.
     """
 
-    items: list[Any] | None
-    item_of: Callable[[Record], Any]
+    items: list[tuple[Any, ...]] | None
+    labels: tuple[str, ...]
+    item_of: Callable[[Record], tuple[Any, ...]]
+    headers: list[ExpectedHeaders] | None
     count: int
     ordered: bool | None
     exactly: bool
@@ -39,33 +52,76 @@ class ExpectedRecords:
         values: Iterable[Any] | None,
         *,
         keys: Iterable[bytes | str | None] | None = None,
+        headers: GivenHeaders | None = None,
         count: int | None = None,
         decode: Callable[[bytes], Any] | None = None,
         ordered: bool | None = None,
         exactly: bool = True,
     ) -> ExpectedRecords:
         """Build from the arguments of `Broker.assert_produced`. Raises ValueError, TypeError."""
-        if isinstance(values, (bytes, str)) or isinstance(keys, (bytes, str)):
-            raise TypeError("values and keys are lists, one entry for each record")
-        if (values is None and keys is None) is (count is None):
-            raise ValueError("say what is expected: values=, keys= or both, or count= alone")
+        for name, given in (("values", values), ("keys", keys)):
+            if given is not None:
+                check_list(name, given, "a list, one entry for each record")
         if count is not None:
-            return cls(None, lambda record: record.value, count, ordered, exactly)
+            check_kind("count", count, int, "a number of records")
+        if values is None and keys is None and headers is None and count is None:
+            raise ValueError("say what is expected: values=, keys=, headers= or several of them, or count= alone")
+        if (values is not None or keys is not None) and count is not None:
+            raise ValueError("count= is given alone, or with headers= of all records: values= and keys= have a number")
+        columns: dict[str, list[Any]] = {}
+        if keys is not None:
+            columns["key"] = [raw(one, "keys") for one in keys]
+        value_of = _value_of(decode)
+        if values is not None:
+            values = list(values)
+            if decode is None and any(isinstance(one, (Mapping, list)) for one in values):
+                value_of = _json_value_of
+            columns["value"] = [_expected_value(one, decode, value_of) for one in values]
+        sizes = [len(column) for column in columns.values()]
+        if len(set(sizes)) > 1:
+            raise ValueError(f"{sizes[0]} keys for {sizes[1]} values: expected one for each")
+        expected_number = sizes[0] if sizes else count
+        each = None if headers is None else expected_headers(headers, expected_number)
+        if not columns and each is None:
+            assert count is not None
+            return cls(None, (), lambda record: (), None, count, ordered, exactly)
+        number = len(each) if each is not None else sizes[0]
+        items: list[tuple[Any, ...]] = list(zip(*columns.values(), strict=True)) if columns else [()] * number
+        parts: dict[str, Callable[[Record], Any]] = {"key": lambda record: record.key, "value": value_of}
 
-        def value_of(record: Record) -> Any:
-            return decode(record.value) if decode is not None and record.value is not None else record.value
+        def item_of(record: Record) -> tuple[Any, ...]:
+            return tuple(parts[label](record) for label in columns)
 
-        expected_values = None if values is None else [one if decode is not None else raw(one) for one in values]
-        expected_keys = None if keys is None else [raw(one) for one in keys]
-        if expected_keys is None:
-            assert expected_values is not None
-            return cls(expected_values, value_of, len(expected_values), ordered, exactly)
-        if expected_values is None:
-            return cls(list(expected_keys), lambda record: record.key, len(expected_keys), ordered, exactly)
-        if len(expected_keys) != len(expected_values):
-            raise ValueError(f"{len(expected_keys)} keys for {len(expected_values)} values: expected one for each")
-        pairs = list(zip(expected_keys, expected_values, strict=True))
-        return cls(pairs, lambda record: (record.key, value_of(record)), len(pairs), ordered, exactly)
+        return cls(items, tuple(columns), item_of, each, number, ordered, exactly)
+
+
+def _value_of(decode: Callable[[bytes], Any] | None) -> Callable[[Record], Any]:
+    def value_of(record: Record) -> Any:
+        return decode(record.value) if decode is not None and record.value is not None else record.value
+
+    return value_of
+
+
+def _json_value_of(record: Record) -> Any:
+    return _from_json(record.value)
+
+
+def _from_json(value: bytes | None) -> Any:
+    """Return the dict or list that a value is in JSON; any other value as it is."""
+    try:
+        parsed = None if value is None else json.loads(value)
+    except ValueError:
+        return value
+    return parsed if isinstance(parsed, (dict, list)) else value
+
+
+def _expected_value(value: Any, decode: Callable[[bytes], Any] | None, value_of: Callable[[Record], Any]) -> Any:
+    """Return an expected value in the form to which records are converted."""
+    if decode is not None:
+        return value
+    if value_of is not _json_value_of:
+        return raw(value)
+    return _from_json(raw_value(value))
 
 
 class CheckedTopic(Protocol):
@@ -86,7 +142,7 @@ class CheckedTopic(Protocol):
         """Partition -> the offset after the last record."""
         ...
 
-    def records(self, partition: int | None = None, *, read_committed: bool = False) -> list[Record]:
+    def records(self, partition: int | None = None, *, read_committed: bool = True) -> list[Record]:
         """Return the records of one partition, or of all."""
         ...
 
@@ -123,11 +179,24 @@ class ProducedCheck:
         if ends != self._seen:  # else nothing was appended, and the records need not be read again
             expected, partition = self._expected, self._partition
             self.found = topic.records(partition, read_committed=self._read_committed)
-            self._problem = difference(
+            problem = difference(
                 _place(topic, partition), self.found, expected, ordered=_is_ordered(topic, partition, expected)
             )
+            self._problem = problem if problem is None else problem + self._left_out(topic)
             self._seen = ends
         return self._problem
+
+    def _left_out(self, topic: CheckedTopic) -> str:
+        """Return a line about the records that are not compared, if there are any."""
+        if not self._read_committed:
+            return ""
+        count = len(topic.records(self._partition, read_committed=False)) - len(self.found)
+        return (
+            f"\n      ({counted(count, 'record')} of open or aborted transactions left out; "
+            "read_committed=False compares them too)"
+            if count > 0
+            else ""
+        )
 
 
 def _place(topic: CheckedTopic, partition: int | None) -> str:
@@ -154,6 +223,12 @@ def difference(place: str, records: list[Record], expected: ExpectedRecords, *, 
         )
     expected_items = [_frozen(item) for item in expected.items]
     actual = [_frozen(expected.item_of(record)) for record in records]
+    if expected.headers is not None:
+        expected_items, actual = matched(
+            list(zip(expected_items, expected.headers, strict=True)),
+            [(item, record.headers) for item, record in zip(actual, records, strict=True)],
+            ordered=ordered,
+        )
     if _is_right(expected_items, actual, ordered=ordered, exactly=expected.exactly):
         return None
     lines = (
@@ -190,19 +265,18 @@ def _counted_lines(
     records: list[Record], expected: ExpectedRecords, expected_items: list[Hashable], actual: list[Hashable]
 ) -> list[str]:
     """Format an unordered difference: missing records, then extra ones."""
-    assert expected.items is not None
     lines = []
     missing = Counter(expected_items) - Counter(actual)
-    for item, frozen in zip(expected.items, expected_items, strict=True):
+    for number, frozen in enumerate(expected_items):
         if missing[frozen] > 0:
             missing[frozen] -= 1
-            lines.append(("-", MISSING, item))
+            lines.append(("-", MISSING, _expected_text(expected, number)))
     room = Counter(expected_items)
     for record, frozen in zip(records, actual, strict=True):
         if room[frozen] > 0:
             room[frozen] -= 1
         elif expected.exactly or lines:
-            lines.append(("+", record.where, expected.item_of(record)))
+            lines.append(("+", record.where, _record_text(expected, record)))
     return _aligned(lines)
 
 
@@ -210,22 +284,21 @@ def _ordered_lines(
     records: list[Record], expected: ExpectedRecords, expected_items: list[Hashable], actual: list[Hashable]
 ) -> list[str]:
     """Format an ordered difference as a diff, with context."""
-    assert expected.items is not None
     begin = _common(expected_items, actual)
     tail = _common(expected_items[begin:][::-1], actual[begin:][::-1])
     expected_end, actual_end = len(expected_items) - tail, len(actual) - tail
 
-    def actual_lines(start: int, end: int, sign: str = " ") -> list[tuple[str, str, Any]]:
-        return [(sign, record.where, expected.item_of(record)) for record in records[start:end]]
+    def actual_lines(start: int, end: int, sign: str = " ") -> list[tuple[str, str, str]]:
+        return [(sign, record.where, _record_text(expected, record)) for record in records[start:end]]
 
     if (expected_end - begin) * (actual_end - begin) > COMPARED_MAX:
-        first = [("-", "expected", expected.items[begin]), *actual_lines(begin, begin + 1, "+")]
+        first = [("-", "expected", _expected_text(expected, begin)), *actual_lines(begin, begin + 1, "+")]
         return [f"      ... {begin} as expected", *_aligned(first), "      ... and others"]
     lines = actual_lines(0, begin)
     matcher = SequenceMatcher(None, expected_items[begin:expected_end], actual[begin:actual_end], autojunk=False)
     for kind, a, b, c, d in matcher.get_opcodes():
         if kind != "equal":
-            lines += [("-", MISSING, item) for item in expected.items[begin + a : begin + b]]
+            lines += [("-", MISSING, _expected_text(expected, number)) for number in range(begin + a, begin + b)]
         lines += actual_lines(begin + c, begin + d, "+" if kind != "equal" and expected.exactly else " ")
     return _folded(_aligned(lines + actual_lines(actual_end, len(actual))))
 
@@ -237,15 +310,28 @@ def _common(one: list[Hashable], other: list[Hashable]) -> int:
     )
 
 
-def _aligned(lines: list[tuple[str, str, Any]]) -> list[str]:
+def _aligned(lines: list[tuple[str, str, str]]) -> list[str]:
     width = max((len(where) for _, where, _ in lines), default=0)
-    return [f"    {sign} {where:{width}}  {_item(item)}" for sign, where, item in lines]
+    return [f"    {sign} {where:{width}}  {text}" for sign, where, text in lines]
 
 
-def _item(item: Any) -> str:
-    return (
-        f"key {shown(item[0])}, value {shown(item[1])}" if isinstance(item, tuple) and len(item) == 2 else shown(item)
-    )
+def _expected_text(expected: ExpectedRecords, number: int) -> str:
+    assert expected.items is not None
+    headers = None if expected.headers is None else repr(expected.headers[number])
+    return _item_text(expected.labels, expected.items[number], headers)
+
+
+def _record_text(expected: ExpectedRecords, record: Record) -> str:
+    headers = None if expected.headers is None else shown_headers(record.headers)
+    return _item_text(expected.labels, expected.item_of(record), headers)
+
+
+def _item_text(labels: Sequence[str], item: tuple[Any, ...], headers: str | None) -> str:
+    """Return the text of an item; with one part, of that alone."""
+    texts = [f"{label} {shown(part)}" for label, part in zip(labels, item, strict=True)]
+    if headers is not None:
+        texts.append(f"headers {headers}")
+    return ", ".join(texts) if len(texts) > 1 or not item else shown(item[0])
 
 
 def _folded(lines: list[str]) -> list[str]:

@@ -5,14 +5,16 @@ codec and acks=all.
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kqueue.base.errors import InvalidTopic
 from kqueue.broker.append_path import PRODUCE_VERSION_BATCHES
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.embedded.argument_checks import check_kind, shown_argument
 from kqueue.embedded.inspection.records import Record
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.partitioners import Partitioner, make_partitioner
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 BATCH_BYTES = 256 * 1024
 PARTITIONER_SETTING = "kqueue.partitioner"
 Bytes: TypeAlias = bytes | bytearray | str | None
+Value: TypeAlias = Bytes | Mapping[str, Any] | list[Any]
+"""A value; a dict or a list stands for its JSON."""
 Headers: TypeAlias = Iterable[tuple[str, Bytes]] | Mapping[str, Bytes]
 Time: TypeAlias = int | datetime | None
 Partitioners: TypeAlias = dict[tuple[bytes, str], Partitioner]
@@ -50,31 +54,68 @@ class _Appended(NamedTuple):
     append_time_ms: int
 
 
-def seed(value: Bytes, key: Bytes = None, headers: Headers = (), timestamp: Time = None) -> NewRecord:
+def seed(value: Value, key: Bytes = None, headers: Headers | None = (), timestamp: Time = None) -> NewRecord:
     """Return a record to append, converted to bytes and milliseconds.
 
-    Raises: TypeError: neither bytes nor text. ValueError: a time without a time zone.
+    Raises: TypeError: a value, key, header or time of another type. ValueError: a time without a
+        time zone, or a value that JSON can't have.
     """
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
-    return NewRecord(raw(key), raw(value), tuple((name, raw(one)) for name, one in pairs), _ms(timestamp))
+    return NewRecord(raw(key, "key"), raw_value(value), raw_headers(headers), _ms(timestamp))
 
 
-def raw(value: Bytes) -> bytes | None:
-    """Return bytes unchanged, and text in UTF-8. Raises TypeError."""
+def raw(value: Bytes, name: str = "value") -> bytes | None:
+    """Return bytes unchanged, and text in UTF-8. Raises TypeError: `name` is of another type."""
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
     if isinstance(value, str):
         return value.encode()
-    raise TypeError(f"keys and values are bytes, text or None, not {type(value).__name__}: {value!r}")
+    raise TypeError(f"{name}: expected bytes, text or None, found {type(value).__name__}: {shown_argument(value)}")
+
+
+def raw_value(value: Value) -> bytes | None:
+    """Return the bytes of a value, those of a dict or a list as `json.dumps` writes it.
+
+    Raises: TypeError: a value of another type, also within. ValueError: NaN or infinity within.
+    """
+    if isinstance(value, Mapping):
+        return json.dumps(dict(value), allow_nan=False).encode()
+    if isinstance(value, list):
+        return json.dumps(value, allow_nan=False).encode()
+    if value is None or isinstance(value, (bytes, bytearray, memoryview, str)):
+        return raw(value)
+    raise TypeError(
+        f"value: expected bytes, text, None, or a dict or list for JSON, found {type(value).__name__}: "
+        f"{shown_argument(value)}"
+    )
+
+
+def raw_headers(headers: Headers | None) -> tuple[tuple[str, bytes | None], ...]:
+    """Return headers as pairs; None: there are none. Raises TypeError."""
+    if headers is None:
+        return ()
+    expected = "headers: expected a dict, or a list of (name, value) pairs"
+    if isinstance(headers, (str, bytes)) or not isinstance(headers, Iterable):
+        raise TypeError(f"{expected}, found {shown_argument(headers)}")
+    pairs = []
+    for pair in headers.items() if isinstance(headers, Mapping) else headers:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise TypeError(f"{expected}, found {shown_argument(pair)} in it")
+        name, value = pair
+        check_kind("headers: a name", name, str, "text")
+        pairs.append((name, raw(value, f"header {name}")))
+    return tuple(pairs)
 
 
 def _ms(timestamp: Time) -> int | None:
+    if timestamp is None:
+        return None
+    check_kind("timestamp", timestamp, (int, datetime), "milliseconds since 1970, or a datetime with a time zone")
     if not isinstance(timestamp, datetime):
         return timestamp
     if timestamp.tzinfo is None:
-        raise ValueError(f"a time without a time zone could be any of 24: {timestamp!r}")
+        raise ValueError(f"timestamp={timestamp!r}: expected a datetime with a time zone, such as tzinfo=UTC")
     return round(timestamp.timestamp() * 1000)
 
 

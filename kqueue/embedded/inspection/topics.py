@@ -11,9 +11,10 @@ from kqueue.base.settings import format_value
 from kqueue.base.text import counted
 from kqueue.broker.dynamic_configs import ConfigResource
 from kqueue.config.properties import keyword_name
+from kqueue.embedded.argument_checks import check_kind, check_list, check_no_configs, shown_argument
 from kqueue.embedded.inspection import record_appender
 from kqueue.embedded.inspection.broker_calls import NoSuchName, RunOnBroker, appended_visible
-from kqueue.embedded.inspection.record_appender import Bytes, Headers, NewRecord, Time
+from kqueue.embedded.inspection.record_appender import Bytes, Headers, NewRecord, Time, Value
 from kqueue.embedded.inspection.records import Record, scan
 
 if TYPE_CHECKING:
@@ -139,14 +140,16 @@ class Topic:
         *,
         start: int | None = None,
         stop: int | None = None,
-        read_committed: bool = False,
+        read_committed: bool = True,
     ) -> list[Record]:
         """Return the records that consumers can read now, ordered by partition and offset.
 
         Args:
             partition: read this one alone.
             start, stop: offsets in each partition, from `start` to `stop` (exclusive).
-            read_committed: leave out records of open and aborted transactions.
+            read_committed: leave out the records of aborted transactions, and those from the start
+                of the first open one on, as consumers with this isolation level do. False: all
+                records. Markers of transactions are never among them.
         Raises: UnknownTopicOrPartition: no such partition. CorruptBatch: data on disk is damaged.
         Memory: all records; use `scan` for a topic that is larger than memory.
         """
@@ -158,21 +161,22 @@ class Topic:
         *,
         start: int | None = None,
         stop: int | None = None,
-        read_committed: bool = False,
+        read_committed: bool = True,
     ) -> Iterator[Record]:
         """Yield the records of `records`, read in portions of about 1 MiB. Records appended after a
         partition was begun are left out.
         """
+        _check_partition(partition)
         own = self._look(lambda topic: [one.index for one in _replicas(topic)]) if partition is None else [partition]
         for index in own:
             yield from scan(self._ask, self._name, index, start, stop, read_committed=read_committed)
 
     def produce(
         self,
-        value: Bytes,
+        value: Value,
         key: Bytes = None,
         *,
-        headers: Headers = (),
+        headers: Headers | None = (),
         partition: int | None = None,
         timestamp: Time = None,
     ) -> Record:
@@ -180,13 +184,16 @@ class Topic:
         key="table 4")``.
 
         Args:
-            value, key: bytes, text (encoded in UTF-8) or None.
-            headers: (name, value) pairs or a dict.
+            value: bytes, text (encoded in UTF-8), None (a tombstone), or a dict or list, which is
+                sent as JSON: ``produce({"coffees": 2})``.
+            key: bytes, text or None.
+            headers: a dict, or (name, value) pairs, whose values are bytes, text or None.
             partition: None: the topic's partitioner chooses, by the key as Kafka's clients do.
             timestamp: ms since 1970 or a datetime; None: now.
         Returns: the record with its partition and offset.
         Durability: as acks=all; consumers can read it on return.
         Raises:
+            TypeError, ValueError: an argument of another type; the message says what it takes.
             InvalidRecord, RecordTooLarge, InvalidTimestamp: refused, as for a client.
             InvalidTopic: the topic is the broker's own.
             UnknownTopicOrPartition: no such partition.
@@ -194,17 +201,17 @@ class Topic:
         return self._seed([record_appender.seed(value, key, headers, timestamp)], partition)[0]
 
     def produce_all(
-        self, values: Iterable[Bytes | tuple[Bytes, Bytes]], *, partition: int | None = None
+        self, values: Iterable[Value | tuple[Bytes, Value]], *, partition: int | None = None
     ) -> list[Record]:
-        """Append many records in few batches: values, or (key, value) pairs; otherwise as
+        """Append many records in few batches: values, or (key, value) pairs (tuples); otherwise as
         `produce`.
 
         If a record is refused, those before it stay in the topic.
 
         Returns: the records with their partitions and offsets, in the given order.
         """
-        pairs = (one if isinstance(one, tuple) else (None, one) for one in values)
-        return self._seed([record_appender.seed(value, key) for key, value in pairs], partition)
+        check_list("values", values, "a list of values, or of (key, value) pairs")
+        return self._seed([_seed_of(one) for one in values], partition)
 
     def delete(self) -> None:
         """Delete the topic, as an admin client does.
@@ -219,6 +226,8 @@ class Topic:
         self._ask(work)
 
     def _seed(self, seeds: list[NewRecord], partition: int | None) -> list[Record]:
+        _check_partition(partition)
+
         def append(part: list[NewRecord]) -> list[Record]:
             async def work(server: Server) -> list[Record]:
                 return await record_appender.append(
@@ -276,8 +285,26 @@ class Topics(Mapping[str, Topic]):
         return self._ask(work)
 
 
+def _check_partition(partition: int | None) -> None:
+    if partition is not None:
+        check_kind("partition", partition, int, "the number of a partition, or None")
+
+
+def _seed_of(value: Value | tuple[Bytes, Value]) -> NewRecord:
+    """Return the record of a value, or of a (key, value) pair. Raises TypeError."""
+    if not isinstance(value, tuple):
+        return record_appender.seed(value)
+    if len(value) != 2:
+        raise TypeError(f"values: expected values, or (key, value) pairs, found {shown_argument(value)} among them")
+    return record_appender.seed(value[1], value[0])
+
+
 def config_changes(settings: Mapping[str, object]) -> list[ConfigChange]:
-    """Return the changes that keyword arguments ask for; None unsets a setting."""
+    """Return the changes that keyword arguments ask for; None unsets a setting.
+
+    Raises: TypeError: they are given as one dict.
+    """
+    check_no_configs("alter_config", settings)
     return [
         ConfigChange(
             ConfigOperation.DELETE if value is None else ConfigOperation.SET, keyword_name(name), format_value(value)

@@ -131,3 +131,17 @@ def test_advance_by_days_is_fast(storage: str, tmp_path: Path) -> None:
         broker.clock.advance(days=8)
         broker.clock.advance(days=3650)
         assert time.process_time() - began_s < 5
+
+
+@pytest.mark.parametrize(
+    ("delta", "units", "message"),
+    [
+        (8, {}, r"delta=8: expected a timedelta, or a unit: advance\(days=8\)"),
+        ("8 days", {}, "expected a timedelta"),
+        (None, {"days": "8"}, "days='8': expected a number"),
+        (None, {"ms": float("nan")}, "ms=nan: expected a finite number"),
+    ],
+)
+def test_a_time_without_a_unit_is_refused(delta: Any, units: dict[str, Any], message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        kqueue.Broker().clock.advance(delta, **units)

@@ -41,7 +41,7 @@ def test_from_coroutines() -> None:
         async with kqueue.Cluster() as cluster:
             async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all") as producer:
                 await producer.send_and_wait("orders", b"two coffees")
-            with pytest.raises(RuntimeError, match="to_thread"):
+            with pytest.raises(RuntimeError, match="aio.wait_in_sync"):
                 cluster.wait_in_sync()
             await asyncio.to_thread(cluster.wait_in_sync)
             options = {"auto_offset_reset": "earliest", "group_id": "mail"}
@@ -189,3 +189,31 @@ def test_in_a_forked_child_it_belongs_to_the_parent() -> None:
         results.close()
         results.join_thread()
         cluster.create_topic("coffee")
+
+
+@pytest.mark.parametrize("call", ["kill", "stop", "start", "restart", "pause", "resume"])
+def test_a_broker_that_there_is_not_is_named_with_those_that_there_are(call: str) -> None:
+    cluster = kqueue.Cluster(brokers=2)
+    with pytest.raises(ValueError, match=f"{call}: expected the node id .* from 0 to 1: there is no broker 7"):
+        getattr(cluster, call)(7)
+    with pytest.raises(ValueError, match="there is no broker -1"):
+        getattr(cluster, call)(-1)
+    with pytest.raises(TypeError, match=r"a number from 0 to 1, found \[0, 1\]"):
+        getattr(cluster, call)([0, 1])
+
+
+def test_mistaken_calls_of_a_cluster_say_what_is_expected() -> None:
+    cluster = kqueue.Cluster(brokers=2)
+    with pytest.raises(IndexError, match="node id of a broker, 0 to 1"):
+        _ = cluster[2]
+    assert [broker.id for broker in cluster] == [0, 1]
+    with pytest.raises(ValueError, match=r"kill\(0\)"):
+        cluster.kill()
+    with pytest.raises(TypeError, match=r"such as partition\(\{0\}"):
+        cluster.partition(0, 1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="without_store=0"):
+        cluster.partition(without_store=0)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="brokers='3': expected the number"):
+        kqueue.Cluster("3")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="names of topics"):
+        cluster.wait_in_sync(["orders"])  # type: ignore[arg-type]

@@ -9,9 +9,13 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from kafka import KafkaConsumer
 
 import kqueue
+from kqueue.app import Server
+from kqueue.base.promise import Promise
 from kqueue.embedded.inspection.groups import Group, Member
+from kqueue.groups.share.member import ShareHeartbeat
 from kqueue.groups.streams.member import StreamsHeartbeat
 from kqueue.groups.streams.topology import Subtopology, Topology
+from kqueue.share.share_state import SharePartitionKey, ShareUpdate
 
 
 @pytest.fixture
@@ -142,6 +146,73 @@ def test_streams_groups_show_what_their_active_tasks_read() -> None:
         assert group.assignor is None
         (member,) = group.members
         assert (member.client_id, member.assignment) == ("c", {"orders": (0, 1)})
+
+
+def join_share_group(broker: kqueue.Broker) -> None:
+    """Let a member join the share group "workers", and return once it is assigned "orders"."""
+    joining = ShareHeartbeat("workers", "m", 0, topics=["orders"], client_id="worker", client_host="/10.0.0.1")
+
+    async def join(server: Server) -> bool:
+        await server.result(server.broker.groups.share.heartbeat(joining))
+        group = server.broker.groups.share.find("workers")
+        return group is not None and bool(group.members["m"].assigned)
+
+    deadline = time.monotonic() + 60
+    while not broker._ask(join):
+        assert time.monotonic() < deadline
+
+
+def test_every_group_that_is_listed_can_be_looked_at(
+    broker: kqueue.Broker, consumer_of: Callable[..., KafkaConsumer]
+) -> None:
+    join_share_group(broker)
+    streams = StreamsHeartbeat("app", "m", 0, rebalance_timeout_ms=1000, topology=Topology(0, ()), active={},
+                               standby={}, warmup={})  # fmt: skip
+
+    async def join(server: Server) -> None:
+        await server.result(server.broker.groups.streams.heartbeat(streams))
+
+    broker._ask(join)
+    next(consumer_of("mail"))
+    groups = dict(broker.groups)
+    assert {name: group.type for name, group in groups.items()} == {
+        "app": "streams",
+        "mail": "classic",
+        "workers": "share",
+    }
+    workers = groups["workers"]
+    assert (workers.state, workers.assignor) == ("Stable", None)
+    assert [(one.client_id, one.host, one.assignment) for one in workers.members] == [
+        ("worker", "10.0.0.1", {"orders": (0, 1)})
+    ]
+    with pytest.raises(KeyError, match="did you mean 'workers'"):
+        broker.groups["worker"]
+
+
+def test_a_share_group_has_start_offsets_and_lag(broker: kqueue.Broker) -> None:
+    async def write(server: Server) -> None:
+        for index, update in enumerate((ShareUpdate(2, (), 0), ShareUpdate(0, (), 1))):
+            written: Promise[None] = Promise()
+
+            def done(error: Exception | None, written: Promise[None] = written) -> None:
+                written.resolve(None) if error is None else written.fail(error)
+                server.broker.purgatory.wake(written)
+
+            key = SharePartitionKey("workers", server.broker.topics.get("orders").id, index)
+            state = await server.result(server.broker.share.summary(key))
+            assert state is not None
+            server.broker.share.states.write(key, state.state_epoch, 0, update, done)
+            await server.result(written)
+
+    join_share_group(broker)
+    assert broker.groups["workers"].offsets == {}  # nothing was fetched yet
+    broker._ask(write)
+    workers = broker.groups["workers"]
+    assert workers.offsets == {"orders": {0: 2, 1: 0}}
+    assert workers.lag == {"orders": {0: 1, 1: 3}}
+    with pytest.raises(AssertionError, match=r"has consumed 2 of 7 records of orders: partition 0 at 2 of 3, .*Stable"):
+        broker.assert_consumed("orders", group="workers")
+    broker.assert_consumed("orders", group="workers", upto={0: 2})
 
 
 def test_a_wrong_name_is_answered_with_the_nearest_right_one(

@@ -3,7 +3,9 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
+from itertools import permutations
 
 import pytest
 from hypothesis import given
@@ -11,7 +13,9 @@ from hypothesis import strategies as st
 from kafka import KafkaProducer
 
 import kqueue
+from kqueue.embedded.inspection.expected_headers import expected_headers, matched
 from kqueue.embedded.inspection.produced_check import COMPARED_MAX, LINES_MAX, ExpectedRecords, difference
+from kqueue.embedded.inspection.record_appender import raw_headers
 from kqueue.embedded.inspection.records import Record
 
 VALUES = st.lists(st.sampled_from([b"a", b"b", b"c", None]), max_size=8)
@@ -198,14 +202,128 @@ def test_a_wrong_topic_is_told_with_the_nearest(broker: kqueue.Broker) -> None:
 def test_arguments_that_say_nothing_are_refused(broker: kqueue.Broker) -> None:
     with pytest.raises(ValueError, match="say what is expected"):
         broker.assert_produced("orders")
-    with pytest.raises(ValueError, match="say what is expected"):
+    with pytest.raises(ValueError, match="count= is given alone"):
         broker.assert_produced("orders", ["x"], count=1)
     with pytest.raises(ValueError, match="2 keys for 1 values"):
         broker.assert_produced("orders", ["x"], keys=["a", "b"])
-    with pytest.raises(TypeError, match="lists"):
+    with pytest.raises(TypeError, match="values=b'x': expected a list"):
         broker.assert_produced("orders", b"x")
-    with pytest.raises(TypeError, match="not int: 1"):
+    with pytest.raises(TypeError, match="found int: 1"):
         broker.assert_produced("orders", [1])
+
+
+def test_a_misspelt_argument_is_named_with_the_right_one(broker: kqueue.Broker) -> None:
+    with pytest.raises(TypeError, match=r"assert_produced\(\) has no argument 'timeout'; did you mean 'within_s'"):
+        broker.assert_produced("orders", ["x"], timeout=5)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="no argument 'key'; did you mean 'keys'"):
+        broker.assert_produced("orders", ["x"], key=["a"])  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="values=.*: expected a list"):
+        broker.assert_produced("orders", {"coffees": 2})
+    with pytest.raises(TypeError, match="count='3': expected a number of records"):
+        broker.assert_produced("orders", count="3")  # type: ignore[arg-type]
+
+
+def test_a_dict_is_compared_with_the_json_of_a_value(broker: kqueue.Broker) -> None:
+    broker.topics["orders"].produce_all([b'{"coffees":2,"table":4}', b"[1, 2]", b"plain"])
+    broker.assert_produced("orders", [{"table": 4, "coffees": 2}, [1, 2], "plain"])
+    with pytest.raises(AssertionError, match="1 missing, 1 too many"):
+        broker.assert_produced("orders", [{"table": 4, "coffees": 3}, [1, 2], b"plain"])
+
+
+# --- headers
+
+
+def test_a_dict_of_headers_is_among_those_of_each_record(broker: kqueue.Broker) -> None:
+    broker.topics["orders"].produce("1", headers={"trace": "a", "shop": "x"})
+    broker.topics["orders"].produce("2", headers={"trace": "b", "shop": "x"})
+    broker.assert_produced("orders", ["1", "2"], headers={"shop": b"x"})
+    broker.assert_produced("orders", ["1", "2"], headers=[{"trace": "a"}, {"trace": "b", "shop": "x"}])
+    broker.assert_produced("orders", headers=[{"trace": "a"}, None])
+    broker.assert_produced("orders", count=2, headers={"shop": "x"})
+    message = failing(broker, ["1", "2"], headers={"trace": "a"})
+    assert message == (
+        "orders has 2 records, expected 2: 1 missing, 1 too many\n"
+        "      orders-0@0  value b'1', headers {'trace': b'a', 'shop': b'x'}\n"
+        "    - missing     value b'2', headers {'trace': b'a'}\n"
+        "    + orders-0@1  value b'2', headers {'trace': b'b', 'shop': b'x'}"
+    )
+
+
+def test_a_list_of_headers_is_all_of_them_in_order(broker: kqueue.Broker) -> None:
+    pairs = [("trace", "a"), ("shop", None), ("trace", "b")]
+    broker.topics["orders"].produce("1", headers=pairs)
+    broker.assert_produced("orders", ["1"], headers=pairs)
+    broker.assert_produced("orders", ["1"], headers=[pairs])
+    broker.assert_produced("orders", ["1"], headers={"shop": None, "trace": "b"})
+    for others in (pairs[:2], pairs[::-1], []):
+        with pytest.raises(AssertionError, match="1 missing"):
+            broker.assert_produced("orders", ["1"], headers=others)
+
+
+def test_without_order_each_expectation_takes_a_record_of_its_own(broker: kqueue.Broker) -> None:
+    broker.create_topic("many", 2)
+    broker.topics["many"].produce("x", headers={"a": "1", "b": "2"}, partition=0)
+    broker.topics["many"].produce("x", headers={"a": "1"}, partition=1)
+    broker.assert_produced("many", ["x", "x"], headers=[{"a": "1"}, {"b": "2"}])
+    with pytest.raises(AssertionError, match="1 missing, 1 too many"):
+        broker.assert_produced("many", ["x", "x"], headers=[{"b": "2"}, {"b": "2"}])
+
+
+@given(
+    st.lists(st.dictionaries(st.sampled_from("ab"), st.sampled_from("12")), max_size=5),
+    st.lists(st.dictionaries(st.sampled_from("ab"), st.sampled_from("12")), max_size=5),
+)
+def test_headers_fit_exactly_when_some_assignment_does(
+    wanted: list[dict[str, str]], there: list[dict[str, str]]
+) -> None:
+    expected = [("x", one) for one in expected_headers(wanted, len(wanted))]
+    found = [("x", raw_headers(one)) for one in there]
+    tokens, actual = matched(expected, found, ordered=False)
+    some = any(
+        all(item[1].fit(found[place][1]) for item, place in zip(expected, places, strict=True))
+        for places in permutations(range(len(found)), len(expected))
+    )
+    assert (not Counter(tokens) - Counter(actual)) is (some and len(wanted) <= len(there))
+
+
+def test_headers_of_another_form_are_refused(broker: kqueue.Broker) -> None:
+    with pytest.raises(TypeError, match="headers: expected a dict or a list"):
+        broker.assert_produced("orders", ["x"], headers="trace")
+    with pytest.raises(TypeError, match="headers: expected a dict or a list"):
+        broker.assert_produced("orders", ["x"], headers=[5])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match="2 for 1 records"):
+        broker.assert_produced("orders", ["x"], headers=[{}, {}])
+    with pytest.raises(ValueError, match="how many records"):
+        broker.assert_produced("orders", headers={"a": "1"})
+
+
+# --- transactions
+
+
+def test_records_of_aborted_and_open_transactions_are_left_out(broker: kqueue.Broker) -> None:
+    def produce(value: bytes) -> None:
+        producer.begin_transaction()
+        producer.send("orders", value)
+        producer.flush()
+
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id="shop")
+    producer.init_transactions()
+    produce(b"committed")
+    producer.commit_transaction()
+    produce(b"aborted")
+    producer.abort_transaction()
+    broker.assert_produced("orders", [b"committed"])
+    produce(b"open")
+    broker.topics["orders"].produce("behind it")
+    broker.assert_produced("orders", [b"committed"])
+    everything = [b"committed", b"aborted", b"open", b"behind it"]
+    broker.assert_produced("orders", everything, read_committed=False)
+    assert [one.value for one in broker.topics["orders"].records(read_committed=False)] == everything
+    assert "(3 records of open or aborted transactions left out; read_committed=False" in failing(broker, everything)
+    producer.commit_transaction()
+    broker.assert_produced("orders", [b"committed", b"open", b"behind it"])
+    producer.close()
+    assert [one.value for one in broker.topics["orders"].scan()] == [b"committed", b"open", b"behind it"]
 
 
 # --- waiting

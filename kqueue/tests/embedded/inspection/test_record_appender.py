@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
@@ -139,9 +140,52 @@ def test_what_a_topic_refuses_is_refused_as_for_a_client(broker: kqueue.Broker) 
         broker.topics["late"].produce("x", timestamp=datetime(2999, 1, 1, tzinfo=UTC))
     with pytest.raises(UnknownTopicOrPartition, match="not 5"):
         broker.topics["small"].produce("x", partition=5)
-    with pytest.raises(TypeError, match="bytes, text or None, not int: 5"):
+    with pytest.raises(TypeError, match="value: expected bytes, text, None, or a dict or list for JSON, found int: 5"):
         broker.topics["small"].produce(5)  # type: ignore[arg-type]
     assert all(broker.topics[name].records() == [] for name in broker.topics)
+
+
+def test_a_dict_or_a_list_is_appended_as_json(broker: kqueue.Broker) -> None:
+    broker.create_topic("json")
+    topic = broker.topics["json"]
+    topic.produce({"coffees": 2, "table": None}, key="a", headers={"type": "order"})
+    topic.produce_all([[1, "é"], ("b", {"teas": 1})])
+    assert [one.value for one in topic.records()] == [
+        b'{"coffees": 2, "table": null}',
+        b'[1, "\\u00e9"]',
+        b'{"teas": 1}',
+    ]
+    assert [one.key for one in topic.records()] == [b"a", None, b"b"]
+    assert topic.records()[0].headers == (("type", b"order"),)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"value": 5}, "value: expected bytes, text, None, or a dict or list for JSON, found int: 5"),
+        ({"value": {"price": float("nan")}}, "JSON"),
+        ({"value": "x", "key": {"id": 1}}, "key: expected bytes, text or None, found dict"),
+        ({"value": "x", "headers": ["a"]}, r"headers: expected a dict, or a list of \(name, value\) pairs"),
+        ({"value": "x", "headers": "ab"}, "headers: expected a dict"),
+        ({"value": "x", "headers": {"a": 5}}, "header a: expected bytes, text or None, found int"),
+        ({"value": "x", "headers": [(b"a", b"x")]}, "headers: a name=b'a': expected text"),
+        ({"value": "x", "partition": "0"}, "partition='0': expected the number"),
+        ({"value": "x", "timestamp": 1.5}, "timestamp=1.5: expected milliseconds"),
+        ({"value": "x", "timestamp": datetime(2026, 1, 1)}, "time zone"),
+    ],
+)
+def test_an_argument_of_another_kind_is_named(broker: kqueue.Broker, arguments: dict[str, Any], message: str) -> None:
+    broker.create_topic("kinds")
+    with pytest.raises((TypeError, ValueError), match=message):
+        broker.topics["kinds"].produce(**arguments)
+    assert broker.topics["kinds"].records() == []
+
+
+@pytest.mark.parametrize("values", ["abc", {"key": "value"}, 5, [("key", "value", "more")]])
+def test_many_values_are_a_list(broker: kqueue.Broker, values: Any) -> None:
+    broker.create_topic("lists")
+    with pytest.raises(TypeError, match=r"values.*expected .*\(key, value\) pairs"):
+        broker.topics["lists"].produce_all(values)
 
 
 def test_a_topic_with_a_codec_holds_the_records_in_it(broker: kqueue.Broker) -> None:

@@ -1,0 +1,95 @@
+"""Checks of the arguments of calls that tests make. Each error names the parameter, says what it
+takes and what was found.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from kqueue.base.names import did_you_mean
+
+SHOWN_CHARACTERS = 60
+CONFIGS = ("config", "configs", "topic_config", "topic_configs", "settings")
+"""What other libraries call a dict of settings."""
+EXAMPLE = 'cleanup_policy="compact"'
+
+
+def shown_argument(value: object) -> str:
+    """Return `value` as an error message shows it, shortened where it is long."""
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
+
+
+def check_kind(name: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:
+    """Check the type of an argument. A bool is no number.
+
+    Raises: TypeError: with `expected`, which says what the parameter takes.
+    """
+    is_bool = isinstance(value, bool) and bool not in (kinds if isinstance(kinds, tuple) else (kinds,))
+    if is_bool or not isinstance(value, kinds):
+        raise TypeError(f"{name}={shown_argument(value)}: expected {expected}")
+
+
+def check_mapping(name: str, value: object, expected: str) -> None:
+    """Check that an argument is a dict or another mapping. Raises TypeError."""
+    check_kind(name, value, Mapping, expected)
+
+
+def check_list(name: str, value: object, expected: str) -> None:
+    """Check that an argument is iterable, and neither text, bytes nor a mapping. Raises
+    TypeError.
+    """
+    if isinstance(value, (str, bytes, bytearray, Mapping)) or not isinstance(value, Iterable):
+        raise TypeError(f"{name}={shown_argument(value)}: expected {expected}")
+
+
+def check_broker_id(call: str, id: object, brokers: Sequence[object]) -> None:
+    """Check the node id of a broker of a cluster. Raises TypeError, ValueError."""
+    expected = f"{call}: expected the node id of a broker, a number from 0 to {len(brokers) - 1}"
+    if not isinstance(id, int) or isinstance(id, bool):
+        raise TypeError(f"{expected}, found {shown_argument(id)}")
+    if not 0 <= id < len(brokers):
+        raise ValueError(f"{expected}: there is no broker {id}")
+
+
+def check_no_configs(call: str, keywords: Mapping[str, object]) -> None:
+    """Check that settings are given as keywords, and not as one dict.
+
+    Raises: TypeError: shows the keywords that are meant.
+    """
+    for keyword in CONFIGS:
+        if keyword in keywords:
+            value: Any = keywords[keyword]
+            names = list(value) if isinstance(value, Mapping) else []
+            are_named = names and all(isinstance(name, str) for name in names)
+            example = ", ".join(f"{name.replace('.', '_')}={value[name]!r}" for name in names) if are_named else ""
+            raise TypeError(f"{call}() has no argument {keyword!r}: settings are keywords, write {example or EXAMPLE}")
+
+
+def check_keywords(call: str, keywords: Iterable[str], known: Iterable[str], meant: Mapping[str, str]) -> None:
+    """Check that a call has these keyword arguments.
+
+    Args: meant: what other libraries call a parameter -> its name here.
+    Raises: TypeError: names the nearest parameter.
+    """
+    names = list(known)
+    for keyword in keywords:
+        if keyword not in names:
+            hint = f"; did you mean {meant[keyword]!r}?" if keyword in meant else did_you_mean(keyword, names)
+            raise TypeError(f"{call}() has no argument {keyword!r}{hint} (there are: {', '.join(names)})")
+
+
+def parameters_of(function: Callable[..., Any], *left_out: str) -> list[str]:
+    """Return the names of a function's parameters that can be given as keywords."""
+    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    parameters = inspect.signature(function).parameters.values()
+    return [one.name for one in parameters if one.kind in kinds and one.name not in ("self", *left_out)]
+
+
+def near(name: str, names: Iterable[str]) -> str | None:
+    """Return the one of `names` that is most like `name`; None: none is."""
+    found = get_close_matches(name, names, 1, 0.8)
+    return found[0] if found else None
