@@ -138,8 +138,8 @@ def end_offset(bootstrap: str, topic: str) -> int:
 
 
 def settled_end(bootstrap: str, topic: str, wanted: int) -> int:
-    """The end of the topic once it has reached `wanted`; what was acknowledged with acks=1 may not
-    be there for readers yet.
+    """The end of the topic once it has reached `wanted`; another broker may acknowledge what
+    readers do not see yet.
     """
     deadline = time.monotonic() + CALL_TIMEOUT_S
     while (found := end_offset(bootstrap, topic)) < wanted and time.monotonic() < deadline:

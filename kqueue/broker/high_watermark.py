@@ -1,7 +1,7 @@
 """Waiting until the high watermark covers what was appended before a request.
 
-In group mode a producer with acks=0 or 1 gets its response before the flush, and so before the high
-watermark covers its records. A request that reports what consumers can read (ListOffsets, end
+In group mode records of a producer with acks=0 are in the log before the flush, and so before the
+high watermark covers them. A request that reports what consumers can read (ListOffsets, end
 offsets of an embedded broker) first waits for the flush of what the log holds. Every append starts
 a flush, so this starts none. In kafka mode and in memory the high watermark is the log end.
 

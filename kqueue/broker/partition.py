@@ -1,8 +1,8 @@
 """A partition at this broker: log, high watermark, and the delayed operations that it wakes.
 
 Durability: in group mode the high watermark never passes the flushed offset. All that a consumer
-read, or a producer got confirmed with acks=all, survives a power cut; records confirmed with acks 0
-or 1 may be lost. In kafka mode the high watermark is the log end; the operating system writes at
+read, or a producer got confirmed with acks=all or 1, survives a power cut; records sent with acks=0
+may be lost. In kafka mode the high watermark is the log end; the operating system writes at
 its own time, or as `flush.messages` and `flush.ms` say. The leader's log is the only replica.
 """
 
@@ -128,6 +128,7 @@ class Partition(PartitionReplica):
         """Use `log`, which holds the same records and is flushed, instead of the present one."""
         self._attach(log)
         self._own_end_moved(log)
+        self._host.purgatory.wake(self)
         self._call_after_flush()
 
     @property
@@ -180,7 +181,7 @@ class Partition(PartitionReplica):
         """Append one validated batch; writes offsets and leader epoch into `batch`.
 
         Args: admitted: another batch of the request was appended, so the backlog is not checked.
-        Durability: in the page cache on return; on disk once `is_committed` (group mode).
+        Durability: in the page cache on return; on disk once `is_flushed` (group mode).
         Raises: what `Log.append` raises. PolicyViolation: the topic's backlog has reached a bound.
             NotLeader: also where a batch before this one was refused so; see `refused_batches`.
         """
@@ -262,6 +263,22 @@ class Partition(PartitionReplica):
             raise log.health.failure
         if role is not None:
             role.check_waiting()
+        return False
+
+    def is_flushed(self, offset: int) -> bool:
+        """Return whether this leader has flushed all below `offset`, which was appended here.
+
+        The high watermark of a sole replica covers `offset` then; followers may still lack it.
+        Raises: StorageFailed: the log is offline. NotLeader: another broker has become the leader.
+        """
+        log, role = self.log, self._role
+        if role is None:
+            return self.is_committed(offset)
+        role.check_leader()
+        if log.flushed_offset >= offset:
+            return True
+        if log.offline is not None:
+            raise log.offline
         return False
 
     def read(
@@ -409,6 +426,8 @@ class Partition(PartitionReplica):
                 self._host.replicas.log_failed(self)
         if self._host.flush_before_visible:
             self._own_end_moved(log)  # first: calls after the flush may move the log start up to it
+            if self._role is not None:  # acks=1 waits for the flush, though followers are behind
+                self._host.purgatory.wake(self)
             if log.needs_flush:
                 self._flush_soon()
         elif log.has_unflushed_segments:  # rolled during that flush

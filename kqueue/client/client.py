@@ -187,7 +187,8 @@ class Client(TransactionCalls):
 
         Args:
             batches: one batch of magic 2 per partition, sent unchanged.
-            acks: -1: all in-sync replicas have the batch; 1: the leader has it; 0: no response.
+            acks: -1: all in-sync replicas have the batch; 1: the leader has it on its disk;
+                0: no response.
             repeatable: a duplicate append is acceptable.
             transactional_id: of transactional batches, whose partitions `add_to_transaction` added.
         A batch that is repeatable, or has a producer id and sequence, is retried until a broker

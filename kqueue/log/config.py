@@ -30,8 +30,8 @@ BROKER_SETTINGS: tuple[Setting, ...] = (
         "group",
         one_of("group", "kafka"),
         Scope.BROKER,
-        "group: a record becomes visible, and acks=all is answered, only after a flush; one fsync serves "
-        "all waiting requests. kafka: acknowledged records may be only in the page cache, and "
+        "group: a record becomes visible, and acks=all and 1 are answered, only after a flush; one fsync "
+        "serves all waiting requests. kafka: acknowledged records may be only in the page cache, and "
         "flush.messages and flush.ms apply.",
     ),
     Setting(

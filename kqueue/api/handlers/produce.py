@@ -2,7 +2,7 @@
 
     acks    response
     0       none; an error closes the connection
-    1       when the batch is appended
+    1       when this leader has the batch on its disk; kqueue.flush=kafka: when it is appended
     -1      when it is committed: below the high watermark
 
 Versions 0 to 13:
@@ -86,6 +86,10 @@ PAUSE_MS = 5
 PAUSES_MAX = 400
 """After so many pauses in all, the remaining partitions fail."""
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
+LEADER_TIMEOUT_MS_MIN = 30_000
+"""With acks=1 `timeout_ms` counts from this value on. Kafka does not read it: its leader answers
+after the append. So a client that sends a small one expects no REQUEST_TIMED_OUT.
+"""
 NO_OFFSET = -1
 WITHOUT_START_OFFSET = frozenset(
     {
@@ -109,7 +113,7 @@ def handle(
     acks = request.acks
     if acks not in (ACKS_ALL, ACKS_LEADER, ACKS_NONE):
         return error_response(request, context.api_version, InvalidRequiredAcks(f"acks is -1, 0 or 1, not {acks}"))
-    produce = DelayedProduce(context, waits=acks == ACKS_ALL)
+    produce = DelayedProduce(context, acks)
     topics = request.topic_data
     if request.transactional_id is not None:
         return _handle_transactional(request, context, produce, request.transactional_id)
@@ -118,8 +122,6 @@ def handle(
         return None if response is NO_RESPONSE else response
     for data in topics:
         produce.append_topic(data)
-    if acks == ACKS_LEADER and not produce.unappended:
-        return produce.response
     return _respond(request, context, produce)
 
 
@@ -197,9 +199,9 @@ def _respond(
         return None
     if produce.unappended:
         return produce.wait_for_appends(request.timeout_ms)
-    if produce.uncommitted and not produce.is_committed():
-        keys = tuple(append.partition for append in produce.uncommitted)
-        return DelayedOperation(keys, context.change_deadline_ms(request.timeout_ms), produce.try_complete)
+    if produce.unconfirmed and not produce.is_confirmed():
+        keys = tuple(append.partition for append in produce.unconfirmed)
+        return DelayedOperation(keys, produce.deadline_ms(request.timeout_ms), produce.try_complete)
     return produce.response
 
 
@@ -221,8 +223,8 @@ def error_response(request: ProduceRequest, version: int, error: BaseException) 
     )
 
 
-class UncommittedAppend(NamedTuple):
-    """A partition whose records are appended, but not committed up to `end_offset`."""
+class UnconfirmedAppend(NamedTuple):
+    """A partition whose records are appended up to `end_offset`, but not yet as `acks` asks."""
 
     partition: Partition
     end_offset: int
@@ -240,21 +242,23 @@ class DeferredAppend(NamedTuple):
 class DelayedProduce:
     """One Produce request until its response is complete. Source: Kafka's DelayedProduce.
 
-    `response` is complete once `unappended` is empty and `is_committed()`. `waits`: acks=-1;
-    without it nothing is ever `uncommitted`.
+    `response` is complete once `unappended` is empty and `is_confirmed()`. Without `waits` nothing
+    is ever `unconfirmed`: acks=0, and acks=1 where an append is confirmed at once.
     """
 
     __slots__ = (
-        "context", "no_file", "now_ms", "operation", "response", "transaction", "unappended", "uncommitted", "waits",
+        "acks", "context", "no_file", "now_ms", "operation", "response", "transaction", "unappended", "unconfirmed",
+        "waits",
     )  # fmt: skip
 
-    def __init__(self, context: RequestContext, *, waits: bool) -> None:
+    def __init__(self, context: RequestContext, acks: int) -> None:
         self.context = context
-        self.waits = waits
+        self.acks = acks
+        self.waits = acks == ACKS_ALL or (acks == ACKS_LEADER and context.broker.flush_before_visible)
         self.now_ms = context.broker.clock.wall_ms()
         self.response = ProduceResponse()
         self.transaction: ProduceTransaction | None = None
-        self.uncommitted: list[UncommittedAppend] = []
+        self.unconfirmed: list[UnconfirmedAppend] = []
         self.unappended: Sequence[DeferredAppend] = ()
 
     def is_long(self, topics: Sequence[TopicProduceData]) -> bool:
@@ -347,7 +351,7 @@ class DelayedProduce:
             transaction = self.transaction
             if transaction is not None:
                 transaction.raise_error(partition)
-            if self.waits:
+            if self.acks == ACKS_ALL:
                 partition.check_in_sync()
         except KqueueError as error:
             return partition_error(data.index, error)
@@ -380,7 +384,7 @@ class DelayedProduce:
             log_start_offset=appended.log_start_offset,
         )
         if self.waits:
-            self.uncommitted.append(UncommittedAppend(partition, appended.last_offset + 1, response))
+            self.unconfirmed.append(UnconfirmedAppend(partition, appended.last_offset + 1, response))
         return response
 
     def _not_leader(self, partition: Partition, error: NotLeader) -> PartitionProduceResponse:
@@ -400,13 +404,13 @@ class DelayedProduce:
                     raise AnswerNotExpected(f"a request with acks=0 failed: {partition.error_message}")
 
     def wait_for_appends(self, timeout_ms: int) -> DelayedOperation[ProduceResponse]:
-        """Wait for `unappended`; `timeout_ms` then bounds the wait for `uncommitted`.
+        """Wait for `unappended`; `timeout_ms` then bounds the wait for `unconfirmed`.
 
         Source: Kafka also reads all records before the request's time begins to count.
         """
         promises = [append.promise for append in self.unappended]
         partitions = [append.partition for append in self.unappended]
-        keys = (*promises, *partitions, *(append.partition for append in self.uncommitted))
+        keys = (*promises, *partitions, *(append.partition for append in self.unconfirmed))
         self.operation = DelayedOperation(keys, None, lambda expired: self._try_complete_appends(expired, timeout_ms))
         return self.operation
 
@@ -415,7 +419,7 @@ class DelayedProduce:
             self.unappended = [append for append in self.unappended if not self._complete_append(append)]
             if self.unappended:
                 return None
-            self.operation.deadline_ms = self.context.change_deadline_ms(timeout_ms)
+            self.operation.deadline_ms = self.deadline_ms(timeout_ms)
         return self.try_complete(expired)
 
     def _complete_append(self, deferred: DeferredAppend) -> bool:
@@ -435,31 +439,39 @@ class DelayedProduce:
         response.log_append_time_ms = appended.log_append_time_ms
         response.log_start_offset = appended.log_start_offset
         if self.waits:
-            self.uncommitted.append(UncommittedAppend(deferred.partition, appended.last_offset + 1, response))
+            self.unconfirmed.append(UnconfirmedAppend(deferred.partition, appended.last_offset + 1, response))
         return True
 
-    def is_committed(self) -> bool:
-        """Return whether all appends are committed, or failed.
+    def deadline_ms(self, timeout_ms: int) -> float:
+        """Return until when the appends may be unconfirmed, by the monotonic clock."""
+        least_ms = LEADER_TIMEOUT_MS_MIN if self.acks == ACKS_LEADER else 0
+        return self.context.change_deadline_ms(max(timeout_ms, least_ms))
+
+    def is_confirmed(self) -> bool:
+        """Return whether all appends are where `acks` asks, or failed.
 
         Stops at the first append that is not, so that n partitions cost n looks, not n squared.
         """
-        uncommitted = self.uncommitted
-        while uncommitted and self._is_settled(uncommitted[-1]):
-            uncommitted.pop()
-        return not uncommitted
+        unconfirmed = self.unconfirmed
+        while unconfirmed and self._is_settled(unconfirmed[-1]):
+            unconfirmed.pop()
+        return not unconfirmed
 
     def try_complete(self, expired: bool) -> ProduceResponse | None:
-        """Return the response if all is committed or time is over, else None."""
-        if self.is_committed():
+        """Return the response if all is confirmed or time is over, else None."""
+        if self.is_confirmed():
             return self.response
         if not expired:
             return None
-        for append in [append for append in self.uncommitted if not self._is_settled(append)]:
-            _set_error(append.response, RequestTimedOut("the records were appended, but not committed in time"))
+        for append in [append for append in self.unconfirmed if not self._is_settled(append)]:
+            missing = "committed" if self.acks == ACKS_ALL else "flushed"
+            _set_error(append.response, RequestTimedOut(f"the records were appended, but not {missing} in time"))
         return self.response
 
-    def _is_settled(self, append: UncommittedAppend) -> bool:
+    def _is_settled(self, append: UnconfirmedAppend) -> bool:
         try:
+            if self.acks == ACKS_LEADER:
+                return append.partition.is_flushed(append.end_offset)
             return append.partition.is_committed(append.end_offset)
         except KqueueError as error:
             _set_error(append.response, error)

@@ -1,6 +1,6 @@
-"""Reads of records that a producer appended with acks=1 or acks=0.
+"""Reads of records that were appended with acks=0, or confirmed with acks=1.
 
-The disk syncs only after a request for the records was handled.
+Of the former the disk syncs only after a request for the records was handled.
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 
 import kqueue
+from kqueue.client import Client
+from kqueue.client import TopicPartition as ClientTopicPartition
 from kqueue.network.interception import InterceptedRequest
+from kqueue.records.batch import Record
+from kqueue.records.builder import build_batch
 from kqueue.storage.fault_injection import InjectedFailure
 
 ROUNDS = 100
@@ -34,14 +38,30 @@ class HeldDisk:
         self._broker = broker
         self._apis = apis
         self._may_sync = threading.Event()
+        self._produced = threading.Event()
 
     def hold(self) -> None:
         self._may_sync.clear()
+
+    def append(self, time_ms: int = 1000) -> None:
+        """Append a record with acks=0; returns when the broker has it in its log."""
+        self._produced.clear()
+        batch = build_batch([Record(0, time_ms, None, b"x")])
+        with Client(self._broker.bootstrap) as client:
+            client.produce({ClientTopicPartition("orders", 0): batch}, acks=0)
+            self.wait_until_produced()
+
+    def wait_until_produced(self) -> None:
+        """Wait until a Produce request was handled, answered or not."""
+        assert self._produced.wait(30), "no Produce request was handled"
+        self._produced.clear()
 
     def release(self) -> None:
         self._may_sync.set()
 
     def show(self, asked: InterceptedRequest) -> None:
+        if asked.api == "Produce":
+            asyncio.get_running_loop().call_soon(self._produced.set)
         if asked.api in self._apis:
             asyncio.get_running_loop().call_soon(self._may_sync.set)  # after the handler has returned
 
@@ -70,45 +90,41 @@ def broker(tmp_path: Path) -> Iterator[kqueue.Broker]:
         yield broker
 
 
-async def ends_of_aiokafka(broker: kqueue.Broker, disk: HeldDisk, acks: int) -> list[tuple[int, int | None, int]]:
+async def ends_of_aiokafka(broker: kqueue.Broker, disk: HeldDisk) -> list[tuple[int, int | None, int]]:
     """After each record, return the end offset, the offset by time and the position after a seek to
     end.
     """
-    producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap, acks=acks)
     # its other requests wait behind a fetch
     consumer = AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, group_id=None, fetch_max_wait_ms=5)
     found = []
     partition = AioTopicPartition("orders", 0)
-    await producer.start()
     await consumer.start()
     consumer.assign([partition])
     try:
         for number in range(ROUNDS):
             disk.hold()
-            await producer.send_and_wait("orders", b"x", timestamp_ms=1_000_000 + number)
+            disk.append(1_000_000 + number)
             end = (await consumer.end_offsets([partition]))[partition]
             disk.hold()
-            await producer.send_and_wait("orders", b"x", timestamp_ms=2_000_000 + number)
+            disk.append(2_000_000 + number)
             at = (await consumer.offsets_for_times({partition: 2_000_000 + number}))[partition]
             disk.hold()
-            await producer.send_and_wait("orders", b"x", timestamp_ms=1_500_000)
+            disk.append(1_500_000)
             await consumer.seek_to_end(partition)
             found.append((end, at and at.offset, await consumer.position(partition)))
     finally:
         disk.release()
         await consumer.stop()
-        await producer.stop()
     return found
 
 
-def test_aiokafka_reads_each_record_confirmed_with_acks_1(broker: kqueue.Broker) -> None:
+def test_ends_for_aiokafka_include_each_record_appended_before(broker: kqueue.Broker) -> None:
     with held_disk(broker, "ListOffsets") as disk:
-        found = asyncio.run(ends_of_aiokafka(broker, disk, acks=1))
+        found = asyncio.run(ends_of_aiokafka(broker, disk))
     assert found == [(3 * number + 1, 3 * number + 1, 3 * number + 3) for number in range(ROUNDS)]
 
 
-def test_kafka_python_reads_each_record_confirmed_with_acks_1(broker: kqueue.Broker) -> None:
-    producer = KafkaProducer(bootstrap_servers=broker.bootstrap, acks=1, enable_idempotence=False)
+def test_ends_for_kafka_python_include_each_record_appended_before(broker: kqueue.Broker) -> None:
     consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap)
     committed = KafkaConsumer(bootstrap_servers=broker.bootstrap, isolation_level="read_committed")
     found = []
@@ -116,31 +132,29 @@ def test_kafka_python_reads_each_record_confirmed_with_acks_1(broker: kqueue.Bro
         with held_disk(broker, "ListOffsets") as disk:
             for _ in range(ROUNDS):
                 disk.hold()
-                producer.send("orders", b"x").get(30)
+                disk.append()
                 end = consumer.end_offsets([PARTITION])[PARTITION]
                 disk.hold()
-                producer.send("orders", b"x").get(30)
+                disk.append()
                 found.append((end, committed.end_offsets([PARTITION])[PARTITION]))
     finally:
-        for client in (producer, consumer, committed):
+        for client in (consumer, committed):
             client.close()
     assert found == [(2 * number + 1, 2 * number + 2) for number in range(ROUNDS)]
 
 
-def test_delete_records_deletes_each_record_confirmed_with_acks_1(broker: kqueue.Broker) -> None:
-    producer = KafkaProducer(bootstrap_servers=broker.bootstrap, acks=1, enable_idempotence=False)
+def test_delete_records_deletes_each_record_appended_before(broker: kqueue.Broker) -> None:
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
     starts = []
     try:
         with held_disk(broker, "DeleteRecords") as disk:
             for number in range(ROUNDS):
                 disk.hold()
-                producer.send("orders", b"x").get(30)
+                disk.append()
                 before = -1 if number % 2 else number + 1
                 admin.delete_records({PARTITION: before})
                 starts.append(broker.topics["orders"].start_offsets[0])
     finally:
-        producer.close()
         admin.close()
     assert starts == list(range(1, ROUNDS + 1))
 
@@ -168,7 +182,7 @@ VIEWS: dict[str, Callable[[kqueue.Broker], int]] = {
 
 
 @pytest.mark.parametrize("view", VIEWS)
-def test_views_show_each_record_that_was_confirmed_with_acks_1(
+def test_views_show_each_record_appended_before(
     broker: kqueue.Broker, view: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     call = broker._call
@@ -180,19 +194,58 @@ def test_views_show_each_record_that_was_confirmed_with_acks_1(
 
         return call(run)
 
-    producer = KafkaProducer(bootstrap_servers=broker.bootstrap, acks=1, enable_idempotence=False)
     consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, group_id="mail", enable_auto_commit=False)
     consumer.assign([PARTITION])
     consumer.commit({PARTITION: OffsetAndMetadata(0, "", -1)})
     found = []
     try:
         with held_disk(broker) as disk:
-            monkeypatch.setattr(broker, "_call", call_and_release)
             for _ in range(10):
                 disk.hold()
-                producer.send("orders", b"x").get(30)
-                found.append(VIEWS[view](broker))
+                disk.append()
+                with monkeypatch.context() as patched:
+                    patched.setattr(broker, "_call", call_and_release)
+                    found.append(VIEWS[view](broker))
     finally:
         consumer.close()
-        producer.close()
     assert found == list(range(1, 11))
+
+
+def fetch_at_once(broker: kqueue.Broker, offset: int) -> list[int]:
+    """Offsets of the records that a consumer finds there without waiting for others."""
+    place = ClientTopicPartition("orders", 0)
+    with Client(broker.bootstrap) as client:
+        fetched = client.fetch({place: offset}, max_wait_ms=0)[place]
+    return [] if fetched.high_watermark <= offset else list(range(offset, fetched.high_watermark))
+
+
+def test_kafka_python_reads_each_record_confirmed_with_acks_1(broker: kqueue.Broker) -> None:
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap, acks=1, enable_idempotence=False)
+    try:
+        with held_disk(broker) as disk:
+            for number in range(20):
+                disk.hold()
+                sent = producer.send("orders", b"x")
+                disk.wait_until_produced()
+                assert fetch_at_once(broker, number) == []
+                assert not sent.is_done, "confirmed before it is on the disk"
+                disk.release()
+                assert sent.get(30).offset == number
+                assert fetch_at_once(broker, number) == [number]
+    finally:
+        producer.close()
+
+
+def test_aiokafka_reads_each_record_confirmed_with_acks_1(broker: kqueue.Broker) -> None:
+    async def run() -> None:
+        producer = AIOKafkaProducer(bootstrap_servers=broker.bootstrap, acks=1)
+        await producer.start()
+        try:
+            for number in range(20):
+                await producer.send_and_wait("orders", b"x")
+                assert fetch_at_once(broker, number) == [number]
+        finally:
+            await producer.stop()
+
+    with held_disk(broker, "Produce"):
+        asyncio.run(run())

@@ -125,3 +125,32 @@ def test_delayed_fetch_returns_each_record_sent_before(tmp_path: Path, mode: str
                 assert len(data.records or b"") > 0
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("acks", [1, -1])
+def test_fetch_of_another_connection_returns_each_confirmed_record_at_once(
+    tmp_path: Path, mode: str, acks: int
+) -> None:
+    """Five requests are sent without waiting; their responses come in order, each with its record
+    visible.
+    """
+
+    async def run() -> None:
+        async with server_in(mode, tmp_path) as server:
+            client, reader = await topic_of(server), await connect(server)
+            for number in range(0, ROUNDS, 5):
+                for ahead in range(5):
+                    produce(client, acks, number + ahead)
+                for ahead in range(5):
+                    answer = await received(client, "Produce", 9)
+                    row = answer.responses[0].partition_responses[0]
+                    assert (row.error_code, row.base_offset) == (0, number + ahead)
+                    partition = FetchPartition(partition=0, fetch_offset=row.base_offset, partition_max_bytes=1 << 20)
+                    topics = [FetchTopic(topic="t", partitions=[partition])]
+                    reader.send("Fetch", 4, replica_id=-1, max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, topics=topics)
+                    data = (await received(reader, "Fetch", 4)).responses[0].partitions[0]
+                    assert data.high_watermark > row.base_offset
+                    assert len(data.records or b"") > 0
+
+    asyncio.run(run())

@@ -58,17 +58,17 @@ def test_an_error_with_acks_0_ends_the_connection(client: SimulatedClient) -> No
         handler_table.error_response(request, 9, ZeroDivisionError())
 
 
-def test_acks_all_waits_for_the_flush_and_acks_1_does_not() -> None:
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_response_waits_for_the_flush(acks: int) -> None:
     client = SimulatedClient(ON_DISK)
     partition = client.sim.topic("t").partition(0)
     client.sim.settle()
-    all_of_them = client.start(produce_request(client, "t", batch(b"a"), acks=-1), 9)
-    leader = client.start(produce_request(client, "t", batch(b"b"), acks=1), 9)
-    assert all_of_them.response is None
-    assert leader.response.responses[0].partition_responses[0].base_offset == 1
+    started = [client.start(produce_request(client, "t", batch(value), acks=acks), 9) for value in (b"a", b"b")]
+    assert [one.response for one in started] == [None, None]
     assert partition.high_watermark == 0
     client.sim.settle()
-    assert all_of_them.response.responses[0].partition_responses[0].error_code == 0  # type: ignore[attr-defined]
+    rows = [one.response.responses[0].partition_responses[0] for one in started]  # type: ignore[attr-defined]
+    assert [(row.error_code, row.base_offset) for row in rows] == [(0, 0), (0, 1)]
     assert partition.high_watermark == 2
 
 
