@@ -90,7 +90,7 @@ class Server:
         objects: plugins.PluginObjects | None = None,
         hooks: BrokerHooks | None = None,
         snapshot: Snapshot | None = None,
-        sockets: Mapping[str, socket.socket] | None = None,
+        sockets: Mapping[str, Sequence[socket.socket]] | None = None,
     ) -> None:
         self.config = config.copy()  # its dynamic values are those of this server
         self._objects = objects or plugins.PluginObjects()
@@ -227,7 +227,7 @@ class Server:
         """
         self._listeners.accept_from(listener, bound)
 
-    def share_sockets(self) -> dict[str, socket.socket]:
+    def share_sockets(self) -> dict[str, list[socket.socket]]:
         """Return second descriptors of the listening sockets, by listener, for the `sockets` of the
         next server. The caller closes them.
         """

@@ -160,9 +160,14 @@ class Setting:
             raise self._wrong(value)
         return parsed
 
+    @property
+    def expected(self) -> str:
+        """What values it takes, for messages."""
+        return f"{_KIND_WORDS[self.kind]}, {self.valid.description}"
+
     def _wrong(self, value: object) -> SettingError:
         shown = self.name if self.is_secret else f"{self.name}={value!r}"
-        return SettingError(f"{shown}: expected {_KIND_WORDS[self.kind]}, {self.valid.description}")
+        return SettingError(f"{shown}: expected {self.expected}")
 
 
 _SECRET = re.compile(

@@ -86,7 +86,7 @@ def serve(
 
     Settings have Kafka's names, and FILE has the form of its server.properties. Environment
     variables override the file (log.dirs is KQUEUE_LOG_DIRS), --set overrides both. By default the
-    broker listens on 127.0.0.1:9092 and keeps its data in ./kqueue-data.
+    broker listens on localhost:9092 and keeps its data in ./kqueue-data.
 
     With --workers N new partitions are spread over N brokers of this machine, one per core say.
     Clients connect to the same address; the workers' own ports are the N after it (9093, 9094,

@@ -24,7 +24,9 @@ from kqueue.base.settings import (
 from kqueue.base.version import KAFKA_VERSIONS
 from kqueue.broker import config as broker_config
 from kqueue.config import plugins
+from kqueue.config.config_providers import PROVIDERS
 from kqueue.config.exposure import ALLOW_INSECURE
+from kqueue.config.listeners import CONTROL_PLANE_LISTENER, CONTROLLER_LISTENERS, PROCESS_ROLES
 from kqueue.security import tls_config
 from kqueue.security.sasl import config as sasl_config
 
@@ -55,12 +57,12 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     Setting(
         "listeners",
         SettingType.LIST,
-        ["PLAINTEXT://127.0.0.1:9092"],
+        ["PLAINTEXT://localhost:9092"],
         Validator("NAME://host:port, comma separated", bool),
         Scope.BROKER,
-        "Addresses on which the broker accepts clients. Port 0 binds a free port; an empty host or "
-        "0.0.0.0 binds every interface. Clients of other addresses than loopback have to authenticate; see "
-        "kqueue.allow.insecure.",
+        "Addresses on which the broker accepts clients. Port 0 binds a free port; localhost binds 127.0.0.1 and ::1, "
+        "each where the machine has it; an empty host or 0.0.0.0 binds every interface. Clients of other addresses "
+        "than loopback have to authenticate; see kqueue.allow.insecure.",
     ),
     Setting(
         ALLOW_INSECURE,
@@ -87,6 +89,44 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         Validator("NAME:PROTOCOL, comma separated", bool),
         Scope.BROKER,
         "Security protocol of each listener name: PLAINTEXT, SSL (which is TLS), SASL_PLAINTEXT or SASL_SSL.",
+    ),
+    Setting(
+        CONTROLLER_LISTENERS,
+        SettingType.LIST,
+        [],
+        ANY,
+        Scope.BROKER,
+        "Names of listeners that are not opened: in Kafka only controllers and brokers connect to them, and kqueue "
+        "has no controller quorum. They are not advertised either.",
+    ),
+    Setting(
+        CONTROL_PLANE_LISTENER,
+        SettingType.STRING,
+        None,
+        ANY,
+        Scope.BROKER,
+        "Name of one more listener that is not opened: Kafka with ZooKeeper had it for its controller.",
+    ),
+    Setting(
+        PROCESS_ROLES,
+        SettingType.LIST,
+        [],
+        Validator("broker, or broker and controller", lambda roles: set(roles) <= {"broker", "controller"}),
+        Scope.BROKER,
+        "Roles of the process in a KRaft file. There is no controller quorum: metadata are in a store "
+        "(kqueue.metadata, kqueue.cluster.store). With the role controller, controller.listener.names must say which "
+        "listeners are not for clients. The role controller alone serves no clients, and is refused.",
+    ),
+    Setting(
+        PROVIDERS,
+        SettingType.LIST,
+        [],
+        ANY,
+        Scope.BROKER,
+        "Names of config providers. config.providers.<name>.class is Kafka's EnvVarConfigProvider, "
+        "FileConfigProvider or DirectoryConfigProvider, and config.providers.<name>.param.allowed.paths (of the "
+        "first: allowlist.pattern) bounds what it reads. Values of settings then have references: ${env:VARIABLE}, "
+        "${file:path:key}, ${folder:path:file}. They are read at the start.",
     ),
     Setting(
         "socket.request.max.bytes",

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
-from kqueue.config.listeners import ListenerConfig
+from kqueue.config.listeners import CONTROLLER_LISTENERS, ListenerConfig, unopened_listeners
 from kqueue.security.authorizers import SETTING as AUTHORIZER_SETTING
 from kqueue.security.authorizers import STANDARD, authorizer_name
 from kqueue.security.sasl.config import ENABLED_MECHANISMS
@@ -59,6 +59,13 @@ def check_exposure(config: Config, listeners: Iterable[ListenerConfig]) -> None:
 
     Raises: SettingError: other machines reach a listener on which nobody has to authenticate.
     """
+    unopened = unopened_listeners(config)
+    if unopened:
+        logger.info(
+            "not opened: %s, which %s names: there is no controller quorum",
+            ", ".join(map(str, unopened)),
+            CONTROLLER_LISTENERS,
+        )
     beyond = [listener for listener in listeners if not listener.bind.is_loopback]
     is_allowed = config[ALLOW_INSECURE]
     for listener in beyond:

@@ -49,8 +49,8 @@ UNDECLARED = _names(
     """
     alter.config.policy.class.name
     alter.log.dirs.replication.quota.window.num alter.log.dirs.replication.quota.window.size.seconds
-    client.quota.callback.class config.providers
-    controller.listener.names controller.quorum.append.linger.ms
+    client.quota.callback.class
+    controller.quorum.append.linger.ms
     controller.quorum.auto.join.enable controller.quorum.bootstrap.servers controller.quorum.election.backoff.max.ms
     controller.quorum.election.timeout.ms controller.quorum.fetch.max.bytes
     controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms
@@ -68,7 +68,7 @@ UNDECLARED = _names(
     metadata.log.segment.bytes metadata.log.segment.ms metadata.max.idle.interval.ms metadata.max.retention.bytes
     metadata.max.retention.ms metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
     num.replica.alter.log.dirs.threads offsets.load.buffer.size
-    offsets.topic.compression.codec principal.builder.class process.roles producer.purgatory.purge.interval.requests
+    offsets.topic.compression.codec principal.builder.class producer.purgatory.purge.interval.requests
     remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
     remote.log.index.file.cache.total.size.bytes remote.log.manager.copier.thread.pool.size
     remote.log.manager.copy.max.bytes.per.second remote.log.manager.copy.quota.window.num
@@ -107,7 +107,7 @@ UNDECLARED = _names(
 
 REMOVED = _names(
     """
-    advertised.host.name advertised.port broker.id.generation.enable control.plane.listener.name enable.zookeeper
+    advertised.host.name advertised.port broker.id.generation.enable enable.zookeeper
     host.name inter.broker.protocol.version log.message.downconversion.enable log.message.format.version
     log.message.timestamp.difference.max.ms password.encoder.cipher.algorithm password.encoder.iterations
     password.encoder.key.length password.encoder.keyfactory.algorithm password.encoder.old.secret
@@ -146,7 +146,6 @@ REFUSALS: tuple[tuple[str, SettingRefusal], ...] = (
         r"(listener\.name\..+\.)?sasl\.((login|client)\.callback\.handler|login)\.class",
         SettingRefusal("authentication by a class written in Java"),
     ),
-    (r"config\.providers", SettingRefusal("values from an external provider")),
     (r"cordoned\.log\.dirs", SettingRefusal("data folders that receive no new partitions")),
     (
         r"remote\.log\.storage\.system\.enable",
@@ -157,7 +156,7 @@ REFUSALS: tuple[tuple[str, SettingRefusal], ...] = (
 
 REASONS: tuple[tuple[str, str], ...] = (
     (
-        r"controller\.|metadata\.|initial\.broker\.|process\.roles",
+        r"controller\.|metadata\.|initial\.broker\.",
         "there is no controller quorum: metadata are in a store (kqueue.metadata, kqueue.cluster.store)",
     ),
     (r"replication\.quota\.|alter\.log\.dirs\.|num\.replica\.alter", "rates are bounded without windows and threads"),
@@ -183,7 +182,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"offsets\.load\.buffer\.size", "groups are loaded by the reads of the log"),
     (r"offsets\.topic\.compression\.codec", "committed offsets are stored uncompressed, which every reader can read"),
     (r"log\.flush\.start\.offset\.", "log start offsets are written with the recovery points"),
-    (r"config\.providers\.", "config.providers is refused"),
+    (r"config\.providers\.", "config.providers does not name this provider"),
     (r"zookeeper\.|enable\.zookeeper|broker\.id\.generation|reserved\.broker", "kqueue does not use ZooKeeper"),
     (r"password\.encoder\.", "no secrets are stored"),
     (
@@ -195,7 +194,6 @@ REASONS: tuple[tuple[str, str], ...] = (
         "use log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms",
     ),
     (r"(advertised\.)?(host\.name|port)", "use listeners and advertised.listeners"),
-    (r"control\.plane\.", "there is no controller quorum"),
 )
 """Why a setting without effect is harmless, by a pattern that matches the start of its name.
 

@@ -20,6 +20,9 @@ _LISTENER = re.compile(
     r"(?P<name>[A-Za-z0-9_-]+)://(?:\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:/]*)):(?P<port>-?[0-9]+)\Z"
 )
 _ANY_ADDRESS = ("", "0.0.0.0", "::")
+CONTROLLER_LISTENERS = "controller.listener.names"
+CONTROL_PLANE_LISTENER = "control.plane.listener.name"
+PROCESS_ROLES = "process.roles"
 
 
 class ListenerAddress(NamedTuple):
@@ -41,9 +44,16 @@ class ListenerAddress(NamedTuple):
         return self.host in _ANY_ADDRESS
 
     @property
+    def is_localhost(self) -> bool:
+        """Whether it is ``localhost``: the loopback addresses of IPv4 and IPv6, whatever the name
+        service says.
+        """
+        return self.host.lower() == "localhost"
+
+    @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach it."""
-        if self.host == "localhost":
+        if self.is_localhost:
             return True
         try:
             return ipaddress.ip_address(self.host).is_loopback
@@ -75,10 +85,19 @@ def parse_listener_address(text: str, setting: str) -> ListenerAddress:
 
 
 def parse_listeners(config: Config) -> list[ListenerConfig]:
-    """Return all listeners of `config`, checked against each other. Raises SettingError."""
-    binds = _parse_all(config["listeners"], "listeners")
+    """Return the listeners for clients, checked against each other. Raises SettingError."""
+    controllers = _controller_names(config)
+    given = _parse_all(config["listeners"], "listeners")
+    binds = [address for address in given if address.name not in controllers]
+    if not binds:
+        raise SettingError(
+            f"listeners has listeners of controllers only ({', '.join(address.name for address in given)}): "
+            f"{CONTROLLER_LISTENERS} must leave one for clients"
+        )
     advertised = {
-        address.name: address for address in _parse_all(config["advertised.listeners"] or [], "advertised.listeners")
+        address.name: address
+        for address in _parse_all(config["advertised.listeners"] or [], "advertised.listeners")
+        if address.name not in controllers
     }
     protocols = _protocols_of(binds, config["listener.security.protocol.map"])
     _check_ports(binds)
@@ -100,7 +119,34 @@ def parse_listeners(config: Config) -> list[ListenerConfig]:
             )
     if config[CLUSTER_STORE] is not None:
         _check_inter_broker(names, config)
+    if not config.is_set("listeners"):
+        # an address, not a name: clients that try ::1 first would log errors where there is no IPv6
+        advertised = {address.name: address._replace(host="127.0.0.1", port=0) for address in binds} | advertised
     return [ListenerConfig(address, advertised.get(address.name), protocols[address.name]) for address in binds]
+
+
+def unopened_listeners(config: Config) -> list[ListenerAddress]:
+    """Return the listeners of controllers, which no client reaches in Kafka, and which are not
+    opened.
+    """
+    controllers = _controller_names(config)
+    return [address for address in _parse_all(config["listeners"], "listeners") if address.name in controllers]
+
+
+def _controller_names(config: Config) -> set[str]:
+    """Return the names of controllers' listeners in upper case. Raises SettingError: a file of
+    Kafka has such listeners and does not name them, so they would be opened to clients.
+    """
+    roles = config[PROCESS_ROLES]
+    names = {name.upper() for name in (*config[CONTROLLER_LISTENERS], config[CONTROL_PLANE_LISTENER] or "") if name}
+    if "controller" in roles and "broker" not in roles:
+        raise SettingError(f"{PROCESS_ROLES}=controller serves no clients: add broker, or leave {PROCESS_ROLES} out")
+    if "controller" in roles and not config[CONTROLLER_LISTENERS]:
+        raise SettingError(
+            f"{PROCESS_ROLES} has the role controller, and {CONTROLLER_LISTENERS} is not set: name the listeners of "
+            "the controller, which are not opened, or leave the role out"
+        )
+    return names
 
 
 def inter_broker_plan(plans: Sequence[ListenerConfig], config: Config) -> ListenerConfig:

@@ -9,9 +9,9 @@ Source: java.util.Properties.load.
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,16 +21,13 @@ from kqueue.base.names import did_you_mean
 from kqueue.base.settings import Catalog
 from kqueue.config import plugins
 from kqueue.config.catalog import CATALOG
+from kqueue.config.config_providers import PREFIX as PROVIDER_PREFIX
+from kqueue.config.config_providers import ConfigProviders
+from kqueue.config.environment import setting_names
 from kqueue.config.kafka_settings import UNDECLARED, is_undeclared, reason_for, refusal_of
 from kqueue.replication.config import CLUSTER_STORE
 
 FILE_BYTES_MAX = 1024 * 1024
-ENVIRONMENT_PREFIX = "KQUEUE_"
-PLUGIN_VARIABLES = "kqueue.variables"
-# Variables of the command line, and those that Kubernetes sets for a service called kqueue.
-_NO_SETTING = re.compile(
-    r"KQUEUE_(BOOTSTRAP|COMMAND_CONFIG|CLIENT_\w+|SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)\Z"
-)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _PAIR = re.compile(r"(?P<name>(?:\\.|[^\\=:\s])*)(?:[ \t\f]*[=:][ \t\f]*|[ \t\f]+|\Z)(?P<value>.*)\Z", re.DOTALL)
@@ -38,10 +35,16 @@ logger = logging.getLogger("kqueue.server")
 
 
 class SourcedValue(NamedTuple):
-    """An unparsed value and its source, for messages."""
+    """An unparsed value and its source, for messages.
+
+    Attributes:
+        provided: what names the value in a config provider, where it comes from one. Messages show
+            this, and not the value.
+    """
 
     value: object
     origin: str
+    provided: str | None = None
 
 
 def read_config(
@@ -52,15 +55,17 @@ def read_config(
 ) -> Config:
     """Return the configuration from all sources, in increasing precedence.
 
-    Logs one warning for each setting of Kafka that has no effect.
+    Logs one warning for each setting that has no effect: of Kafka, or an unknown one of a file or
+    of the environment.
 
     Args:
         file: path of a server.properties.
-        environment: ``KQUEUE_LOG_DIRS`` sets ``log.dirs``; other variables are ignored.
+        environment: ``KQUEUE_LOG_DIRS`` sets ``log.dirs``; see `environment`.
         pairs: ``name=value`` texts.
         keywords: values by setting name.
     Raises: SettingError: an unknown name (with the nearest one), a bad value (with the valid ones)
-        or an unreadable file; the message names the source.
+        or an unreadable file; the message names the source. An unknown name of the environment is
+        an error if it looks like a setting of security.
     """
     given = read_values(file, environment, pairs)
     given.update({name: SourcedValue(value, "the arguments") for name, value in (keywords or {}).items()})
@@ -73,41 +78,97 @@ def read_values(
     """Return the texts of all sources, which are not checked yet; see `read_config`."""
     given: dict[str, SourcedValue] = {}
     if file is not None:
-        given.update(read_file(Path(file)))
-    given.update(from_environment(environment or {}))
-    given.update(dict(map(_parse_pair, pairs)))
+        given.update(_without_unknown(read_file(Path(file))))
+    last = dict(map(_parse_pair, pairs))
+    of_environment = environment or {}
+    given.update(from_environment(of_environment, _listener_names(given, of_environment, last)))
+    given.update(last)
     return given
+
+
+def _without_unknown(given: Mapping[str, SourcedValue]) -> dict[str, SourcedValue]:
+    """Leave out, and log, the names of a file that nobody knows: plugins and distributions of Kafka
+    have their own.
+    """
+    known = {}
+    for name, sourced in given.items():
+        if _is_known(name):
+            known[name] = sourced
+        else:
+            logger.warning("%s is left out: %s", sourced.origin, _unknown(name, CATALOG))
+    return known
+
+
+def _listener_names(
+    given: Mapping[str, SourcedValue], environment: Mapping[str, str], last: Mapping[str, SourcedValue]
+) -> list[str]:
+    """Return the names of the listeners of the strongest source that has some; no check of them."""
+    strongest = last.get("listeners") or environment.get("KQUEUE_LISTENERS") or given.get("listeners")
+    text = strongest.value if isinstance(strongest, SourcedValue) else strongest
+    addresses = CATALOG.broker["listeners"].parse(text) if text else CATALOG.broker["listeners"].default
+    return [address.partition("://")[0].strip().upper() for address in addresses]
 
 
 def make_config(given: Mapping[str, SourcedValue], objects: plugins.PluginObjects | None = None) -> Config:
     """Check every value against its setting; see `read_config`. `objects`: plugins that values may
     name.
     """
+    given = _resolved(given)
     named = {name: value.value for name, value in given.items() if name == plugins.POLICIES_SETTING}
     with plugins.register_policies(Config(CATALOG, named), objects):  # log.cleanup.policy may name one
         return _checked(given)
 
 
+def _resolved(given: Mapping[str, SourcedValue]) -> Mapping[str, SourcedValue]:
+    """Return the settings with the values of config providers in place of their references."""
+    values = {name: sourced.value for name, sourced in given.items()}
+    providers = ConfigProviders(
+        values, os.environ, lambda text: {name: value for _, name, value in parse_properties(text)}
+    )
+    if not providers:
+        return given
+    resolved = {}
+    for name, sourced in given.items():
+        if name.startswith(PROVIDER_PREFIX):
+            continue  # read above
+        value = sourced.value
+        if isinstance(value, str):
+            try:
+                value = providers.resolve(value)
+            except SettingError as error:
+                raise SettingError(f"{sourced.origin}: {name}: {error}") from None
+        provided = None if value == sourced.value else str(sourced.value)
+        resolved[name] = SourcedValue(value, sourced.origin, provided)
+    return resolved
+
+
 def _checked(given: Mapping[str, SourcedValue]) -> Config:
     known = {}
-    for name, (value, origin) in given.items():
+    unknown = [f"{origin}: {_unknown(name, CATALOG)}" for name, (_, origin, _) in given.items() if not _is_known(name)]
+    if unknown:
+        raise SettingError("; ".join(unknown))
+    for name, (value, origin, provided) in given.items():
         row = CATALOG.find_broker(name)
         if row is not None:
             try:
                 parsed = row.parse(value)
             except SettingError as error:
+                if provided is not None:
+                    raise SettingError(f"{origin}: {name}: expected {row.expected}, found another value") from None
                 raise SettingError(f"{origin}: {error}") from None
             if parsed not in (None, row.default) and row.without_effect:
                 logger.warning("%s: %s has no effect: %s", origin, name, row.doc)
             elif parsed not in (None, row.default) and row.cluster_only and CLUSTER_STORE not in given:
                 logger.warning("%s: %s has no effect without %s", origin, name, CLUSTER_STORE)
             known[name] = value
-        elif is_undeclared(name):
+        else:
             _check_refusal(name, value, origin)
             logger.warning("%s: %s has no effect and is left out: %s", origin, name, reason_for(name))
-        else:
-            raise SettingError(f"{origin}: {_unknown(name, CATALOG)}")
     return Config(CATALOG, known)
+
+
+def _is_known(name: str) -> bool:
+    return CATALOG.find_broker(name) is not None or is_undeclared(name)
 
 
 def _check_refusal(name: str, value: object, origin: str) -> None:
@@ -144,33 +205,23 @@ def parse_properties(text: str) -> Iterator[tuple[int, str, str]]:
         yield number, _unescape(match["name"]), _unescape(match["value"])
 
 
-def from_environment(environment: Mapping[str, str]) -> dict[str, SourcedValue]:
+def from_environment(environment: Mapping[str, str], listeners: Iterable[str] = ()) -> dict[str, SourcedValue]:
     """Return the settings among environment variables: ``KQUEUE_`` and the name in upper case, with
     underscores for dots.
 
-    Variables of plugins are ignored: those that an installed distribution names in the entry-point
-    group `PLUGIN_VARIABLES`.
+    Args: listeners: the names of all listeners.
+    Raises: SettingError: a variable looks like a setting of security, and is none.
     """
-    by_variable = {_variable(name): name for name in (*UNDECLARED, *CATALOG.broker)}
-    given = {}
-    for variable, value in environment.items():
-        if not variable.startswith(ENVIRONMENT_PREFIX) or _NO_SETTING.match(variable):
-            continue
-        name = by_variable.get(variable)
-        if name is None and metadata.entry_points(group=PLUGIN_VARIABLES, name=variable):
-            continue
-        name = name or variable.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", ".")
-        given[name] = SourcedValue(value, f"environment variable {variable}")
-    return given
+    names = setting_names(environment, listeners)
+    return {
+        name: SourcedValue(environment[variable], f"environment variable {variable}")
+        for variable, name in names.items()
+    }
 
 
 def keyword_name(keyword: str) -> str:
     """Return the setting of a Python keyword: ``log_segment_bytes`` -> ``log.segment.bytes``."""
     return keyword.replace("_", ".")
-
-
-def _variable(name: str) -> str:
-    return ENVIRONMENT_PREFIX + name.upper().replace(".", "_").replace("-", "_")
 
 
 def _parse_pair(pair: str) -> tuple[str, SourcedValue]:

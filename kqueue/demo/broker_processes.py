@@ -18,7 +18,7 @@ from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import KqueueError
 from kqueue.client import Client
 from kqueue.client.errors import ClientError
-from kqueue.config.properties import ENVIRONMENT_PREFIX
+from kqueue.config.environment import ENVIRONMENT_PREFIX
 
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 60.0

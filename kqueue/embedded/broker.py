@@ -7,6 +7,7 @@ for it.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import socket
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -45,7 +46,7 @@ class Broker(Node):
     """A Kafka broker for programs and tests: ``with kqueue.Broker() as broker:
     KafkaProducer(bootstrap_servers=broker.bootstrap)``.
 
-    Use ``with`` or ``async with``, or `start` and `stop`. It listens on 127.0.0.1, unless the
+    Use ``with`` or ``async with``, or `start` and `stop`. It listens on loopback, unless the
     settings name listeners. `restart` keeps the port and the data, in memory too; `stop` drops what
     is in memory. A running broker is stopped when the interpreter ends. In a forked child it still
     belongs to the parent, and can only be connected to.
@@ -205,7 +206,7 @@ class Broker(Node):
             try:
                 self._stop()
             except BaseException:
-                for listening in sockets.values():
+                for listening in itertools.chain(*sockets.values()):
                     listening.close()
                 raise
             finally:
@@ -234,7 +235,7 @@ class Broker(Node):
 
     # --- the thread
 
-    def _start(self, config: Config, sockets: Mapping[str, socket.socket] | None = None) -> None:
+    def _start(self, config: Config, sockets: Mapping[str, Sequence[socket.socket]] | None = None) -> None:
         thread = LoopThread(
             "kqueue-broker",
             lambda stopping: self._begin(config, sockets, stopping),
@@ -250,7 +251,7 @@ class Broker(Node):
             thread.stop()
 
     async def _begin(
-        self, config: Config, sockets: Mapping[str, socket.socket] | None, stopping: asyncio.Event
+        self, config: Config, sockets: Mapping[str, Sequence[socket.socket]] | None, stopping: asyncio.Event
     ) -> None:
         storages, store = self._plugins.storages, self._plugins.store
         self._memory = self._memory or (MemoryStorage(self._time), MemoryStore())

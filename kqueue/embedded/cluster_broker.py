@@ -13,7 +13,7 @@ from kqueue.base.clock import Clock, OffsetClock
 from kqueue.base.config import Config
 from kqueue.base.errors import ListenFailed, SessionLost
 from kqueue.broker.member import Member
-from kqueue.config.listeners import parse_listener_address
+from kqueue.config.listeners import parse_listeners
 from kqueue.config.plugins import PluginObjects
 from kqueue.embedded.clock import BrokerClock
 from kqueue.embedded.cluster_store import StoreAccess
@@ -82,7 +82,7 @@ class ClusterBroker(Node):
         self._access: StoreAccess | None = None
         self._loop_view: ServerLoop | None = None
         self._starting: asyncio.Task[None] | None = None
-        self._ports: dict[str, socket.socket] = {}  # held while it does not run
+        self._ports: dict[str, list[socket.socket]] = {}  # held while it does not run
         self._unreachable: frozenset[int] = frozenset()
         self._traffic = HeldTraffic()
 
@@ -272,8 +272,7 @@ class ClusterBroker(Node):
 
     def _hold_ports(self) -> None:
         """Keep others from taking the ports. Clients are refused, as nobody listens."""
-        for text in self._config["listeners"]:
-            address = parse_listener_address(text, "listeners")
+        for address in (plan.bind for plan in parse_listeners(self._config)):
             with contextlib.suppress(ListenFailed):  # which the next start reports
                 self._ports[address.name] = bind(address, self._config)
 
@@ -289,7 +288,8 @@ class ClusterBroker(Node):
 
     def _release_ports(self) -> None:
         while self._ports:
-            self._ports.popitem()[1].close()
+            for held in self._ports.popitem()[1]:
+                held.close()
 
     def _close_descriptors(self) -> None:
         """Close this process's copies of all sockets, in a forked child."""

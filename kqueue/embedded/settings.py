@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from kqueue.app import Server
 from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
-from kqueue.config.listeners import parse_listener_address
+from kqueue.config.listeners import parse_listeners
 from kqueue.config.properties import SourcedValue, keyword_name
 from kqueue.embedded.argument_checks import check_kind, check_mapping
 
@@ -53,7 +53,7 @@ def setting_values(
 
 def with_bound_ports(config: Config, server: Server) -> Config:
     """Return `config` with the real ports of `server` in place of port 0."""
-    listeners = [parse_listener_address(text, "listeners") for text in config["listeners"]]
+    listeners = [plan.bind for plan in parse_listeners(config)]
     bound = [str(address._replace(port=server.bound(address.name)[1])) for address in listeners]
     return with_values(config, {"listeners": bound})
 
@@ -77,7 +77,11 @@ def _listener(port: int, given: Mapping[str, SourcedValue], protocol: str) -> di
     if not 0 <= port <= 65535:
         raise SettingError(f"port={port}: expected a number from 0 to 65535")
     if "listeners" not in given:
-        return {"listeners": SourcedValue([f"{protocol}://127.0.0.1:{port}"], "port")}
+        return {
+            "listeners": SourcedValue([f"{protocol}://localhost:{port}"], "port"),
+            # an address, which clients need not look up
+            "advertised.listeners": SourcedValue([f"{protocol}://127.0.0.1:0"], "port"),
+        }
     if port:
         raise SettingError("the port is given twice: as port and in listeners")
     return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import socket
@@ -29,6 +30,10 @@ ACCEPTS_MAX = 100
 """So many connections are accepted before the existing ones are served."""
 RETRY_S = 1.0
 HANDSHAKES_RETRY_S = 0.05
+PORT_ATTEMPTS_MAX = 20
+_LOOPBACK = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
+"""IPv4 first: the port that the system chooses for it is asked for on IPv6."""
+_NO_FAMILY = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT})
 _CLIENT_GONE = (BlockingIOError, InterruptedError, ConnectionAbortedError)
 logger = logging.getLogger("kqueue.server")
 
@@ -197,10 +202,15 @@ class Listener:
         self._retry = self._registry.call_later(seconds * 1000, self.start)
 
 
-def bind(address: ListenerAddress, config: Config) -> socket.socket:
-    """Return a socket that is bound to `address` and does not listen. Raises ListenFailed."""
+def bind(address: ListenerAddress, config: Config) -> list[socket.socket]:
+    """Return sockets that are bound to `address` and do not listen: two for ``localhost`` where
+    the machine has IPv4 and IPv6, with the same port; else one. Raises ListenFailed.
+    """
+    receive_bytes: int = config["socket.receive.buffer.bytes"]
     try:
-        return _bind(address, config["socket.receive.buffer.bytes"])
+        if address.is_localhost:
+            return _bind_loopback(address, receive_bytes)
+        return [_bind(address, *_family(address), receive_bytes)]
     except OSError as error:
         raise _refused(address, error) from None
 
@@ -209,8 +219,37 @@ def _refused(address: ListenerAddress, error: OSError) -> ListenFailed:
     return ListenFailed(f"listener {address} can't be opened: {error.strerror or error}")
 
 
-def _bind(address: ListenerAddress, receive_bytes: int) -> socket.socket:
-    family, host = _family(address)
+def _bind_loopback(address: ListenerAddress, receive_bytes: int) -> list[socket.socket]:
+    """Bind 127.0.0.1 and ::1. A family that the machine does not have is left out."""
+    for attempt in range(1, PORT_ATTEMPTS_MAX + 1):
+        bound: list[socket.socket] = []
+        missing: OSError | None = None
+        port = address.port
+        try:
+            for family, host in _LOOPBACK:
+                try:
+                    bound.append(_bind(address._replace(port=port), family, host, receive_bytes))
+                except OSError as error:
+                    if error.errno not in _NO_FAMILY:
+                        raise
+                    missing = error
+                else:
+                    port = bound[0].getsockname()[1]
+        except OSError as error:
+            for each in bound:
+                each.close()
+            # a free port of IPv4 may be in use on IPv6
+            if address.port or not bound or error.errno != errno.EADDRINUSE or attempt == PORT_ATTEMPTS_MAX:
+                raise
+            continue
+        if not bound:
+            assert missing is not None
+            raise missing
+        return bound
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _bind(address: ListenerAddress, family: socket.AddressFamily, host: str, receive_bytes: int) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setblocking(False)

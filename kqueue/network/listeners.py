@@ -5,7 +5,7 @@ served when it has started.
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,7 @@ class Listeners:
     """
 
     def __init__(
-        self, plans: list[ListenerConfig], config: Config, clock: Clock, sockets: Mapping[str, socket.socket]
+        self, plans: list[ListenerConfig], config: Config, clock: Clock, sockets: Mapping[str, Sequence[socket.socket]]
     ) -> None:
         self._plans = plans
         self._config = config
@@ -53,11 +53,11 @@ class Listeners:
         Raises: ListenFailed; SettingError: a key store can't be used.
         """
         for bound in self._sockets.values():
-            cleanup.callback(bound.close)
+            _close_later(bound, cleanup)
         for plan in self._plans:
             if plan.bind.name not in self._sockets:
                 bound = self._sockets[plan.bind.name] = bind(plan.bind, self._config)
-                cleanup.callback(bound.close)
+                _close_later(bound, cleanup)
             if plan.protocol.uses_tls:
                 from kqueue.network.tls_context import ListenerTls  # on use: others do not need it
 
@@ -70,10 +70,12 @@ class Listeners:
             tls.start(registry)
             cleanup.callback(tls.close)
         for plan in self._plans:
-            listener = self._listener(plan, self._sockets.pop(plan.bind.name))
-            cleanup.callback(listener.close)
-            listener.open()
-            self._named[plan.bind.name] = listener
+            first, *more = (self._listener(plan, bound) for bound in self._sockets.pop(plan.bind.name))
+            for listener in (first, *more):
+                cleanup.callback(listener.close)
+                listener.open()
+            self._named[plan.bind.name] = first
+            self._more += more
 
     def peer_security(self) -> PeerSecurity | None:
         """Return how this broker reaches others; None: as plain text. Raises SettingError."""
@@ -96,8 +98,8 @@ class Listeners:
 
             shared = SaslAuthentication(self._config, self._registry, broker)
             self._sasl = {name: SaslListener(shared, name) for name in named}
-            for name in named:
-                self._named[name].sasl = self._sasl[name]
+            for listener in self:
+                listener.sasl = self._sasl.get(listener.plan.bind.name)
 
     def start(self) -> None:
         """Accept connections."""
@@ -118,9 +120,12 @@ class Listeners:
         for tls in self._tls.values():
             tls.reload()
 
-    def share(self) -> dict[str, socket.socket]:
+    def share(self) -> dict[str, list[socket.socket]]:
         """Return second descriptors of the sockets, by listener. The caller closes them."""
-        return {name: listener.share() for name, listener in self._named.items()}
+        shared: dict[str, list[socket.socket]] = {}
+        for listener in self:
+            shared.setdefault(listener.plan.bind.name, []).append(listener.share())
+        return shared
 
     def close(self) -> None:
         """Accept no more connections. A second call does nothing."""
@@ -146,7 +151,7 @@ class Listeners:
         return iter((*self._named.values(), *self._more))
 
     def __str__(self) -> str:
-        """The bound addresses, as the settings have them: ``PLAINTEXT://127.0.0.1:9092``."""
+        """The bound addresses, as the settings have them: ``PLAINTEXT://localhost:9092``."""
         binds = ((listener.plan.bind, listener.port) for listener in self._named.values())
         return ", ".join(str(bind._replace(port=port)) for bind, port in binds)
 
@@ -156,3 +161,8 @@ class Listeners:
         listener = Listener(plan, bound, self._registry, self._quotas, rate, self._config, tls)
         listener.sasl = self._sasl.get(plan.bind.name)
         return listener
+
+
+def _close_later(sockets: Iterable[socket.socket], cleanup: ExitStack) -> None:
+    for each in sockets:
+        cleanup.callback(each.close)

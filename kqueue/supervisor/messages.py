@@ -7,7 +7,7 @@ from a worker    SERVES, then READY; FAILED and why in their place; the end: it 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kqueue.config.properties import SourcedValue
@@ -36,12 +36,17 @@ class WorkerOrder(NamedTuple):
 
     number: int
     settings: Mapping[str, SourcedValue]
-    own: Mapping[str, int]
-    shared: Mapping[str, int]
+    own: Mapping[str, Sequence[int]]
+    shared: Mapping[str, Sequence[int]]
     nodes: tuple[int, ...]
     topics: Mapping[str, int | None]
     verbose: bool
     stop_s: float
+
+    @property
+    def descriptors(self) -> list[int]:
+        """All descriptors that its process inherits."""
+        return [number for of_listeners in (self.own, self.shared) for each in of_listeners.values() for number in each]
 
     def to_line(self) -> bytes:
         """Return the line of an order."""

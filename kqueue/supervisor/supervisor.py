@@ -21,7 +21,7 @@ import contextlib
 import logging
 import signal
 import socket
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any
 
 from kqueue.base.clock import monotonic_s
@@ -98,22 +98,24 @@ class Supervisor:
         if self._failure is not None:
             raise self._failure
 
-    def _listen(self, address: ListenerAddress) -> socket.socket:
-        bound = bind(address, self._plan.config)
-        self._sockets.callback(bound.close)
+    def _listen(self, address: ListenerAddress) -> list[socket.socket]:
+        sockets = bind(address, self._plan.config)
+        for bound in sockets:
+            self._sockets.callback(bound.close)
         try:
-            bound.listen(self._plan.config["socket.listen.backlog.size"])
+            for bound in sockets:
+                bound.listen(self._plan.config["socket.listen.backlog.size"])
         except OSError as error:
             raise ListenFailed(f"listener {address} can't be opened: {error.strerror or error}") from None
-        return bound
+        return sockets
 
     def _order(self, worker: WorkerPlan) -> WorkerOrder:
         own = {name: self._listen(address) for name, address in worker.listeners.items()}
         return WorkerOrder(
             number=worker.number,
             settings=worker.settings,
-            own={name: bound.fileno() for name, bound in own.items()},
-            shared={name: bound.fileno() for name, bound in self._shared.items()},
+            own=_descriptors(own),
+            shared=_descriptors(self._shared),
             nodes=tuple(other.node_id for other in self._plan.workers),
             topics=self._topics if worker.number == 0 else {},
             verbose=self._verbose,
@@ -147,7 +149,7 @@ class Supervisor:
         for keeper in self._keepers:
             keeper.open()
         where = ", ".join(
-            str(one.bind._replace(port=self._shared[name].getsockname()[1]))
+            str(one.bind._replace(port=self._shared[name][0].getsockname()[1]))
             for name, one in self._plan.bootstrap.items()
         )
         serve = f"{len(self._keepers)} workers serve" if others else "1 worker serves"
@@ -181,3 +183,7 @@ class Supervisor:
             keeper.kill()
         await asyncio.wait((starting, *keeping))
         logger.info("stopped")
+
+
+def _descriptors(sockets: Mapping[str, Iterable[socket.socket]]) -> dict[str, list[int]]:
+    return {name: [bound.fileno() for bound in each] for name, each in sockets.items()}

@@ -48,8 +48,10 @@ class Worker:
             config = make_config(order.settings)
         finally:
             logging.disable(logging.NOTSET)
-        self._server = Server(config, sockets={name: _socket(number) for name, number in order.own.items()})
-        self._shared = {name: _socket(number) for name, number in order.shared.items()}
+        self._server = Server(
+            config, sockets={name: list(map(_socket, numbers)) for name, numbers in order.own.items()}
+        )
+        self._shared = [(name, _socket(number)) for name, numbers in order.shared.items() for number in numbers]
 
     async def run(self) -> None:
         """Serve until TERM, or until the supervisor is gone.
@@ -83,7 +85,7 @@ class Worker:
 
     def _accept_shared(self) -> None:
         while self._shared and not self._stop.is_set():
-            self._server.accept_from(*self._shared.popitem())
+            self._server.accept_from(*self._shared.pop())
 
     async def _prepare(self) -> None:
         await self._server.ready()

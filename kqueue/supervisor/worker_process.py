@@ -46,7 +46,7 @@ class WorkerProcess:
                     *(sys.executable, "-P", "-m", "kqueue.supervisor.worker", str(other.fileno())),
                     stdin=asyncio.subprocess.DEVNULL,
                     process_group=0,  # signals of the terminal, as that of Ctrl-C, reach the supervisor alone
-                    pass_fds=(other.fileno(), *order.own.values(), *order.shared.values()),
+                    pass_fds=(other.fileno(), *order.descriptors),
                 )
             reader, writer = await asyncio.open_connection(sock=own, limit=LINE_BYTES_MAX)
         except BaseException:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from kqueue.config.properties import ENVIRONMENT_PREFIX
+from kqueue.config.environment import ENVIRONMENT_PREFIX
 
 
 def process_environment(**variables: str) -> dict[str, str]:

@@ -37,7 +37,7 @@ def test_every_limit_on_clients_is_finite_by_default() -> None:
 
 
 def test_the_default_listener_is_reached_from_this_machine_only() -> None:
-    assert Config(CATALOG)["listeners"] == ["PLAINTEXT://127.0.0.1:9092"]
+    assert Config(CATALOG)["listeners"] == ["PLAINTEXT://localhost:9092"]
 
 
 @pytest.mark.parametrize(

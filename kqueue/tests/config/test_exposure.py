@@ -91,3 +91,21 @@ def test_sasl_listeners_take_client_auth_with_their_prefix_only() -> None:
     assert client_auth(config, parse_listeners(config)[0]) == "none"
     config = Config(CATALOG, settings | {"listener.name.a.ssl.client.auth": "required"})
     assert client_auth(config, parse_listeners(config)[0]) == "required"
+
+
+def test_listeners_of_controllers_are_named_in_one_line_and_expose_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    config = Config(
+        CATALOG,
+        {
+            "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://0.0.0.0:9093,MORE://:9094",
+            "controller.listener.names": "CONTROLLER,MORE",
+        },
+    )
+    with caplog.at_level("INFO", "kqueue"):
+        check_exposure(config, parse_listeners(config))
+    assert [record.getMessage() for record in caplog.records] == [
+        (
+            "not opened: CONTROLLER://0.0.0.0:9093, MORE://:9094, which controller.listener.names names: "
+            "there is no controller quorum"
+        )
+    ]

@@ -114,3 +114,45 @@ def test_the_listener_between_brokers_of_a_cluster_is_one_of_the_listeners() -> 
     plan(**names, **{"inter.broker.listener.name": "b"})
     with pytest.raises(SettingError, match=r"inter\.broker\.listener\.name=C is none of the listeners \(A, B\)"):
         plan(**names, **{"inter.broker.listener.name": "C"})
+
+
+def test_the_default_listener_is_localhost_and_advertises_an_address() -> None:
+    [found] = plan()
+    assert str(found.bind) == "PLAINTEXT://localhost:9092"
+    assert found.bind.is_loopback
+    assert found.endpoint(9092) == ("127.0.0.1", 9092)
+    [named] = plan(listeners="PLAINTEXT://localhost:9092")
+    assert named.endpoint(9092) == ("localhost", 9092)
+
+
+KRAFT = {
+    "process_roles": "broker,controller",
+    "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://:9093,Other-One://0.0.0.0:9094",
+    "controller_listener_names": "CONTROLLER,other-one",
+    "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT",
+}
+
+
+def test_listeners_of_controllers_are_not_opened_nor_advertised() -> None:
+    [found] = plan(**KRAFT)
+    assert found.bind.name == "PLAINTEXT"
+    [found] = plan(**KRAFT, advertised_listeners="PLAINTEXT://a.example.com:1,CONTROLLER://a.example.com:2")
+    assert found.advertised == ListenerAddress("PLAINTEXT", "a.example.com", 1)
+    [found] = plan(
+        listeners="PLAINTEXT://127.0.0.1:9092,CONTROL://127.0.0.1:9093", control_plane_listener_name="CONTROL"
+    )
+    assert found.bind.name == "PLAINTEXT"
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"controller_listener_names": "PLAINTEXT,CONTROLLER,other-one"}, "listeners of controllers only"),
+        ({"controller_listener_names": ""}, "the role controller, and controller.listener.names is not set"),
+        ({"process_roles": "controller"}, "process.roles=controller serves no clients"),
+        ({"process_roles": "voter"}, "process.roles"),
+    ],
+)
+def test_controllers_without_a_listener_for_clients_are_refused(values: dict[str, str], words: str) -> None:
+    with pytest.raises(SettingError, match=words):
+        plan(**(KRAFT | values))

@@ -85,13 +85,7 @@ def test_no_source_gives_the_defaults() -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (
-            "\nlog.dir=/x\nlog.segment.byte=3",
-            r"line 3: no setting is called 'log.segment.byte'; did you mean 'log.segment.bytes'\?",
-        ),
-        ("num.network.thread=3", "did you mean 'num.network.threads'"),
         ("num.partitions=0", "line 1: num.partitions='0': expected a 32-bit number, at least 1"),
-        ("segment.bytes=100", "segment.bytes is a setting of topics.*log.segment.bytes"),
         (
             "authorizer.class.name=kafka.security.authorizer.AclAuthorizer",
             "it kept ACLs in ZooKeeper, and Kafka 4 removed it; use org.apache.kafka.metadata.authorizer.Standard",
@@ -99,7 +93,6 @@ def test_no_source_gives_the_defaults() -> None:
         ("authorizer.class.name=org.example.Nobody", "no authorizer is called 'org.example.Nobody'"),
         ("super.users=ann", "line 1: super.users='ann': expected text, Type:name, separated by semicolons"),
         ("ssl.client.auth=yes", "line 1: ssl.client.auth='yes': expected text, one of required, requested, none"),
-        ("a.b.c.d.e.f=1", "no setting is called 'a.b.c.d.e.f'$"),
     ],
 )
 def test_mistakes_are_refused_with_line_and_expectation(content: str, words: str, tmp_path: Path) -> None:
@@ -113,12 +106,137 @@ def test_mistakes_in_other_sources_name_the_source() -> None:
     with pytest.raises(SettingError, match="--set num.partitions: num.partitions='x'"):
         read_config(pairs=["num.partitions=x"])
     with pytest.raises(
-        SettingError,
-        match="environment variable KQUEUE_NUM_PARTITION: no setting is called 'num.partition'; did you mean",
+        SettingError, match="--set num.part: .*'num.partitions'.*; --set a.b: no setting is called 'a.b'"
     ):
-        read_config(environment={"KQUEUE_NUM_PARTITION": "1"})
+        read_config(pairs=["num.part=1", "a.b=1", "num.partitions=2"])
     with pytest.raises(SettingError, match="expected name=value, found 'log.dirs'"):
         read_config(pairs=["log.dirs"])
+
+
+def test_unknown_names_of_a_file_are_left_out_with_the_nearest_right_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("\nlog.segment.byte=3\nconfluent.metrics.enable=x\nsegment.bytes=100\nnode.id=3\n")
+    with caplog.at_level(logging.WARNING, "kqueue"):
+        config = read_config(file)
+    assert (config["node.id"], config.is_set("log.segment.bytes")) == (3, False)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{file} line 2 is left out: no setting is called 'log.segment.byte'; did you mean 'log.segment.bytes'?",
+        f"{file} line 3 is left out: no setting is called 'confluent.metrics.enable'",
+        (
+            f"{file} line 4 is left out: segment.bytes is a setting of topics, not of the broker; the default of all "
+            "topics is set by log.segment.bytes"
+        ),
+    ]
+
+
+def test_unknown_variables_are_left_out_with_the_nearest_right_name(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "kqueue"):
+        read_config(environment={"KQUEUE_NUM_PARTITION": "5"})
+    assert [record.getMessage() for record in caplog.records] == [
+        (
+            "environment variable KQUEUE_NUM_PARTITION: no setting is called 'num.partition'; did you mean "
+            "KQUEUE_NUM_PARTITIONS (num.partitions)?: it is left out"
+        )
+    ]
+
+
+SECRETS = "listeners=A-B://127.0.0.1:0\nlistener.security.protocol.map=A-B:SASL_PLAINTEXT\n"
+
+
+def test_listeners_of_a_file_are_found_in_names_of_variables(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(SECRETS)
+    config = read_config(file, {"KQUEUE_LISTENER_NAME_A_B_SCRAM_SHA_512_SASL_JAAS_CONFIG": "x"})
+    assert config.is_set("listener.name.a-b.scram-sha-512.sasl.jaas.config")
+    config = read_config(
+        file,
+        {"KQUEUE_LISTENERS": "X_Y://127.0.0.1:0", "KQUEUE_LISTENER_NAME_X_Y_SSL_CLIENT_AUTH": "required"},
+        ["listener.security.protocol.map=X_Y:SSL"],
+    )
+    assert config.of_listener("X_Y", "ssl.client.auth") == "required"
+
+
+PROVIDERS = """config.providers=env,file,dir
+config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider
+config.providers.file.class=org.apache.kafka.common.config.provider.FileConfigProvider
+config.providers.dir.class=org.apache.kafka.common.config.provider.DirectoryConfigProvider
+"""
+
+
+def test_values_of_config_providers_are_read_and_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "secrets.properties").write_text("key=4711\nbad=x4711\n")
+    (tmp_path / "partitions").write_text("7\n")
+    monkeypatch.setenv("SAMPLE_RACK", "r1")
+    file = tmp_path / "server.properties"
+    lines = f"broker.rack=${{env:SAMPLE_RACK}}-a\nlog.dir=/d\nnum.partitions=${{dir:{tmp_path}:partitions}}\n"
+    file.write_text(f"{PROVIDERS}{lines}ssl.key.password=${{file:{tmp_path}/secrets.properties:key}}\n")
+    config = read_config(file)
+    assert (config["broker.rack"], config["num.partitions"], config["ssl.key.password"]) == ("r1-a", 7, "4711")
+    file.write_text(f"{PROVIDERS}num.partitions=${{file:{tmp_path}/secrets.properties:bad}}\n")
+    with pytest.raises(SettingError, match="line 5: num.partitions: expected a 32-bit number") as caught:
+        read_config(file)
+    assert "4711" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_file_without_providers_has_references_as_text(tmp_path: Path) -> None:
+    assert read_config(pairs=["broker.rack=${env:HOME}"])["broker.rack"] == "${env:HOME}"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("${env:SAMPLE_NONE}", "broker.rack: .{env:SAMPLE_NONE}: there is no environment variable SAMPLE_NONE"),
+        ("${vault:a:b}", "config.providers names no 'vault'"),
+        ("${file:/nowhere:key}", "/nowhere can't be read: No such file"),
+        ("${file:HERE/p:keyy}", "p has no key 'keyy'; did you mean 'key'"),
+        ("${file:key}", "an absolute path, found ''"),
+        ("${dir:HERE:../x}", "expected the name of a file in"),
+        ("${dir:HERE:none}", "none can't be read"),
+    ],
+)
+def test_what_a_config_provider_does_not_have_is_named(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "p").write_text("key=4711\n")
+    file = tmp_path / "server.properties"
+    file.write_text(f"{PROVIDERS}broker.rack={text.replace('HERE', str(tmp_path))}\n")
+    with pytest.raises(SettingError, match=words):
+        read_config(file)
+
+
+def test_config_providers_read_allowed_paths_and_variables_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside, outside = tmp_path / "in", tmp_path / "out"
+    for folder in (inside, outside):
+        folder.mkdir()
+        (folder / "p").write_text("key=v\n")
+    (inside / "link").symlink_to(outside / "p")
+    monkeypatch.setenv("SAMPLE_A", "a")
+    monkeypatch.setenv("OTHER_A", "a")
+    limits = [
+        *PROVIDERS.split(),
+        f"config.providers.file.param.allowed.paths={inside}",
+        f"config.providers.dir.param.allowed.paths={inside},/x",
+        "config.providers.env.param.allowlist.pattern=SAMPLE_.*",
+    ]
+    for reference in (f"${{file:{inside}/p:key}}", f"${{dir:{inside}:p}}", "${env:SAMPLE_A}"):
+        assert read_config(pairs=[*limits, f"broker.rack={reference}"])["broker.rack"] in ("v", "key=v", "a")
+    for reference, words in (
+        (f"${{file:{outside}/p:key}}", "is not in config.providers.file.param.allowed.paths"),
+        (f"${{file:{inside}/link:key}}", "is not in config.providers.file.param.allowed.paths"),
+        (f"${{dir:{outside}:p}}", "is not in config.providers.dir.param.allowed.paths"),
+        (f"${{dir:{inside}:link}}", "is not in config.providers.dir.param.allowed.paths"),
+        ("${env:OTHER_A}", "allowlist.pattern does not match the variable OTHER_A"),
+    ):
+        with pytest.raises(SettingError, match=words):
+            read_config(pairs=[*limits, f"broker.rack={reference}"])
+
+
+@pytest.mark.parametrize("given", ["", "com.example.VaultConfigProvider"])
+def test_config_providers_of_other_classes_are_refused(given: str) -> None:
+    with pytest.raises(SettingError, match="config.providers.vault.class: expected one of .*EnvVarConfigProvider"):
+        read_config(pairs=["config.providers=vault", f"config.providers.vault.class={given}"])
 
 
 def test_kafka_settings_without_effect_are_warned_of_in_one_line_each(
@@ -126,14 +244,14 @@ def test_kafka_settings_without_effect_are_warned_of_in_one_line_each(
 ) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
-        "create.topic.policy.class.name=\nprocess.roles=broker,controller\nrequest.timeout.ms=8\nnode.id=3\nrequest.timeout.ms=4\n"
+        "create.topic.policy.class.name=\nmetadata.log.dir=/m\nrequest.timeout.ms=8\nnode.id=3\nrequest.timeout.ms=4\n"
     )
     with caplog.at_level(logging.WARNING, "kqueue"):
         assert read_config(file)["node.id"] == 3
     assert [record.getMessage() for record in caplog.records] == [
         f"{file} line 1: create.topic.policy.class.name has no effect and is left out: its value requests no feature",
         (
-            f"{file} line 2: process.roles has no effect and is left out: there is no controller quorum: "
+            f"{file} line 2: metadata.log.dir has no effect and is left out: there is no controller quorum: "
             "metadata are in a store (kqueue.metadata, kqueue.cluster.store)"
         ),
         (

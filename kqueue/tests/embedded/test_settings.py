@@ -13,7 +13,7 @@ from kqueue.tests.network.harness import serving
 
 def test_nothing_given_means_memory_and_a_free_port_on_this_machine() -> None:
     config = make_config(setting_values(None, 0, {}, {}))
-    assert (config["kqueue.storage"], config["listeners"]) == ("memory", ["PLAINTEXT://127.0.0.1:0"])
+    assert (config["kqueue.storage"], config["listeners"]) == ("memory", ["PLAINTEXT://localhost:0"])
     assert {name: config[name] for name in DEFAULTS} == dict(DEFAULTS)
 
 
@@ -22,7 +22,7 @@ def test_a_path_means_that_folder_commas_and_all() -> None:
     assert (config["kqueue.storage"], config["log.dirs"], config["listeners"]) == (
         "local",
         ["a,b"],
-        ["PLAINTEXT://127.0.0.1:9092"],
+        ["PLAINTEXT://localhost:9092"],
     )
 
 
