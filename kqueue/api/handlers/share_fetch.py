@@ -76,10 +76,10 @@ def _handle_sliced(
             for partition in topic.partitions
         ]
         if epoch == EPOCH_NEW:
-            session = groups.sessions.create(member, fetched, context.connection)
+            session = groups.sessions.create(member, fetched, context.connection, context.principal)
             added = list(session.partitions)
         else:
-            session = groups.sessions.use(member, epoch)
+            session = groups.sessions.use(member, epoch, context.principal)
             added = [key for key in fetched if key not in session.partitions]
             if epoch != EPOCH_FINAL:
                 groups.sessions.update(session, fetched, _forgotten(request))
