@@ -51,7 +51,7 @@ from kqueue.groups.consumer import offset_checks
 from kqueue.groups.consumer.classic_members import ClassicMembers
 from kqueue.groups.consumer.group import ConsumerGroup
 from kqueue.groups.consumer.manager import ConsumerGroupManager
-from kqueue.groups.errors import GroupSubscribedToTopic, InvalidGroupId, NonEmptyGroup
+from kqueue.groups.errors import GroupSubscribedToTopic, NonEmptyGroup, check_named
 from kqueue.groups.group import Group, GroupType
 from kqueue.groups.group_conversion import GroupConversion
 from kqueue.groups.group_loader import GroupLoader
@@ -242,8 +242,7 @@ class GroupCoordinator:
         return promise
 
     def _check_group_id(self, group_id: str) -> None:
-        if not group_id:
-            raise InvalidGroupId("a group id must not be empty")
+        check_named(group_id)
         self._writer.check_readable(group_id)
 
     def _live_group(self, group_id: str) -> ClassicGroup:
@@ -426,11 +425,10 @@ class GroupCoordinator:
             The promise fails as `OffsetManager.commit` does.
         Raises: InvalidGroupId, GroupIdNotFound, NotCoordinator. NonEmptyGroup: of other members.
         """
-        if not group_id:
-            raise InvalidGroupId("a group id must not be empty")
+        check_named(group_id)
         self._writer.check_readable(group_id)
         group = self._groups.get(group_id)
-        if group is None or group.is_dead:
+        if group is None or group.is_dead or isinstance(group, ShareGroup):  # share groups have no offsets
             raise GroupIdNotFound(f"there is no group {group_id!r}")
         if not group.is_empty and not group.is_consumer:
             raise NonEmptyGroup(f"group {group_id!r} has members")
