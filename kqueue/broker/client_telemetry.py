@@ -338,7 +338,7 @@ def _match(item: str) -> tuple[str, LinearRegex]:
     key, _, pattern = item.partition("=")
     from kqueue.base.linear_regex import LinearRegex  # on use: most brokers have no subscriptions
 
-    return key.strip(), LinearRegex(pattern, MATCH_STATES_MAX)
+    return key.strip(), LinearRegex(pattern, MATCH_STATES_MAX, java=True)
 
 
 def _too_early(instance: ClientInstance) -> ThrottlingQuotaExceeded:

@@ -73,7 +73,7 @@ def _are_matches(value: list[str]) -> bool:
         if key.strip() not in CLIENT_MATCH_KEYS or not equals:
             return False
         try:
-            LinearRegex(pattern, MATCH_STATES_MAX)
+            LinearRegex(pattern, MATCH_STATES_MAX, java=True)
         except PatternError:
             return False
     return True
