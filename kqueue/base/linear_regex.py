@@ -1,7 +1,9 @@
 """Regular expressions from clients, matched in linear time.
 
-`re` may take exponential time for some patterns. This module has the operators that all dialects
-share: literals, ``.``, classes, groups, ``|``, ``*``, ``+``, ``?``, ``{m,n}``, ``^`` and ``$``.
+`re` may take exponential time for some patterns. This module has the operators that RE2 and Java
+share: literals, ``.``, classes, groups, ``|``, ``*``, ``+``, ``?``, ``{m,n}``, ``^`` and ``$``; and
+RE2's POSIX classes such as ``[[:digit:]]``. What it does not have is refused, and so is what Java
+reads otherwise than RE2 where a pattern is Java's: an answer that is silently wrong is worse.
 A pattern becomes a nondeterministic automaton (Thompson), which is simulated by sets of its states.
 Source: R. Cox, Regular Expression Matching Can Be Simple And Fast; RE2.
 """
@@ -25,8 +27,31 @@ _CLASSES: dict[str, CharTest] = {
     "w": lambda char: char == "_" or (char.isascii() and char.isalnum()),
     "s": lambda char: char in " \t\n\r\f",
 }
+_PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+_POSIX: dict[str, CharTest] = {
+    "alnum": lambda char: char.isascii() and char.isalnum(),
+    "alpha": lambda char: char.isascii() and char.isalpha(),
+    "ascii": str.isascii,
+    "blank": lambda char: char in " \t",
+    "cntrl": lambda char: char < " " or char == "\x7f",
+    "digit": _CLASSES["d"],
+    "graph": lambda char: "!" <= char <= "~",
+    "lower": lambda char: "a" <= char <= "z",
+    "print": lambda char: " " <= char <= "~",
+    "punct": _PUNCTUATION.__contains__,
+    "space": lambda char: char in " \t\n\r\f\v",
+    "upper": lambda char: "A" <= char <= "Z",
+    "word": _CLASSES["w"],
+    "xdigit": lambda char: char.isascii() and char in "0123456789abcdefABCDEF",
+}
+"""By the names in ``[[:name:]]``. Source: RE2's syntax."""
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
 _QUANTIFIERS = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+
+
+def _folded(test: CharTest) -> CharTest:
+    """Return a test of a character in any case; the upper case of some is more than one."""
+    return lambda char: any(test(other) for other in (char, char.lower(), char.upper()) if len(other) == 1)
 
 
 class PatternError(ValueError):
@@ -44,13 +69,15 @@ class _State(NamedTuple):
 class LinearRegex:
     """A compiled pattern. `fullmatch` takes time proportional to states times text."""
 
-    def __init__(self, pattern: str, states_max: int = STATES_MAX) -> None:
-        """Raises PatternError: it is malformed, or needs more than `states_max` states. A character
-        needs one, a repetition as many as it repeats.
+    def __init__(self, pattern: str, states_max: int = STATES_MAX, *, java: bool = False) -> None:
+        """Compile a pattern of RE2, or with `java` of Java.
+
+        Raises: PatternError: it is malformed or not supported, or needs more than `states_max`
+            states. A character needs one, a repetition as many as it repeats.
         """
         if len(pattern) > PATTERN_LENGTH_MAX:
             raise PatternError(f"a pattern has at most {PATTERN_LENGTH_MAX} characters, this one has {len(pattern)}")
-        self._states, self._start, self._final = _Parser(pattern, states_max).parse()
+        self._states, self._start, self._final = _Parser(pattern, states_max, java=java).parse()
         self._cache: dict[tuple[frozenset[int], str, bool], frozenset[int]] = {}
 
     def fullmatch(self, text: str) -> bool:
@@ -107,8 +134,9 @@ _Node = Callable[[], _Fragment]
 class _Parser:
     """A recursive-descent parser, whose result adds states."""
 
-    def __init__(self, pattern: str, states_max: int) -> None:
+    def __init__(self, pattern: str, states_max: int, *, java: bool) -> None:
         self._pattern = pattern
+        self._java = java
         self._states_max = states_max
         self._position = 0
         self._depth = 0
@@ -277,7 +305,7 @@ class _Parser:
     def _is(self, low: str, high: str) -> CharTest:
         if not self._fold_case:
             return lambda char: low <= char <= high
-        return lambda char: low <= char.lower() <= high or low <= char.upper() <= high
+        return _folded(lambda char: low <= char <= high)
 
     def _escape(self) -> CharTest:
         char = self._take()
@@ -305,6 +333,12 @@ class _Parser:
             if char == "\\" and self._peek().lower() in _CLASSES and self._peek():
                 tests.append(self._escape())
                 continue
+            if self._java and (char == "[" or (char == "&" and self._peek() == "&")):
+                self._fail("classes within classes are not supported")
+            if char == "[" and self._peek() == ":" and (end := self._pattern.find(":]", self._position + 1)) >= 0:
+                tests.append(self._posix(self._pattern[self._position + 1 : end]))
+                self._position = end + 2
+                continue
             low = self._escaped(self._take()) if char == "\\" else char
             high = low
             if self._peek() == "-" and self._pattern[self._position + 1 : self._position + 2] not in ("", "]"):
@@ -316,3 +350,10 @@ class _Parser:
             tests.append(self._is(low, high))
         self._take()
         return lambda char: any(test(char) for test in tests) is not negated
+
+    def _posix(self, name: str) -> CharTest:
+        inner = _POSIX.get(name.removeprefix("^"))
+        if inner is None:
+            self._fail(f"there is no class [:{name}:]")
+        test = _folded(inner) if self._fold_case else inner
+        return test if not name.startswith("^") else lambda char: not test(char)

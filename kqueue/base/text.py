@@ -1,6 +1,20 @@
-"""Numbers as text for people."""
+"""Numbers as text for people, and bytes as the text that Java makes of them."""
 
 from __future__ import annotations
+
+import re
+
+# A surrogate, which is invalid in UTF-8: one error for Java's decoder, whole or truncated, and two
+# or three for Python's.
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+
+
+def java_text(data: bytes) -> str:
+    """Return UTF-8 as text, with Java's number of replacement characters for invalid bytes."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return _SURROGATE.sub(b"\xff", data).decode("utf-8", "replace")
 
 
 def size_text(size: float) -> str:

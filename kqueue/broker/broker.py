@@ -44,6 +44,7 @@ from kqueue.broker.partition_changes import PartitionChanges
 from kqueue.broker.producer_ids import ProducerIdCallbacks, ProducerIds
 from kqueue.broker.purgatory import Purgatory
 from kqueue.broker.record_deletion import RecordDeletion
+from kqueue.broker.record_versions import record_versions
 from kqueue.broker.refused_batches import RefusedBatches
 from kqueue.broker.replica_events import ReplicaEvents
 from kqueue.broker.replicas import Replicas
@@ -139,6 +140,7 @@ class Broker:
         self.producer_ids = ProducerIds(self.metadata, self.node_id)
         self.kept_record_bytes = 0  # copied by produce requests that take several turns
         self.fetch_sessions, self.follower_sessions = self._new_fetch_sessions(rng)
+        self._record_versions = record_versions(config["kqueue.as.version"])
         self._group_log = OffsetsTopicLog(config, self.topics, self.purgatory, clock)
         self.groups = self._new_group_coordinator(rng)
         self.transaction_markers = TransactionMarkers(
@@ -197,7 +199,17 @@ class Broker:
             self.metadata.observe(TOPICS_PREFIX, lambda _: self._group_topics.note_change())
         settings, log, wake = self.configs.groups.set_values, self._group_log, self._wake
         self.streams_topics = StreamsTopics(self.topics, self._slices)
-        return GroupCoordinator(self.config, self.clock, self.timers, rng, log, wake, self._group_topics, settings)
+        return GroupCoordinator(
+            self.config,
+            self.clock,
+            self.timers,
+            rng,
+            log,
+            wake,
+            self._group_topics,
+            settings,
+            offset_version=self._record_versions.committed_offset,
+        )
 
     def _new_transaction_coordinator(self) -> TransactionCoordinator:
         self.marker_router = MarkerRouter(lambda: self.cluster, self.topics, self.transaction_markers)
@@ -205,13 +217,17 @@ class Broker:
             self._transaction_log,
             self.marker_router,
             ProducerIdCallbacks(self.producer_ids, self.purgatory),
-            transaction_version=lambda: self.features.level(TRANSACTION_VERSION),
+            transaction_version=self._transaction_version,
             coordinator_epoch=lambda partition: self.topics.partition(TRANSACTIONS_TOPIC, partition).leader_epoch,
             wake=self._wake,
         )
         coordinator = TransactionCoordinator(self.config, self.clock, self.timers, surroundings)
         self.transaction_partitions = AdderRouter(lambda: self.cluster, self.topics, coordinator)
         return coordinator
+
+    def _transaction_version(self) -> int:
+        level, highest = self.features.level(TRANSACTION_VERSION), self._record_versions.transaction
+        return level if highest is None else min(level, highest)
 
     def _new_share_groups(self) -> tuple[ShareTopicLog, ShareGroups]:
         log = ShareTopicLog(self.config, self.topics, self.purgatory, self.clock, self.deletion)

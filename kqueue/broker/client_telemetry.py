@@ -36,6 +36,7 @@ from kqueue.broker.client_metrics import SETTING, ClientMetricsPush, Receiver, o
 from kqueue.broker.config import MATCH_STATES_MAX
 from kqueue.broker.otlp_metrics import check_payload
 from kqueue.records.codecs import CODECS
+from kqueue.security.principals import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from kqueue.base.linear_regex import LinearRegex
@@ -91,10 +92,11 @@ class _Subscription(NamedTuple):
 @dataclass(slots=True)
 class ClientInstance:
     """A client, from its first request until it is idle for long. Times in monotonic ms; -inf:
-    never.
+    never. `owner`: the only principal that may use the id meanwhile.
     """
 
     id: bytes
+    owner: Principal
     generation: int
     subscription_id: int
     metrics: Sequence[str]
@@ -150,14 +152,17 @@ class ClientTelemetry:
         """Whether there is a receiver; without one clients are not asked."""
         return self.receiver is not None
 
-    def subscribe(self, instance_id: bytes, identity: ClientIdentity) -> ClientInstance:
-        """Return what a client shall push. `instance_id` zero: it gets a new one.
+    def subscribe(
+        self, instance_id: bytes, identity: ClientIdentity, principal: Principal = ANONYMOUS
+    ) -> ClientInstance:
+        """Return what a client shall push. `instance_id` zero, or another principal's: it gets a
+        new one.
 
         Raises: ThrottlingQuotaExceeded: it asked less than its interval ago.
         """
         now_ms = self._clock.monotonic_ms()
-        new_id = random_uuid(self._rng) if instance_id == UUID_ZERO else instance_id
-        instance = self._instance(new_id, identity, now_ms)
+        is_new = instance_id == UUID_ZERO or self._is_of_another(instance_id, principal)
+        instance = self._instance(random_uuid(self._rng) if is_new else instance_id, identity, principal, now_ms)
         if now_ms - max(instance.get_ms, instance.push_ms) < instance.interval_ms and not instance.may_get:
             raise _too_early(instance)
         instance.get_ms = now_ms
@@ -166,7 +171,7 @@ class ClientTelemetry:
 
     def push(
         self, instance_id: bytes, identity: ClientIdentity, subscription_id: int, codec_id: int, data: bytes,
-        *, terminating: bool,
+        *, terminating: bool, principal: Principal = ANONYMOUS,
     ) -> Promise[None]:  # fmt: skip
         """Check a push and give it to the receiver. A job reads the payload, for up to 20 ms.
 
@@ -177,8 +182,10 @@ class ClientTelemetry:
         """
         if instance_id == UUID_ZERO:
             raise InvalidRequest("a push needs the client instance id that GetTelemetrySubscriptions returned")
+        if self._is_of_another(instance_id, principal):  # as an id that has no such subscription
+            raise UnknownSubscriptionId(f"the client instance has no subscription {subscription_id}")
         now_ms = self._clock.monotonic_ms()
-        instance = self._instance(instance_id, identity, now_ms)
+        instance = self._instance(instance_id, identity, principal, now_ms)
         if instance.terminating:
             raise InvalidRequest(f"client instance {uuid_text(instance_id)} has pushed its last metrics")
         is_early = not instance.may_push and now_ms - instance.push_ms < instance.interval_ms
@@ -241,19 +248,23 @@ class ClientTelemetry:
             logger.warning("the receiver of client metrics failed: %r", error)
             raise InvalidRecord("the receiver of client metrics failed; the broker's log says why") from None
 
-    def _instance(self, id: bytes, identity: ClientIdentity, now_ms: float) -> ClientInstance:
+    def _is_of_another(self, id: bytes, principal: Principal) -> bool:
+        instance = self._instances.get(id)
+        return instance is not None and instance.owner != principal
+
+    def _instance(self, id: bytes, identity: ClientIdentity, principal: Principal, now_ms: float) -> ClientInstance:
         """Return the client, a new one if it is unknown or its subscriptions have changed."""
         self._refresh()
         instance = self._instances.get(id)
         if instance is None or instance.generation != self._generation:
-            instance = self._instances[id] = self._make(id, identity, now_ms)
+            instance = self._instances[id] = self._make(id, identity, principal, now_ms)
             if len(self._instances) > INSTANCES_MAX:
                 self._instances.popitem(last=False)
         instance.used_ms = now_ms
         self._instances.move_to_end(id)
         return instance
 
-    def _make(self, id: bytes, identity: ClientIdentity, now_ms: float) -> ClientInstance:
+    def _make(self, id: bytes, identity: ClientIdentity, owner: Principal, now_ms: float) -> ClientInstance:
         values = {**identity._asdict(), "client_instance_id": uuid_text(id)}
         found = [
             one for one in self._subscriptions if all(pattern.fullmatch(values[key]) for key, pattern in one.patterns)
@@ -264,7 +275,7 @@ class ClientTelemetry:
         interval_ms = min((one.interval_ms for one in found), default=INTERVAL_MS_DEFAULT)
         number = crc32c(f"{metrics} {interval_ms}".encode()) ^ crc32c(id)
         subscription_id = number - (1 << 32) if number >= 1 << 31 else number
-        return ClientInstance(id, self._generation, subscription_id, metrics, interval_ms, now_ms)
+        return ClientInstance(id, owner, self._generation, subscription_id, metrics, interval_ms, now_ms)
 
     def _refresh(self) -> None:
         if self._generation == self._source.generation:
@@ -327,7 +338,7 @@ def _match(item: str) -> tuple[str, LinearRegex]:
     key, _, pattern = item.partition("=")
     from kqueue.base.linear_regex import LinearRegex  # on use: most brokers have no subscriptions
 
-    return key.strip(), LinearRegex(pattern, MATCH_STATES_MAX)
+    return key.strip(), LinearRegex(pattern, MATCH_STATES_MAX, java=True)
 
 
 def _too_early(instance: ClientInstance) -> ThrottlingQuotaExceeded:

@@ -19,6 +19,7 @@ from kqueue.base.settings import (
     between,
     one_of,
 )
+from kqueue.base.version import KAFKA_VERSIONS
 from kqueue.groups import config as group_config
 from kqueue.log import config as log_config
 from kqueue.metadata import METADATA_STORES
@@ -72,7 +73,7 @@ def _are_matches(value: list[str]) -> bool:
         if key.strip() not in CLIENT_MATCH_KEYS or not equals:
             return False
         try:
-            LinearRegex(pattern, MATCH_STATES_MAX)
+            LinearRegex(pattern, MATCH_STATES_MAX, java=True)
         except PatternError:
             return False
     return True
@@ -90,6 +91,15 @@ OWN_SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         "broker.rack", SettingType.STRING, None, ANY, Scope.BROKER, "Rack or zone of this broker, reported to clients."
+    ),
+    Setting(
+        "kqueue.as.version",
+        SettingType.STRING,
+        None,
+        one_of(*KAFKA_VERSIONS),
+        Scope.BROKER,
+        "Serve only the API versions of this Kafka version, and write the records of internal topics as it does, to "
+        "test clients and tools against it. Unset: all that kqueue supports.",
     ),
     Setting(
         "kqueue.storage",

@@ -6,7 +6,9 @@ changes.
     (any, -1)              a full fetch without a session; a named one ends
     (id, n > 0)            an incremental fetch: n counts up from 1, after 2^31-1 comes 1
 
-Sessions are in memory only: a client whose session is unknown starts with a full fetch.
+Sessions are in memory only: a client whose session is unknown starts with a full fetch. A session
+belongs to the principal that began it: to all others it is unknown. In Kafka whoever guesses its id
+may use it, and so learns and changes what another user fetches.
 Source: KIP-227, Kafka's FetchSession.
 """
 
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING
 from kqueue.base.clock import Clock
 from kqueue.base.errors import FetchSessionNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
 from kqueue.base.names import TOPIC_LENGTH_MAX
+from kqueue.security.principals import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from kqueue.broker.partition import Partition
@@ -73,6 +76,7 @@ class FetchSession:
     """The partitions that one client fetches, in the order in which they are read."""
 
     id: int
+    owner: Principal
     by_id: bool
     created_ms: float
     used_ms: float
@@ -114,10 +118,11 @@ class FetchContext:
 class FullContext(FetchContext):
     """A full fetch that requests a session; `finish` creates it."""
 
-    def __init__(self, sessions: FetchSessions, fetches: list[PartitionFetch], by_id: bool) -> None:
+    def __init__(self, sessions: FetchSessions, fetches: list[PartitionFetch], by_id: bool, owner: Principal) -> None:
         super().__init__(fetches)
         self._sessions = sessions
         self._by_id = by_id
+        self._owner = owner
 
     def must_respond(
         self, fetch: PartitionFetch, high_watermark: int, log_start_offset: int, *, has_records: bool, always: bool
@@ -127,7 +132,7 @@ class FullContext(FetchContext):
         return True
 
     def finish(self) -> int:
-        return self._sessions._create(self.fetches, self._by_id)
+        return self._sessions._create(self.fetches, self._by_id, self._owner)
 
 
 class IncrementalContext(FetchContext):
@@ -179,7 +184,7 @@ class FetchSessions:
         return self._partition_count
 
     def partitions_of(self, session_id: int) -> list[Key]:
-        """Return the partitions of a session; none if it is unknown."""
+        """Return the partitions of a session, whoever owns it; none if it is unknown."""
         session = self._sessions.get(session_id)
         return [] if session is None else list(session.partitions)
 
@@ -191,19 +196,22 @@ class FetchSessions:
         forgotten: Iterable[Key] = (),
         *,
         by_id: bool,
+        principal: Principal = ANONYMOUS,
     ) -> FetchContext:
         """Return the context of this request, with the partitions to read.
 
         Args:
             by_id: topics are ids.
+            principal: of the client.
         Raises: FetchSessionNotFound, InvalidFetchSessionEpoch, FetchSessionTopicIdError: the client
             must start again with a full fetch.
         """
         if epoch in (EPOCH_FULL, EPOCH_NONE):
-            self._remove(session_id)
+            if self._find(session_id, principal) is not None:
+                self._remove(session_id)
             partitions = list({fetch.key: fetch for fetch in fetches}.values())
-            return FetchContext(partitions) if epoch == EPOCH_NONE else FullContext(self, partitions, by_id)
-        session = self._sessions.get(session_id)
+            return FetchContext(partitions) if epoch == EPOCH_NONE else FullContext(self, partitions, by_id, principal)
+        session = self._find(session_id, principal)
         if session is None:
             raise FetchSessionNotFound(f"fetch session {session_id} is unknown or was evicted")
         if session.epoch != epoch:
@@ -213,6 +221,10 @@ class FetchSessions:
                 f"fetch session {session_id} names topics by {'id' if session.by_id else 'name'} only"
             )
         return self._update(session, fetches, forgotten)
+
+    def _find(self, session_id: int, principal: Principal) -> FetchSession | None:
+        session = self._sessions.get(session_id)
+        return session if session is not None and session.owner == principal else None
 
     def _update(
         self, session: FetchSession, fetches: Iterable[PartitionFetch], forgotten: Iterable[Key]
@@ -238,7 +250,7 @@ class FetchSessions:
         self._sessions[session.id] = self._sessions.pop(session.id)
         return IncrementalContext(session)
 
-    def _create(self, fetches: list[PartitionFetch], by_id: bool) -> int:
+    def _create(self, fetches: list[PartitionFetch], by_id: bool, owner: Principal) -> int:
         now = self._clock.monotonic_ms()
         if not fetches or any(map(_is_too_long, fetches)):
             return NO_SESSION
@@ -249,7 +261,7 @@ class FetchSessions:
         while id in self._sessions:
             id = self._rng.randrange(1, EPOCH_MAX)
         partitions = {fetch.key: fetch for fetch in fetches}
-        self._sessions[id] = FetchSession(id, by_id, now, now, 1, partitions, len(partitions))
+        self._sessions[id] = FetchSession(id, owner, by_id, now, now, 1, partitions, len(partitions))
         self._partition_count += len(partitions)
         return id
 

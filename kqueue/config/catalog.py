@@ -19,9 +19,7 @@ from kqueue.base.settings import (
     Validator,
     at_least,
     between,
-    one_of,
 )
-from kqueue.base.version import KAFKA_VERSIONS
 from kqueue.broker import config as broker_config
 from kqueue.config import plugins
 from kqueue.config.config_providers import PROVIDERS
@@ -311,15 +309,6 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         Scope.BROKER,
         "Maximum time that a stop waits for running requests and for clients to receive responses, "
         "before it closes the connections.",
-    ),
-    Setting(
-        "kqueue.as.version",
-        SettingType.STRING,
-        None,
-        one_of(*KAFKA_VERSIONS),
-        Scope.BROKER,
-        "Serve only the API versions of this Kafka version, to test clients against it. Unset: all that "
-        "kqueue supports.",
     ),
     Setting(
         "kqueue.watchdog.ms",

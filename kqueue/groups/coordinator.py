@@ -51,7 +51,7 @@ from kqueue.groups.consumer import offset_checks
 from kqueue.groups.consumer.classic_members import ClassicMembers
 from kqueue.groups.consumer.group import ConsumerGroup
 from kqueue.groups.consumer.manager import ConsumerGroupManager
-from kqueue.groups.errors import GroupSubscribedToTopic, InvalidGroupId, NonEmptyGroup
+from kqueue.groups.errors import GroupSubscribedToTopic, NonEmptyGroup, check_named
 from kqueue.groups.group import Group, GroupType
 from kqueue.groups.group_conversion import GroupConversion
 from kqueue.groups.group_loader import GroupLoader
@@ -61,7 +61,7 @@ from kqueue.groups.group_removal import GroupRemoval
 from kqueue.groups.limits import GroupLimits
 from kqueue.groups.log.group_log import Done, GroupLog, LogEntry, TransactionalProducer, Wake
 from kqueue.groups.log.group_writer import GroupWriter
-from kqueue.groups.log.records import CommittedOffset
+from kqueue.groups.log.records import OFFSET_VERSION, CommittedOffset
 from kqueue.groups.modern.environment import Environment, GroupSettings
 from kqueue.groups.modern.group import ModernGroup
 from kqueue.groups.modern.topics import TopicsMetadata
@@ -105,15 +105,21 @@ class GroupCoordinator:
         wake: Wake,
         topics: TopicsMetadata,
         settings: GroupSettings,
+        *,
+        offset_version: int = OFFSET_VERSION,
     ) -> None:
-        """Take the parts. `topics`: of the cluster. `settings`: those that were set for a group."""
+        """Take the parts. `topics`: of the cluster. `settings`: those that were set for a group.
+        `offset_version`: of the records of committed offsets.
+        """
         self.config = GroupConfig.of(config)
         self.limits = GroupLimits(self.config, clock)
         self._clock = clock
         self._wake = wake
         self._writer = GroupWriter(log, timers, clock, lambda: self.config.commit_timeout_ms)
         self._groups: PartitionedTable[str, Group] = PartitionedTable(self._writer.of)
-        self._offsets = OffsetManager(self.config, clock, self.limits, self._writer, wake, self._ensure_group)
+        self._offsets = OffsetManager(
+            self.config, clock, self.limits, self._writer, wake, self._ensure_group, offset_version
+        )
         save = self._save
         self._rebalancer = Rebalancer(self.config, clock, timers, self.limits, save, wake)
         self._membership = MembershipManager(self.config, clock, timers, rng, self.limits, self._rebalancer, save)
@@ -236,8 +242,7 @@ class GroupCoordinator:
         return promise
 
     def _check_group_id(self, group_id: str) -> None:
-        if not group_id:
-            raise InvalidGroupId("a group id must not be empty")
+        check_named(group_id)
         self._writer.check_readable(group_id)
 
     def _live_group(self, group_id: str) -> ClassicGroup:
@@ -420,11 +425,10 @@ class GroupCoordinator:
             The promise fails as `OffsetManager.commit` does.
         Raises: InvalidGroupId, GroupIdNotFound, NotCoordinator. NonEmptyGroup: of other members.
         """
-        if not group_id:
-            raise InvalidGroupId("a group id must not be empty")
+        check_named(group_id)
         self._writer.check_readable(group_id)
         group = self._groups.get(group_id)
-        if group is None or group.is_dead:
+        if group is None or group.is_dead or isinstance(group, ShareGroup):  # share groups have no offsets
             raise GroupIdNotFound(f"there is no group {group_id!r}")
         if not group.is_empty and not group.is_consumer:
             raise NonEmptyGroup(f"group {group_id!r} has members")

@@ -43,3 +43,9 @@ class InvalidCommitOffsetSize(RequestRefused):
 
 class OffsetMetadataTooLarge(RequestRefused):
     """Commit metadata above `offset.metadata.max.bytes`."""
+
+
+def check_named(group_id: str) -> None:
+    """Raise InvalidGroupId if the id of a group is empty."""
+    if not group_id:
+        raise InvalidGroupId("a group id must not be empty")

@@ -7,6 +7,9 @@ byte of a varint is used as its whole value, because it nearly always is; longer
 In the source, `buf` is the frame, `p` the position, `end` its size, `n` the length or count just
 read. A counted reader also has `room`: how many items (elements of arrays, and tagged fields) the
 message may still hold. It is checked before an array is built.
+
+Strings are decoded strictly, which is the fastest. Kafka's readers replace bytes that are not
+UTF-8, so a message that has such bytes is read again by a reader of its own, which does the same.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from kqueue.schema import runtime
@@ -31,8 +34,14 @@ from kqueue.schema.source_builder import SourceBuilder
 from kqueue.schema.structs import Field, Schema
 
 
-def reader_source(schema: Schema, version: int, flexible: bool, *, counted: bool = False) -> SourceBuilder:
-    """Return the source of `read(buf, p)`, or of `read(buf, p, room)` if it is `counted`."""
+def reader_source(
+    schema: Schema, version: int, flexible: bool, *, counted: bool = False, replacing: bool = False
+) -> SourceBuilder:
+    """Return the source of `read(buf, p)`, or of `read(buf, p, room)` if it is `counted`.
+
+    Args:
+        replacing: decodes strings as Kafka does, with replacement characters for invalid bytes.
+    """
     source = SourceBuilder(
         uvarint_rest=runtime.uvarint_rest,
         uvarint_at=runtime.uvarint_at,
@@ -48,17 +57,28 @@ def reader_source(schema: Schema, version: int, flexible: bool, *, counted: bool
         COMPACT_TEXT=runtime.COMPACT_TEXT,
         unpack_from=struct.unpack_from,
         READ_ERRORS=runtime.READ_ERRORS,
+        replaced_text=runtime.replaced_text,
+        replacing_reader=cache(partial(_replacing_reader, schema, version, flexible, counted)),
     )
-    with source.block("def read(buf, p, room)" if counted else "def read(buf, p)"):
-        source.line("end = len(buf)")
+    arguments = "buf, p, room" if counted else "buf, p"
+    with source.block(f"def read({arguments})"):
+        source.line("start, end = p, len(buf)" if not counted else "start, end, items_max = p, len(buf), room")
         with source.block("try"):
-            body = _ReaderGenerator(source, version, flexible, counted)
+            body = _ReaderGenerator(source, version, flexible, counted, replacing)
             obj = body.struct(schema)
             body.flush()
             source.line(f"return {obj}, p")
-        with source.block("except READ_ERRORS as error"):
-            source.line(f"raise malformed({schema.name!r}, {version}, error, p, end) from None")
+        if not replacing:
+            with source.block("except UnicodeDecodeError"):
+                source.line(f"return replacing_reader()(buf, start{', items_max' if counted else ''})")
+        with source.block("except READ_ERRORS"):
+            source.line(f"raise malformed({schema.name!r}, {version}, p, end) from None")
     return source
+
+
+def _replacing_reader(schema: Schema, version: int, flexible: bool, counted: bool) -> Callable[..., Any]:
+    source = reader_source(schema, version, flexible, counted=counted, replacing=True)
+    return source.compile("read", f"{schema.name} v{version} replacing reader")
 
 
 class _ReaderGenerator:
@@ -68,11 +88,12 @@ class _ReaderGenerator:
         pending: fixed-size values that are not unpacked yet.
     """
 
-    def __init__(self, source: SourceBuilder, version: int, flexible: bool, counted: bool) -> None:
+    def __init__(self, source: SourceBuilder, version: int, flexible: bool, counted: bool, replacing: bool) -> None:
         self.source = source
         self.version = version
         self.flexible = flexible
         self.counted = counted
+        self.replacing = replacing
         self.pending: list[tuple[FixedSizeType[Any], str]] = []
 
     # --- runs of fixed size
@@ -217,7 +238,8 @@ class _ReaderGenerator:
         self.later(_FIRST_BYTE if compact else _INT16, "n")
         self.flush()
         with source.block("if 0 < n < 128" if compact else "if 0 <= n < 128"):
-            source.line(f"{target} = {'COMPACT_TEXT' if compact else 'TEXT'}[n](buf, p)[0].decode()")
+            content = f"{'COMPACT_TEXT' if compact else 'TEXT'}[n](buf, p)[0]"
+            source.line(f"{target} = {self.decoded(content)}")
             source.line("p += n - 1" if compact else "p += n")
         if nullable:
             with source.block("elif not n" if compact else "elif n == -1"):
@@ -228,8 +250,12 @@ class _ReaderGenerator:
                 source.line("n -= 1")
             source.line("q = p + n")
             source.line(f"if not 0 <= n <= {runtime.STRING_SIZE_MAX} or q > end: fail_size({where}, n, p, end)")
-            source.line(f"{target} = bytes(buf[p:q]).decode()")
+            source.line(f"{target} = {self.decoded('bytes(buf[p:q])')}")
             source.line("p = q")
+
+    def decoded(self, content: str) -> str:
+        """Return the expression of the text of these bytes."""
+        return f"replaced_text({content})" if self.replacing else f"{content}.decode()"
 
     def blob(self, where: str, kind: LengthPrefixedType[Any], target: str, nullable: bool, compact: bool) -> None:
         """Read bytes (copied) or records (a view)."""

@@ -6,6 +6,7 @@ import struct
 from typing import Any, NoReturn
 
 from kqueue.base.errors import MalformedMessage, TooManyItems, UnencodableMessage, UnsupportedVersion
+from kqueue.base.text import java_text
 
 STRING_SIZE_MAX = 32767  # also where the length is a varint; source: Kafka's generated readers and writers
 TEXT = tuple(struct.Struct(f"{size}s").unpack_from for size in range(128))
@@ -13,6 +14,22 @@ TEXT = tuple(struct.Struct(f"{size}s").unpack_from for size in range(128))
 COMPACT_TEXT = (TEXT[0], *TEXT)
 """The same by compact length, size + 1."""
 BYTE = tuple(bytes((value,)) for value in range(128))
+
+
+def replaced_text(data: bytes) -> str:
+    """Return a string as Kafka's readers do, with replacement characters for invalid bytes.
+
+    Raises:
+        MalformedMessage: no response can repeat it, because a replacement takes three bytes.
+    """
+    text = java_text(data)
+    size = len(text.encode())
+    if size > STRING_SIZE_MAX:
+        raise MalformedMessage(
+            f"expected a string of at most {STRING_SIZE_MAX} bytes, found {size} "
+            f"after bytes that are not UTF-8 were replaced"
+        )
+    return text
 
 
 def uvarint_rest(buf: memoryview, pos: int, first: int) -> tuple[int, int]:
@@ -142,15 +159,11 @@ def fail_tag_size(struct_name: str, tag: int, pos: int, stop: int) -> NoReturn:
     )
 
 
-def malformed(message_name: str, version: int, error: Exception, pos: int, end: int) -> MalformedMessage:
-    """Return the exception for an error in a reader near byte `pos`."""
-    where = f"{message_name} v{version}"
-    if isinstance(error, UnicodeDecodeError):
-        byte = error.object[error.start]
-        return MalformedMessage(
-            f"{where}: expected UTF-8, found byte 0x{byte:02x} at byte {pos + error.start} of {end}"
-        )
-    return MalformedMessage(f"{where}: expected more bytes than the {max(0, end - pos)} found at byte {pos} of {end}")
+def malformed(message_name: str, version: int, pos: int, end: int) -> MalformedMessage:
+    """Return the exception for a message that ends too early, in a reader near byte `pos`."""
+    return MalformedMessage(
+        f"{message_name} v{version}: expected more bytes than the {max(0, end - pos)} found at byte {pos} of {end}"
+    )
 
 
 def refuse_version(struct_name: str, field: str, versions: object, version: int, value: object) -> NoReturn:
@@ -176,5 +189,5 @@ def unencodable(message_name: str, version: int, error: Exception) -> Unencodabl
     )
 
 
-READ_ERRORS = (IndexError, struct.error, UnicodeDecodeError)
+READ_ERRORS = (IndexError, struct.error)
 WRITE_ERRORS = (struct.error, TypeError, AttributeError, UnicodeEncodeError, OverflowError)

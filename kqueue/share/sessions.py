@@ -5,7 +5,8 @@
     n > 0            a request in the session: n counts up from 1, after 2^31-1 comes 1
     -1               the last request: the session ends, and what the member holds is released
 
-Sessions are in memory only. A connection that is closed ends its sessions.
+Sessions are in memory only. A connection that is closed ends its sessions. A session belongs to the
+principal that began it: to all others it is unknown, and none of them can begin it anew.
 Source: KIP-932, Kafka's ShareSessionCache.
 """
 
@@ -39,10 +40,11 @@ class MemberKey(NamedTuple):
 class ShareSession:
     """One session. `partitions`: in reading order. `epoch`: of the next request."""
 
-    __slots__ = ("connection", "epoch", "key", "partitions")
+    __slots__ = ("connection", "epoch", "key", "owner", "partitions")
 
-    def __init__(self, key: MemberKey, connection: object) -> None:
+    def __init__(self, key: MemberKey, connection: object, owner: object) -> None:
         self.key = key
+        self.owner = owner
         self.connection = connection
         self.epoch = 1
         self.partitions: dict[SessionPartition, None] = {}
@@ -74,10 +76,20 @@ class ShareSessions:
         """Return a member's session, or None."""
         return self._sessions.get(key)
 
-    def create(self, key: MemberKey, partitions: Iterable[SessionPartition], connection: object) -> ShareSession:
-        """Begin a session in place of the member's former one. Raises ShareSessionLimitReached."""
+    def create(
+        self, key: MemberKey, partitions: Iterable[SessionPartition], connection: object, owner: object = None
+    ) -> ShareSession:
+        """Begin a session in place of the member's former one.
+
+        Args:
+            owner: the principal of the client.
+        Raises: ShareSessionLimitReached. ShareSessionNotFound: the former one is of another owner.
+        """
+        former = self._sessions.get(key)
+        if former is not None and former.owner != owner:
+            raise _unknown(key)
         self.remove(key)
-        session = ShareSession(key, connection)
+        session = ShareSession(key, connection, owner)
         if len(self._sessions) >= self._sessions_max():
             raise ShareSessionLimitReached(
                 f"there are {len(self._sessions)} share sessions already (group.share.max.share.sessions)"
@@ -106,14 +118,17 @@ class ShareSessions:
             self.remove(session.key)
             raise ShareSessionLimitReached(f"all share sessions have {PARTITIONS_MAX} partitions already")
 
-    def use(self, key: MemberKey, epoch: int) -> ShareSession:
+    def use(self, key: MemberKey, epoch: int, owner: object = None) -> ShareSession:
         """Return the member's session for a request with `epoch`, which is not EPOCH_NEW.
+
+        Args:
+            owner: the principal of the client.
 
         Raises: ShareSessionNotFound. InvalidShareSessionEpoch: expected another.
         """
         session = self._sessions.get(key)
-        if session is None:
-            raise ShareSessionNotFound(f"member {key.member_id!r} of group {key.group!r} has no share session")
+        if session is None or session.owner != owner:
+            raise _unknown(key)
         if epoch == EPOCH_FINAL:
             return session
         if session.epoch != epoch:
@@ -138,6 +153,10 @@ class ShareSessions:
     def of_connection(self, connection: object) -> list[ShareSession]:
         """Return the sessions that began on a connection."""
         return [self._sessions[key] for key in self._by_connection.get(connection, ())]
+
+
+def _unknown(key: MemberKey) -> ShareSessionNotFound:
+    return ShareSessionNotFound(f"member {key.member_id!r} of group {key.group!r} has no share session")
 
 
 def check_member(group: str | None, member_id: str | None, id_length_max: int = 1000) -> MemberKey:

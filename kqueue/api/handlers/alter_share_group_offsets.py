@@ -1,6 +1,7 @@
 """AlterShareGroupOffsets (key 91): move an empty share group (KIP-932).
 
-What its members had acquired or acknowledged from the new start on is forgotten.
+What its members had acquired or acknowledged from the new start on is forgotten. A group that is not
+there is created if a topic is. A negative offset lets it begin by `share.auto.offset.reset`.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from kqueue.api.errors import code_of, message_of
 from kqueue.api.handlers.share_group_heartbeat import check_served
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
-from kqueue.base.errors import InvalidRequest, KqueueError
+from kqueue.base.errors import KqueueError
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.broker import Broker
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.groups.log.share_records import StateTopic
 from kqueue.security.operations import AclOperation, ResourceType
-from kqueue.share.share_state import SharePartitionKey
+from kqueue.share.share_state import NO_OFFSET, SharePartitionKey
 from kqueue.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsResponse,
@@ -48,7 +49,13 @@ def _handle_sliced(
     try:
         check_served(context)
         if allowed or not request.topics:  # else nothing is asked of the group, as by Kafka
-            broker.groups.share.check_empty(request.group_id)
+            broker.groups.share.check_alterable(request.group_id)
+        is_named = any(broker.topics.find(name) is not None for name in allowed)
+        if is_named:  # else there is nothing to create a group for, as by Kafka
+            created = broker.groups.share.ensure_empty(request.group_id)
+            if not created.done:
+                yield created
+            created.result()
     except KqueueError as error:
         return error_response(request, context.api_version, error)
     moved: dict[bytes, StateTopic] = {}
@@ -63,10 +70,8 @@ def _handle_sliced(
             answer.partitions.append(part)
             try:
                 context.topic_named(AclOperation.READ, topic.topic_name).partition(partition.partition_index)
-                if partition.start_offset < 0:
-                    raise InvalidRequest(f"expected an offset of 0 or more, found {partition.start_offset}")
                 key = SharePartitionKey(request.group_id, answer.topic_id, partition.partition_index)
-                promise = _reset(broker, key, partition.start_offset)
+                promise = _reset(broker, key, max(partition.start_offset, NO_OFFSET))
                 if not promise.done:
                     yield promise
                 promise.result()
@@ -75,7 +80,7 @@ def _handle_sliced(
             else:
                 former = moved[answer.topic_id].partitions if answer.topic_id in moved else frozenset[int]()
                 moved[answer.topic_id] = StateTopic(topic.topic_name, former | {partition.partition_index})
-    if not allowed and request.topics:
+    if not is_named:
         return response
     noted = broker.groups.share.add_states(request.group_id, moved)
     if not noted.done:

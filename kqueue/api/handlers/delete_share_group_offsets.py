@@ -7,7 +7,7 @@ from kqueue.api.errors import code_of, message_of
 from kqueue.api.handlers.share_group_heartbeat import check_served
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
-from kqueue.base.errors import KqueueError
+from kqueue.base.errors import KqueueError, UnknownTopicOrPartition
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
@@ -40,15 +40,18 @@ def _handle_sliced(
     broker, response = context.broker, DeleteShareGroupOffsetsResponse()
     try:
         check_served(context)
-        broker.groups.share.check_empty(request.group_id)
+        group = broker.groups.share.check_empty(request.group_id)
     except KqueueError as error:
         return error_response(request, context.api_version, error)
-    for topic in request.topics:
+    for topic in {topic.topic_name: topic for topic in request.topics}.values():
         answer = DeleteShareGroupOffsetsResponseTopic(topic_name=topic.topic_name, topic_id=bytes(16))
         response.responses.append(answer)
         try:
             known = context.topic_named(AclOperation.READ, topic.topic_name)
             answer.topic_id = known.id
+            state = group.state_partitions
+            if known.id not in state.initialized and known.id not in state.initializing:
+                raise UnknownTopicOrPartition("There is no offset information to delete.")
             noted = broker.groups.share.forget_states(request.group_id, known.id)
             if not noted.done:
                 yield noted

@@ -78,7 +78,12 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | De
     is_read_committed(request.isolation_level)  # before a session is opened
     try:
         fetch_context = context.broker.fetch_sessions.open(
-            request.session_id, request.session_epoch, _fetches(request, by_id), _forgotten(request, by_id), by_id=by_id
+            request.session_id,
+            request.session_epoch,
+            _fetches(request, by_id),
+            _forgotten(request, by_id),
+            by_id=by_id,
+            principal=context.principal,
         )
     except KqueueError as error:
         return FetchResponse(error_code=code_of(error))

@@ -34,7 +34,7 @@ def handle(request: GetTelemetrySubscriptionsRequest, context: RequestContext) -
     telemetry = context.broker.telemetry
     if not telemetry.is_enabled:
         raise UnsupportedVersion("this broker has no receiver of client metrics")
-    instance = telemetry.subscribe(bytes(request.client_instance_id), context.client_identity())
+    instance = telemetry.subscribe(bytes(request.client_instance_id), context.client_identity(), context.principal)
     return GetTelemetrySubscriptionsResponse(
         client_instance_id=instance.id,
         subscription_id=instance.subscription_id,

@@ -50,7 +50,8 @@ def _handle_sliced(
             OffsetDeleteResponsePartition(partition_index=partition.partition_index)
             for partition in requested.partitions
         ]
-        response.topics.append(OffsetDeleteResponseTopic(name=requested.name, partitions=partitions))
+        if partitions:
+            response.topics.append(OffsetDeleteResponseTopic(name=requested.name, partitions=partitions))
         for partition in partitions:
             if topic is None or not 0 <= partition.partition_index < len(topic.partitions):
                 partition.error_code = (

@@ -46,6 +46,7 @@ def handle(
         request.compression_type,
         request.metrics,
         terminating=request.terminating,
+        principal=context.principal,
     )
     return wait_for(pushed, _respond)
 

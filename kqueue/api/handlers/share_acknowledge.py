@@ -50,7 +50,7 @@ def _handle_sliced(
         member = check_member(request.group_id, request.member_id)
         if request.share_session_epoch == EPOCH_NEW:
             raise InvalidShareSessionEpoch("a share session begins with a ShareFetch, found epoch 0")
-        session = groups.sessions.use(member, request.share_session_epoch)
+        session = groups.sessions.use(member, request.share_session_epoch, context.principal)
     except KqueueError as error:
         return error_response(request, context.api_version, error)
     lock_ms = groups.config_of(member.group).lock_duration_ms

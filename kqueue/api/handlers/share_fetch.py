@@ -76,10 +76,10 @@ def _handle_sliced(
             for partition in topic.partitions
         ]
         if epoch == EPOCH_NEW:
-            session = groups.sessions.create(member, fetched, context.connection)
+            session = groups.sessions.create(member, fetched, context.connection, context.principal)
             added = list(session.partitions)
         else:
-            session = groups.sessions.use(member, epoch)
+            session = groups.sessions.use(member, epoch, context.principal)
             added = [key for key in fetched if key not in session.partitions]
             if epoch != EPOCH_FINAL:
                 groups.sessions.update(session, fetched, _forgotten(request))
@@ -139,7 +139,7 @@ class DelayedShareFetch:
         self.reader = ShareReader(groups, context.broker.topics, *key)
         self.lock_ms = groups.config_of(key.group).lock_duration_ms
         self.max_bytes = min(request.max_bytes, context.broker.config["fetch.max.bytes"])
-        is_fetch = request.share_session_epoch != EPOCH_FINAL and not request.is_renew_ack
+        is_fetch = request.share_session_epoch != EPOCH_FINAL and not request.is_renew_ack and self.max_bytes > 0
         self.limits = AcquireLimits(
             max(request.max_records, 0) if is_fetch else 0,
             request.share_acquire_mode == RECORD_LIMIT,

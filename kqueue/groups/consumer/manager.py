@@ -35,7 +35,7 @@ from kqueue.groups.consumer.member import (
     Subscription,
 )
 from kqueue.groups.consumer.subscriptions import Subscriptions
-from kqueue.groups.errors import UnreleasedInstanceId
+from kqueue.groups.errors import UnreleasedInstanceId, check_named
 from kqueue.groups.group import GroupType
 from kqueue.groups.group_conversion import GroupConversion
 from kqueue.groups.modern.assignment import must_revoke, same_owned
@@ -367,6 +367,7 @@ class ConsumerGroupManager:
     # --- tools
 
     def _describe(self, group_id: str) -> ConsumerGroupDescription:
+        check_named(group_id)
         group = self._groups.get(group_id)
         if group is None:
             raise GroupIdNotFound(f"Group {group_id} not found.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kqueue.base.extras import install_hint
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.groups.consumer.member import TopicFilter, every_topic
 from kqueue.groups.errors import InvalidRegularExpression
@@ -37,7 +38,7 @@ def compile_pattern(pattern: str) -> Matcher:
     try:
         return LinearRegex(pattern).fullmatch
     except PatternError as error:
-        raise _invalid(pattern, str(error)) from None
+        raise _invalid(pattern, f"{error} (the broker has a subset of RE2 only: {install_hint('re2')})") from None
 
 
 def matching_topics(

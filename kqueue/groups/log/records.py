@@ -1,7 +1,7 @@
 """Encodes and decodes the records of `__consumer_offsets`.
 
 Writes the versions that Kafka 4.3 writes: offsets as version 4 (version 1 if the client set an
-expiry), groups as version 3. Reads every version that Kafka ever wrote.
+expiry, 3 as an older Kafka), groups as version 3. Reads every version that Kafka ever wrote.
 """
 
 from __future__ import annotations
@@ -52,9 +52,11 @@ def offset_key(group_id: str, topic: str, partition: int) -> bytes:
     return _OFFSET_PREFIX + encode(OffsetCommitKey(group=group_id, topic=topic, partition=partition), 0)
 
 
-def offset_value(committed: CommittedOffset) -> bytes:
-    """Return the record value of a committed offset."""
-    version = OFFSET_VERSION if committed.expires_ms is None else OFFSET_VERSION_WITH_EXPIRY
+def offset_value(committed: CommittedOffset, version: int = OFFSET_VERSION) -> bytes:
+    """Return the record value of a committed offset, at this version unless the client set an
+    expiry.
+    """
+    version = version if committed.expires_ms is None else OFFSET_VERSION_WITH_EXPIRY
     value = OffsetCommitValue(
         offset=committed.offset,
         leader_epoch=committed.leader_epoch,

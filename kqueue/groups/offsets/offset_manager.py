@@ -50,7 +50,7 @@ class OffsetManager:
     """The committed offsets of all groups of one coordinator. Belongs to the owner thread.
 
     `ensure_group(group_id)` is called for each offset that enters the store: a group with offsets
-    must exist.
+    must exist. `offset_version`: of the records of offsets.
     """
 
     def __init__(
@@ -61,6 +61,7 @@ class OffsetManager:
         writer: GroupWriter,
         wake: Wake,
         ensure_group: Callable[[str], None],
+        offset_version: int,
     ) -> None:
         self.store = OffsetStore(limits)
         self._config = config
@@ -69,6 +70,7 @@ class OffsetManager:
         self._writer = writer
         self._wake = wake
         self._ensure_group = ensure_group
+        self._offset_version = offset_version
         self._ended_while_loading: dict[int, list[tuple[int, bool]]] = {}  # partition -> producer id, committed
 
     # --- commits
@@ -145,7 +147,8 @@ class OffsetManager:
             promise.resolve(outcomes)
             return promise
         batch: GroupRecords = [
-            (records.offset_key(group_id, *key), records.offset_value(committed)) for key, committed in accepted
+            (records.offset_key(group_id, *key), records.offset_value(committed, self._offset_version))
+            for key, committed in accepted
         ]
         keys = [key for key, _ in accepted]
         size = offsets_bytes([committed for _, committed in accepted])

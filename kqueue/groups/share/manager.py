@@ -25,7 +25,7 @@ from kqueue.base.errors import (
     KqueueError,
 )
 from kqueue.base.promise import Promise
-from kqueue.groups.errors import FencedMemberEpoch, NonEmptyGroup
+from kqueue.groups.errors import FencedMemberEpoch, NonEmptyGroup, check_named
 from kqueue.groups.lazy_timer import LazyTimer
 from kqueue.groups.log.share_records import StatePartitions, StateTopic
 from kqueue.groups.modern.changes import Changes
@@ -105,7 +105,9 @@ class ShareGroupManager:
         return self._queue.submit(request.group_id, lambda changes: self._heartbeat(changes, request))
 
     def describe(self, group_id: str) -> Promise[ShareGroupDescription]:
-        """Return a promise of what is in the log of a group. It fails with GroupIdNotFound."""
+        """Return a promise of what is in the log of a group. It fails with InvalidGroupId,
+        GroupIdNotFound.
+        """
         return self._queue.submit(group_id, lambda changes: self._describe(group_id))
 
     def resume(self, group: ShareGroup) -> None:
@@ -145,6 +147,9 @@ class ShareGroupManager:
             raise GroupIdNotFound(f"Group {group_id} is not a share group.")
         if not is_join:
             raise GroupIdNotFound(f"Share group {group_id} not found.")
+        return self._create(changes, group_id)
+
+    def _create(self, changes: Changes, group_id: str) -> ShareGroup:
         self._limits.check_new_group(group_id, len(self._groups))
         created = self._groups[group_id] = ShareGroup(group_id, self._limits)
 
@@ -303,6 +308,20 @@ class ShareGroupManager:
 
         return self._queue.submit(group_id, step)
 
+    def ensure_empty(self, group_id: str) -> Promise[None]:
+        """Create a group without members unless there is one. The promise fails with InvalidGroupId,
+        GroupIdNotFound (it is of another type), NonEmptyGroup, CoordinatorNotAvailable.
+        """
+
+        def step(changes: Changes) -> None:
+            self.check_alterable(group_id)
+            if self._groups.get(group_id) is None:
+                group = self._create(changes, group_id)
+                group.set_epoch(changes, group.epoch, group.metadata_hash)
+                group.set_target_epoch(changes, group.epoch, self._clock.wall_ms())
+
+        return self._queue.submit(group_id, step)
+
     def add_states(self, group_id: str, partitions: Partitions) -> Promise[None]:
         """Note that share partitions have a state."""
 
@@ -314,8 +333,21 @@ class ShareGroupManager:
 
         return self._queue.submit(group_id, step)
 
+    def check_alterable(self, group_id: str) -> None:
+        """Check that this is a share group without members, or can become one.
+
+        Raises: InvalidGroupId. GroupIdNotFound: it is of another type, or is being removed.
+            NonEmptyGroup.
+        """
+        check_named(group_id)
+        if self._groups.get(group_id) is not None:
+            self.check_empty(group_id)
+
     def check_empty(self, group_id: str) -> ShareGroup:
-        """Return a share group without members. Raises: GroupIdNotFound, NonEmptyGroup."""
+        """Return a share group without members. Raises: InvalidGroupId, GroupIdNotFound,
+        NonEmptyGroup.
+        """
+        check_named(group_id)
         group = self.find(group_id)
         if group is None or group.is_dead:
             raise GroupIdNotFound(f"Group {group_id} not found.")
@@ -386,6 +418,7 @@ class ShareGroupManager:
     # --- tools
 
     def _describe(self, group_id: str) -> ShareGroupDescription:
+        check_named(group_id)
         group = self.find(group_id)
         if group is None:
             known = self._groups.get(group_id) is not None

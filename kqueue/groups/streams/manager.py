@@ -17,6 +17,7 @@ from kqueue.base.errors import (
 )
 from kqueue.base.promise import Promise
 from kqueue.groups.classic.group import ClassicGroup
+from kqueue.groups.errors import check_named
 from kqueue.groups.group import Group, GroupType
 from kqueue.groups.modern.assignment import must_revoke, same_owned
 from kqueue.groups.modern.changes import Changes
@@ -318,6 +319,7 @@ class StreamsGroupManager:
     # --- tools
 
     def _describe(self, group_id: str) -> StreamsGroupDescription:
+        check_named(group_id)
         group = self._groups.get(group_id)
         if group is None:
             raise GroupIdNotFound(f"Group {group_id} not found.")

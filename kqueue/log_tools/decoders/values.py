@@ -7,12 +7,12 @@ functions of the user.
 from __future__ import annotations
 
 import importlib
-import re
 import struct
 import uuid
 from collections.abc import Callable
 
 from kqueue.base.names import did_you_mean
+from kqueue.base.text import java_text
 from kqueue.log_tools.errors import DecodeError
 from kqueue.records.record import Record
 
@@ -20,17 +20,6 @@ Decoder = Callable[[Record], tuple[str | None, str | None]]
 """Returns a record's key and value as text, None: null. Raises: DecodeError."""
 
 ValueDecoder = Callable[[bytes], object]
-# A surrogate, which is invalid in UTF-8: one error for Java's decoder, whole or truncated, and two
-# or three for Python's.
-_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
-
-
-def java_text(data: bytes) -> str:
-    """Return UTF-8 as text, with Java's number of replacement characters for invalid bytes."""
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return _SURROGATE.sub(b"\xff", data).decode("utf-8", "replace")
 
 
 def text_decoder(record: Record) -> tuple[str | None, str | None]:

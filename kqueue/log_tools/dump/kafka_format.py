@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kqueue.base.text import java_text
 from kqueue.log_tools.decoders import DecodeError
 from kqueue.log_tools.decoders.control import control_text
-from kqueue.log_tools.decoders.values import java_text
 from kqueue.log_tools.dump.options import DumpOptions
 from kqueue.log_tools.segments import Batch
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader, iter_records

@@ -88,11 +88,3 @@ def invalid_credentials(mechanism: str) -> SaslAuthenticationFailed:
 def malformed(mechanism: str, expected: str) -> SaslAuthenticationFailed:
     """Return the error of a message that is not what the mechanism expects; it never shows it."""
     return SaslAuthenticationFailed(f"Authentication failed: expected {expected} with SASL mechanism {mechanism}")
-
-
-def decoded(message: bytes, mechanism: str, expected: str) -> str:
-    """Return a message as text. Raises SaslAuthenticationFailed: it is not UTF-8."""
-    try:
-        return bytes(message).decode("utf-8")
-    except UnicodeDecodeError:
-        raise malformed(mechanism, expected) from None

@@ -11,8 +11,9 @@ import re
 from collections.abc import Mapping
 from typing import Protocol
 
+from kqueue.base.text import java_text
 from kqueue.security.errors import SaslAuthenticationFailed
-from kqueue.security.sasl.contract import Authenticated, SlowStep, decoded, malformed
+from kqueue.security.sasl.contract import Authenticated, SlowStep, malformed
 
 OAUTHBEARER = "OAUTHBEARER"
 TOKEN_CHARACTERS_MAX = 64 * 1024
@@ -94,7 +95,7 @@ class OAuthBearerClient:
 
 def _token_of(message: bytes) -> tuple[str, str | None]:
     """Return the token and the authorization id. Raises SaslAuthenticationFailed."""
-    first = _FIRST.fullmatch(decoded(message, OAUTHBEARER, _EXPECTED))
+    first = _FIRST.fullmatch(java_text(bytes(message)))
     if first is None:
         raise malformed(OAUTHBEARER, _EXPECTED)
     pairs = [pair.partition("=") for pair in first["pairs"].split("\x01")[:-1]]

@@ -5,9 +5,10 @@ The message is ``[authorization id] NUL user NUL password``.
 
 from __future__ import annotations
 
+from kqueue.base.text import java_text
 from kqueue.security.errors import SaslAuthenticationFailed
 from kqueue.security.principals import USER_TYPE, Principal
-from kqueue.security.sasl.contract import Authenticated, SlowStep, decoded, invalid_credentials, malformed
+from kqueue.security.sasl.contract import Authenticated, SlowStep, invalid_credentials, malformed
 from kqueue.security.sasl.passwords import Passwords
 
 PLAIN = "PLAIN"
@@ -26,7 +27,7 @@ class PlainServer:
 
     def respond(self, message: bytes) -> bytes | SlowStep:
         """See `ServerMechanism`."""
-        parts = decoded(message, PLAIN, _EXPECTED).split("\0")
+        parts = java_text(bytes(message)).split("\0")
         if len(parts) != 3 or not parts[1] or not parts[2]:
             raise malformed(PLAIN, _EXPECTED)
         authorization_id, user, password = parts

@@ -19,9 +19,10 @@ import hmac
 import re
 import secrets
 
+from kqueue.base.text import java_text
 from kqueue.security.errors import SaslAuthenticationFailed
 from kqueue.security.made_up_credentials import MadeUpCredentials
-from kqueue.security.sasl.contract import Authenticated, SlowStep, decoded, invalid_credentials, malformed
+from kqueue.security.sasl.contract import Authenticated, SlowStep, invalid_credentials, malformed
 from kqueue.security.scram_credentials import (
     ITERATIONS_MIN,
     FindScramAccount,
@@ -72,7 +73,7 @@ class ScramServer:
 
     def _first(self, message: bytes) -> bytes:
         expected = "a client-first-message without channel binding"
-        first = _CLIENT_FIRST.fullmatch(decoded(message, self.name, expected))
+        first = _CLIENT_FIRST.fullmatch(java_text(bytes(message)))
         if first is None:
             raise malformed(self.name, expected)
         user = _unescaped(first["user"])
@@ -91,7 +92,7 @@ class ScramServer:
 
     def _final(self, message: bytes, credential: ScramCredential) -> bytes:
         expected = "a client-final-message with the nonce and binding of the first"
-        final = _CLIENT_FINAL.fullmatch(decoded(message, self.name, expected))
+        final = _CLIENT_FINAL.fullmatch(java_text(bytes(message)))
         if final is None or final["nonce"] != self._nonce or _bytes(final["binding"]) != self._header.encode():
             raise malformed(self.name, expected)
         hash_, proof = self._mechanism.hash, _bytes(final["proof"])
@@ -134,7 +135,7 @@ class ScramClient:
         if self._signature is not None:
             self._verify(message, self._signature)
             return None
-        first = _SERVER_FIRST.fullmatch(decoded(message, self.name, "a server-first-message"))
+        first = _SERVER_FIRST.fullmatch(java_text(bytes(message)))
         salt = None if first is None else _bytes(first["salt"])
         if first is None or salt is None:
             raise malformed(self.name, "a server-first-message")
@@ -153,7 +154,7 @@ class ScramClient:
         return f"{bare},p={base64.b64encode(proof).decode()}".encode()
 
     def _verify(self, message: bytes, signature: bytes) -> None:
-        text = decoded(message, self.name, "a server-final-message")
+        text = java_text(bytes(message))
         sent = _bytes(text[2:].partition(",")[0]) if text.startswith("v=") else None
         if sent is None or not hmac.compare_digest(sent, signature):
             raise SaslAuthenticationFailed("the server did not prove that it knows the password")

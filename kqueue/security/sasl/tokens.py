@@ -1,5 +1,8 @@
 """Which tokens of OAUTHBEARER are accepted: signed ones, by the keys of an identity provider; for
-tests, unsecured ones. Source: Kafka's BrokerJwtValidator, OAuthBearerUnsecuredValidatorCallback.
+tests, unsecured ones.
+
+Kafka accepts a signed token whose `iat` is in the future; here that is refused, as Kafka does with
+unsecured tokens. Source: Kafka's BrokerJwtValidator, OAuthBearerUnsecuredValidatorCallbackHandler.
 """
 
 from __future__ import annotations
@@ -117,6 +120,11 @@ def authenticated_by(claims: Mapping[str, Any], rules: TokenRules, now_ms: float
         raise InvalidToken("it is not valid yet (nbf)")
     if issued_s is None and rules.needs_issue_time:
         raise InvalidToken("it has no iat")
+    if issued_s is not None and issued_s > now_s + skew_s:
+        raise InvalidToken("it was issued in the future (iat)")
+    for name, begin_s in (("nbf", begins_s), ("iat", issued_s)):
+        if begin_s is not None and expires_s < begin_s:
+            raise InvalidToken(f"it expires before it begins (exp, {name})")
     if rules.issuer is not None and claims.get("iss") != rules.issuer:
         raise InvalidToken("its issuer is not the expected one (iss)")
     audiences = _texts(claims.get("aud"))

@@ -47,6 +47,17 @@ def test_matches_are_those_of_re(pattern: str, text: str) -> None:
         ("python|java|go|rust|js", "js", True),
         ("[^*+?|{]x[]*]", "ax]", True),
         (r"a\*\+\?\|\{", "a*+?|{", True),
+        ("topic-[[:digit:]]+", "topic-12", True),
+        ("topic-[[:digit:]]+", "topic-x", False),
+        ("[^[:digit:]]", "7", False),
+        ("[[:^digit:]x]+", "ax", True),
+        ("[[:alpha:]_[:digit:]-]+", "a_1-", True),
+        ("[[:upper:]]", "a", False),
+        ("(?i)[[:upper:]]", "a", True),
+        ("(?i)[[:^upper:]]", "a", False),
+        ("[[:digit]+", "[:dgit", True),
+        ("(?i)[a-z]", "ß", False),
+        ("[:digit:]+", ":digt", True),
     ],
 )
 def test_details(pattern: str, text: str, matches: bool) -> None:
@@ -56,7 +67,8 @@ def test_details(pattern: str, text: str, matches: bool) -> None:
 @pytest.mark.parametrize(
     "pattern",
     ["(", ")", "a)", "[", "[a", "*", "a**", "a{", "a{x}", "a{2,1}", "a{1001}", "\\", r"\1", r"\b", "(?=a)", "(?P<n>a)",
-     "[b-a]", "a" * 1001, "(" * 51 + ")" * 51, "(a{1000}){1000}"],
+     "[b-a]", "[[:nothing:]]", "[[::]]", "[[:Digit:]]", r"\pL", r"\x41", r"\Qa\E", r"a\z",
+     "a" * 1001, "(" * 51 + ")" * 51, "(a{1000}){1000}"],
 )  # fmt: skip
 def test_what_is_malformed_or_too_large_is_refused(pattern: str) -> None:
     with pytest.raises(PatternError):
@@ -80,3 +92,22 @@ def test_a_pattern_that_is_exponential_for_re_is_not() -> None:
     begin = time.process_time()
     assert not LinearRegex("(a|a)*(a|aa)*(a*)*b").fullmatch("a" * 2000)
     assert time.process_time() - begin < 2
+
+
+@pytest.mark.parametrize("name", ["alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print",
+                                  "punct", "space", "upper", "word", "xdigit"])  # fmt: skip
+@pytest.mark.parametrize("form", ["[[:{}:]]", "[[:^{}:]]", "(?i)[[:{}:]]", "[^[:{}:]b]"])
+def test_posix_classes_are_those_of_re2(name: str, form: str) -> None:
+    re2 = pytest.importorskip("re2")
+    pattern = form.format(name)
+    expected, found = re2.compile(pattern), LinearRegex(pattern)
+    for number in (*range(256), 0x2028, 0x3000, 0xFF11):
+        char = chr(number)
+        assert found.fullmatch(char) is (expected.fullmatch(char) is not None), repr(char)
+
+
+@pytest.mark.parametrize("pattern", ["[[:digit:]]", "[a[bc]]", "[a-z&&[^b]]", "[a&&b]"])
+def test_classes_that_java_reads_otherwise_are_refused(pattern: str) -> None:
+    with pytest.raises(PatternError, match="classes within classes"):
+        LinearRegex(pattern, java=True)
+    assert LinearRegex(r"[a\[\]]", java=True).fullmatch("[")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kqueue.base.text import counted, size_text
+from kqueue.base.text import counted, java_text, size_text
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,21 @@ def test_size_text_never_shows_a_thousand_below_the_largest_unit(size: int) -> N
 @pytest.mark.parametrize(("count", "text"), [(0, "0 records"), (1, "1 record"), (1234567, "1,234,567 records")])
 def test_counted(count: int, text: str) -> None:
     assert counted(count, "record") == text
+
+
+@pytest.mark.parametrize(
+    ("data", "shown"),
+    [  # as java.lang.String shows them
+        ("c3a4", "ä"),
+        ("41ededa0", "A\ufffd\ufffd"),
+        ("edbf80", "\ufffd"),
+        ("eda0bfc3", "\ufffd\ufffd"),
+        ("e2e2edbff480", "\ufffd\ufffd\ufffd\ufffd"),
+        ("f0eda0a0a09f", "\ufffd\ufffd\ufffd\ufffd"),
+        ("bf41edbf80bf", "\ufffdA\ufffd\ufffd"),
+        ("edbf9fe241ff", "\ufffd\ufffdA\ufffd"),
+        ("ff", "\ufffd"),
+    ],
+)
+def test_text_is_what_java_shows(data: str, shown: str) -> None:
+    assert java_text(bytes.fromhex(data)) == shown

@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -15,11 +16,13 @@ from kafka.errors import IncompatibleBrokerVersion
 import kqueue
 from kqueue.api import version_profiles
 from kqueue.base.errors import SettingError
+from kqueue.records.batch import iter_batches, iter_records
 from kqueue.schema import decode, encode
 from kqueue.tests.embedded.test_broker import ask
 from kqueue.tests.network.harness import API, framed
 from kqueue.wire.headers import read_response_header, request_header
 from kqueue.wire.messages.api_versions import ApiVersionsResponse
+from kqueue.wire.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
 
 NAMED = {"client_software_name": "t", "client_software_version": "1"}
 DETECTED = {"2.8": (2, 8), "3.9": (3, 9), "4.3": (4, 3)}
@@ -135,6 +138,34 @@ def test_aiokafka_works_with_it(version: str) -> None:
                 assert broker.groups["g"].offsets == {"orders": {0: 1}}
 
     asyncio.run(test())
+
+
+@pytest.mark.parametrize(("version", "offset", "transaction"), [("2.8", 3, 0), ("3.9", 3, 0), ("4.3", 4, 1)])
+def test_records_of_internal_topics_have_the_versions_of_the_profile(
+    tmp_path: Path, version: str, offset: int, transaction: int
+) -> None:
+    with kqueue.Broker(tmp_path, as_version=version, offsets_topic_num_partitions=1) as broker:
+        broker.create_topic("t")
+        ids = ask(broker.bootstrap, "InitProducerId", 1, transactional_id="tx", transaction_timeout_ms=60_000)
+        assert ids.error_code == 0
+        partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=3)
+        topics = [OffsetCommitRequestTopic(name="t", partitions=[partition])]
+        committed = ask(broker.bootstrap, "OffsetCommit", 5, group_id="g", topics=topics)
+        assert committed.topics[0].partitions[0].error_code == 0
+    assert value_versions(tmp_path, "__consumer_offsets") == {offset}
+    assert value_versions(tmp_path, "__transaction_state") == {transaction}
+    with kqueue.Broker(tmp_path) as broker:
+        assert broker.groups["g"].offsets == {"t": {0: 3}}
+
+
+def value_versions(data_dir: Path, topic: str) -> set[int]:
+    values = [
+        record.value
+        for data in [file.read_bytes() for file in data_dir.glob(f"{topic}-*/*.log")]
+        for position, _ in iter_batches(data)
+        for record in iter_records(data, position)
+    ]
+    return {int.from_bytes(value[:2], "big") for value in values if value is not None}
 
 
 def test_client_that_needs_more_than_2_8_is_refused() -> None:

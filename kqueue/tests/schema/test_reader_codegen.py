@@ -149,6 +149,42 @@ def test_strings_of_all_sizes(size: int) -> None:
 
 
 @pytest.mark.parametrize(
+    ("version", "data", "text"),
+    [
+        (0, "0002 c328", "\ufffd("),
+        (1, "03 ff62 00", "\ufffdb"),
+        (0, "0005 61eda08062", "a\ufffdb"),  # a surrogate is one error for Java
+        (0, "0082" + "61" * 129 + "ff", "a" * 129 + "\ufffd"),
+        (1, "8301" + "61" * 129 + "ff" + "00", "a" * 129 + "\ufffd"),
+    ],
+)
+def test_bytes_that_are_not_utf_8_are_replaced_as_in_kafka(version: int, data: str, text: str) -> None:
+    assert decode(Strings, version, bytes.fromhex(data)).text == text
+    assert counted_reader(Strings, version)(memoryview(bytes.fromhex(data)), 0, 10)[0].text == text
+
+
+def test_items_are_limited_in_a_message_that_is_not_utf_8() -> None:
+    data = memoryview(bytes.fromhex("02 ff 02 0a 00 0b 00"))
+    assert counted_reader(Strings, 1)(data, 0, 2)[0].text == "\ufffd"
+    with pytest.raises(TooManyItems):
+        counted_reader(Strings, 1)(data, 0, 1)
+
+
+def test_a_string_that_replacements_make_too_long_is_malformed() -> None:
+    sized = (12_000).to_bytes(2, "big")
+    assert len(decode(Strings, 0, sized + b"\xff" * 10_000 + b"a" * 2000).text) == 12_000
+    with pytest.raises(MalformedMessage, match="at most 32767 bytes, found 36000 after"):
+        decode(Strings, 0, sized + b"\xff" * 12_000)
+
+
+def test_a_message_that_is_not_utf_8_and_ends_too_early_is_malformed() -> None:
+    with pytest.raises(MalformedMessage, match="found null"):
+        decode(Strings, 1, bytes.fromhex("00"))
+    with pytest.raises(MalformedMessage, match="expected more bytes"):
+        decode(Strings, 1, bytes.fromhex("02ff"))
+
+
+@pytest.mark.parametrize(
     ("cls", "version", "data", "words"),
     [
         (
@@ -160,11 +196,9 @@ def test_strings_of_all_sizes(size: int) -> None:
         (Strings, 0, "fffe", "found -2"),
         (Strings, 0, "0003 6162", r"Strings v0: expected more bytes than the 2 found at byte 2 of 4"),
         (Strings, 0, "0100 6162", r"expected a length from 0 to 2 \(bytes left\), found 256, at byte 2 of 4"),
-        (Strings, 0, "0002 c328", "expected UTF-8, found byte 0xc3 at byte 2 of 4"),
         (Strings, 1, "00", "found null"),
         (Strings, 1, "ffffffff0f", "found 4294967294"),
         (Strings, 1, "ffffffff1f", "expected a varint of at most 32 bits"),
-        (Strings, 1, "03 ff62", "expected UTF-8, found byte 0xff at byte 1 of 3"),
         (Strings, 1, "8180 02" + "61" * 32768 + "00", "expected a string of at most 32767 bytes, found 32768"),
         (Strings, 1, "02 61 01 00 05 00", r"tag 0: expected a length from 0 to 1 \(bytes left\), found 5"),
         (Strings, 1, "02 61 ffffffff0f", "expected more bytes than the 5 found at byte 2 of 7"),

@@ -77,12 +77,15 @@ def test_an_unknown_key_is_refused() -> None:
         response_header(999, 0, 1)
 
 
-@pytest.mark.parametrize(
-    "data", ["0000 0003 00000007 fffe", "0000 0003 00000007 0005 6162", "0000 0003 00000007 0001 ff", "0000"]
-)
+@pytest.mark.parametrize("data", ["0000 0003 00000007 fffe", "0000 0003 00000007 0005 6162", "0000"])
 def test_malformed_headers(data: str) -> None:
     with pytest.raises(MalformedMessage, match="expected"):
         read_request_header(memoryview(bytes.fromhex(data)))
+
+
+def test_a_client_id_that_is_not_utf_8_is_replaced() -> None:
+    header, position = read_request_header(memoryview(bytes.fromhex("0000 0003 00000007 0001 ff")))
+    assert (header.client_id, position) == ("\ufffd", 11)
 
 
 @given(st.binary(max_size=40))

@@ -145,6 +145,16 @@ def test_refused(client: SimulatedClient, fields: dict[str, int], code: ErrorCod
     assert Member(client).fetch(**fields).error_code == code
 
 
+@pytest.mark.parametrize("fields", [{"max_bytes": 0}, {"max_bytes": -1}, {"max_records": 0}, {"max_records": -1}])
+def test_a_fetch_without_room_acquires_nothing(client: SimulatedClient, fields: dict[str, int]) -> None:
+    earliest(client)
+    fill(client, 3)
+    member = Member(client)
+    member.fetch(max_records=0)
+    assert acquired(member.fetch(min_bytes=0, **fields)) == []
+    assert acquired(member.fetch()) == [(0, 2, 1)]
+
+
 def test_epochs(client: SimulatedClient) -> None:
     member = Member(client)
     member.fetch()

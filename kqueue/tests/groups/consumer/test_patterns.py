@@ -31,6 +31,20 @@ def test_a_pattern_that_is_none_is_refused(pattern: str) -> None:
 
 
 @pytest.mark.usefixtures("engine")
+def test_posix_classes_match() -> None:
+    names = ["topic-1", "topic-12", "topic-x"]
+    assert run_to_end(matching_topics("^topic-[[:digit:]]+", names)) == {"topic-1", "topic-12"}
+    with pytest.raises(InvalidRegularExpression):
+        compile_pattern("[[:number:]]")
+
+
+def test_a_pattern_beyond_the_subset_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "re2", None)
+    with pytest.raises(InvalidRegularExpression, match=r"subset of RE2 only: pip install .*re2"):
+        compile_pattern(r"\pL+")
+
+
+@pytest.mark.usefixtures("engine")
 def test_no_pattern_takes_long() -> None:
     """With backtracking this would take longer than the universe has existed."""
     matches = compile_pattern("(a+)+$")

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kqueue.base.coordinators import coordinator_partition
 from kqueue.base.errors import MalformedMessage
 from kqueue.base.names import parse_uuid
+from kqueue.broker.record_versions import record_versions
 from kqueue.groups.log import records
 from kqueue.groups.log.records import CommittedOffset
 from kqueue.groups.log.schemas import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
@@ -68,7 +69,9 @@ def test_kafkas_records_are_all_understood_and_lie_where_we_look_for_them(versio
         assert coordinator_partition(read.group, partition_count(version)) == partition
         assert value is not None
         if isinstance(read, OffsetCommitKey):
-            assert records.read_offset(value).offset == 123
+            committed = records.read_offset(value)
+            assert committed.offset == 123
+            assert records.offset_value(committed, record_versions(version).committed_offset) == value
             assert records.offset_key(read.group, read.topic, read.partition) == key
         else:
             assert records.group_value(records.read_group(value)) == value

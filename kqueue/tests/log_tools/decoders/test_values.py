@@ -5,26 +5,7 @@ import struct
 import pytest
 
 from kqueue.log_tools.decoders import VALUE_DECODERS, DecodeError, record_decoder, text_decoder, value_decoder
-from kqueue.log_tools.decoders.values import java_text
 from kqueue.records.record import Record
-
-
-@pytest.mark.parametrize(
-    ("data", "shown"),
-    [  # as java.lang.String shows them
-        ("c3a4", "ä"),
-        ("41ededa0", "A\ufffd\ufffd"),
-        ("edbf80", "\ufffd"),
-        ("eda0bfc3", "\ufffd\ufffd"),
-        ("e2e2edbff480", "\ufffd\ufffd\ufffd\ufffd"),
-        ("f0eda0a0a09f", "\ufffd\ufffd\ufffd\ufffd"),
-        ("bf41edbf80bf", "\ufffdA\ufffd\ufffd"),
-        ("edbf9fe241ff", "\ufffd\ufffdA\ufffd"),
-        ("ff", "\ufffd"),
-    ],
-)
-def test_text_is_what_java_shows(data: str, shown: str) -> None:
-    assert java_text(bytes.fromhex(data)) == shown
 
 
 def test_null_is_none() -> None:

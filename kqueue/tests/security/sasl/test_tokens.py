@@ -48,6 +48,10 @@ def test_a_signed_token_authenticates_its_subject_until_it_expires(key, algorith
         ({"exp": 1e300}, {}, "not a time"),
         ({"iat": None}, {}, "no iat"),
         ({"nbf": NOW_S + 31}, {}, "not valid yet"),
+        ({"iat": NOW_S + 31}, {}, "issued in the future"),
+        ({"iat": NOW_S + 31, "exp": NOW_S + 90}, {"clock_skew_s": 30.5}, "issued in the future"),
+        ({"iat": NOW_S, "exp": NOW_S - 1}, {}, "expires before it begins"),
+        ({"iat": NOW_S - 9, "nbf": NOW_S + 1, "exp": NOW_S}, {}, "expires before it begins"),
         ({}, {"issuer": "us"}, "issuer"),
         ({"iss": "them"}, {"issuer": "us"}, "issuer"),
         ({}, {"audiences": ["kq"]}, "audience"),
@@ -72,7 +76,9 @@ def test_claims_that_break_a_rule_are_refused(changes, rules, reason):
 @pytest.mark.parametrize(
     ("changes", "rules"),
     [
-        ({"exp": NOW_S - 29}, {}),
+        ({"iat": NOW_S - 60, "exp": NOW_S - 29}, {}),
+        ({"iat": NOW_S + 30, "exp": NOW_S + 90}, {}),
+        ({"iat": NOW_S + 90, "exp": NOW_S + 99}, {"clock_skew_s": 90}),
         ({"nbf": NOW_S + 30}, {}),
         ({"iss": "us"}, {"issuer": "us"}),
         ({"aud": ["a", "kq"]}, {"audiences": ["kq", "x"]}),
