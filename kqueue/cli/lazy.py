@@ -63,6 +63,15 @@ class LazyGroup(click.Group):
             ctx.fail(f"there is no command {name!r}{did_you_mean(name, self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; the outermost group turns a Ctrl-C and a closed pipe into a status."""
+        if ctx.parent is not None:
+            return super().invoke(ctx)
+        from kqueue.cli.exit_status import ends_quietly
+
+        with ends_quietly():
+            return super().invoke(ctx)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of commands from the summaries, without importing them."""
         rows = [(name, command.summary) for name, command in self.table.items()]

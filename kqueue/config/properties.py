@@ -29,7 +29,7 @@ ENVIRONMENT_PREFIX = "KQUEUE_"
 PLUGIN_VARIABLES = "kqueue.variables"
 # Variables of the command line, and those that Kubernetes sets for a service called kqueue.
 _NO_SETTING = re.compile(
-    r"KQUEUE_(BOOTSTRAP|COMMAND_CONFIG|CLIENT_\w+|SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)\Z"
+    r"KQUEUE_(BOOTSTRAP|COMMAND_CONFIG|PROFILE|TIMEOUT|CLIENT_\w+|SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)\Z"
 )
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
