@@ -21,7 +21,7 @@ from kqueue.tests.cli.command_tree import client_commands
 
 ARGUMENTS = {
     "kqueue acls add": ("--allow-principal", "User:a", "--operation", "READ", "--topic", "t"),
-    "kqueue acls remove": ("--yes", "--allow-principal", "User:a", "--operation", "READ", "--topic", "t"),
+    "kqueue acls remove": ("--force", "--allow-principal", "User:a", "--operation", "READ", "--topic", "t"),
     "kqueue cluster elect": ("--all",),
     "kqueue cluster reassign plan": ("--brokers", "1"),
     "kqueue cluster unregister": ("1",),
