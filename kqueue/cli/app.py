@@ -12,6 +12,7 @@ from kqueue.cli.lazy import LazyCommand, LazyGroup
 COMMANDS = {
     "demo": LazyCommand("kqueue.cli.demo:demo", "Send 336,776 flights through a broker, and check every one."),
     "serve": LazyCommand("kqueue.cli.serve:serve", "Run a broker that Kafka clients connect to."),
+    "profile": LazyCommand("kqueue.cli.profile:profile", "Store the addresses and security of clusters by name."),
     "topics": LazyCommand("kqueue.cli.topics:topics", "Create, list, describe, alter and delete topics."),
     "produce": LazyCommand("kqueue.cli.produce:produce", "Send lines from standard input or a file to a topic."),
     "consume": LazyCommand("kqueue.cli.consume:consume", "Print a topic's records."),
@@ -53,7 +54,14 @@ EXAMPLES = """\b
   echo hello | kqueue produce orders
   kqueue consume orders --from-beginning
 
-Every command has its own --help with examples."""
+Every command has a --help with examples of its own."""
+
+
+def _use_profile(context: click.Context, parameter: click.Parameter, name: str | None) -> None:
+    if name is not None:
+        from kqueue.cli.client_access import use_profile
+
+        use_profile(context, name)
 
 
 @click.group(
@@ -65,6 +73,13 @@ Every command has its own --help with examples."""
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option("-v", "--verbose", count=True, help="Show the log of the client library (-vv: everything).")
+@click.option(
+    "--profile",
+    metavar="NAME",
+    expose_value=False,
+    callback=_use_profile,
+    help="Work with the cluster of this profile; also an option of each client command.",
+)
 @click.version_option(__version__, prog_name="kqueue", message="%(prog)s %(version)s")
 def kqueue(verbose: int) -> None:
     """kqueue is a message-queue broker that speaks the Apache Kafka protocol.

@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kqueue.api.api_table import HEAD, api_rows
+from kqueue.api.api_table import HEAD, ApiRow, api_rows
 from kqueue.cli.cluster_state import brokers, describe
 from kqueue.cli.cluster_wait import wait
-from kqueue.cli.connect import admin, bootstrap_option, cluster_metadata, find_broker, require, require_client
+from kqueue.cli.connect import (
+    admin,
+    bootstrap_option,
+    cluster_metadata,
+    find_broker,
+    own_client,
+    require,
+    require_client,
+)
 from kqueue.cli.elect_leaders import elect, unregister
 from kqueue.cli.output import columns, output_option, print_json, table_console
 from kqueue.cli.reassign import reassign
@@ -97,23 +105,47 @@ def info(as_json: bool, bootstrap: str) -> None:
 
 
 @cluster.command("apis")
+@click.option("--offline", is_flag=True, help="Ask no broker: show what this kqueue serves, or why not.")
 @output_option
-def list_apis(as_json: bool) -> None:
-    """Show which APIs of the protocol this kqueue serves, from which version, or why not.
+@bootstrap_option
+def list_apis(offline: bool, as_json: bool, bootstrap: str) -> None:
+    """Ask a broker which APIs of the protocol it serves, in which versions; any broker of Kafka's
+    protocol.
 
-    It asks no broker; `kqueue cluster info` shows the APIs of a running one.
+    \b
+      kqueue cluster apis
+      kqueue cluster apis -b kafka.example:9092 -o json
+      kqueue cluster apis --offline
+
+    The column BROKER has its versions, or `-`; the other those of Kafka 4.3.
     """
-    rows = api_rows()
+    rows = api_rows() if offline else _rows_of(_served(bootstrap))
     if as_json:
         print_json([row._asdict() for row in rows])
         return
     require("rich", "cli")
     from rich.table import Table
 
-    table = Table(*HEAD, box=None, pad_edge=False)
+    head = HEAD if offline else (*HEAD[:2], "Broker", *HEAD[3:])
+    table = Table(*head, box=None, pad_edge=False)
     for row in rows:
         table.add_row(*row.cells())
     table_console().print(table)
+
+
+def _served(bootstrap: str) -> Mapping[int, tuple[int, int]]:
+    """Return lowest and highest version of each API that the broker serves, by key."""
+    with own_client(bootstrap) as client:
+        return client.api_versions()
+
+
+def _rows_of(served: Mapping[int, tuple[int, int]]) -> list[ApiRow]:
+    """Return a row for each known API and for each that the broker serves."""
+    known = {row.key: row._replace(served=served.get(row.key), reason="") for row in api_rows()}
+    others = {
+        key: ApiRow(key, f"unknown ({key})", versions, None, "") for key, versions in served.items() if key not in known
+    }
+    return [row for _, row in sorted((known | others).items())]
 
 
 def _features(client: KafkaAdminClient, served: Mapping[int, tuple[int, int]]) -> list[dict[str, Any]]:

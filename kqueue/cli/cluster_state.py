@@ -69,6 +69,10 @@ def describe(as_json: bool, bootstrap: str) -> None:
 def brokers(as_json: bool, bootstrap: str) -> None:
     """Show each broker's address and state, and how many partitions it leads and holds.
 
+    \b
+      kqueue cluster brokers
+      kqueue cluster brokers -o json
+
     A fenced broker is registered, but it did not answer in time: it leads nothing. OUT OF SYNC are
     replicas that lag behind their leader.
     """

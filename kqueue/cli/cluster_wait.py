@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from typing import TYPE_CHECKING
 
 import click
 
+from kqueue.base.addresses import Address
 from kqueue.base.clock import monotonic_s
 from kqueue.base.text import counted
-from kqueue.cli.connect import PROBE_TIMEOUT_S, bootstrap_option, own_client
+from kqueue.cli.broker_wait import probe_broker
+from kqueue.cli.connect import bootstrap_option, own_client
 
 if TYPE_CHECKING:
     from kqueue.client.metadata import Node
@@ -32,7 +33,7 @@ POLL_S = 0.2
     metavar="SECONDS",
     help="Give up after this time; 0 looks once.",
 )
-@bootstrap_option
+@bootstrap_option(waits=False)
 def wait(count: int | None, timeout_s: float, bootstrap: str) -> None:
     """Wait until all brokers serve, and all replicas are in sync.
 
@@ -81,7 +82,7 @@ def _look(bootstrap: str, count: int | None) -> tuple[list[str], str]:
 def _answers(node: Node) -> bool:
     """Whether a broker accepts connections."""
     try:
-        socket.create_connection((node.host, node.port), timeout=PROBE_TIMEOUT_S).close()
-    except OSError:
+        probe_broker(str(Address(node.host, node.port)))
+    except click.ClickException:
         return False
     return True

@@ -15,6 +15,7 @@ import click
 
 from kqueue.base.clock import monotonic_s
 from kqueue.base.text import counted
+from kqueue.cli.completion import complete_topics
 from kqueue.cli.connect import (
     BrokerNotFound,
     addresses,
@@ -44,7 +45,7 @@ KiB = 1024
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("-t", "--topic", required=True, help="The topic that receives the lines.")
+@click.option("-t", "--topic", required=True, shell_complete=complete_topics, help="The topic that receives the lines.")
 @click.option(
     "--from-beginning", is_flag=True, help="Send the existing content of the files too, not only what is added."
 )
@@ -93,7 +94,7 @@ KiB = 1024
 @click.option("--codec", type=click.Choice(CODECS), default="none", show_default=True, help="Compression of batches.")
 @click.option("--timeout", "timeout_s", type=click.FloatRange(min=0), metavar="SECONDS",
               help="End when the broker has not answered for this long.  [default: never]")  # fmt: skip
-@bootstrap_option
+@bootstrap_option(waits=False)
 def collect(files: tuple[str, ...], topic: str, **options: Any) -> None:
     """Follow FILEs and send each added line to a topic, until Ctrl-C.
 

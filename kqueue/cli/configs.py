@@ -8,10 +8,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from kqueue.base.names import did_you_mean
 from kqueue.base.text import counted
+from kqueue.cli.completion import complete_groups, complete_settings, complete_topics
 from kqueue.cli.connect import bootstrap_option, own_client, parse_name_values
+from kqueue.cli.name_suggestions import similar_topic
 from kqueue.cli.output import columns, output_option, print_json
 
 if TYPE_CHECKING:
@@ -44,6 +47,19 @@ OPTIONS = {"SET": "--add", "DELETE": "--delete", "APPEND": "--append", "SUBTRACT
 _OPERATION = re.compile(r"(?<!['\w])(SET|DELETE|APPEND|SUBTRACT)(?!['\w])")
 
 
+def _complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the names of topics and groups, as the TYPE before says."""
+    complete = {"topics": complete_topics, "groups": complete_groups}.get(ctx.params.get("entity_type", ""))
+    return complete(ctx, param, incomplete) if complete else []
+
+
+def _complete_settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the names of settings of the TYPE before, with a `=` where a value follows."""
+    scope = {"topics": "topic", "groups": "group", "brokers": "broker"}.get(ctx.params.get("entity_type", ""))
+    suffix = "=" if param.name == "added" else ""
+    return complete_settings(scope, suffix=suffix)(ctx, param, incomplete) if scope else []
+
+
 @click.group()
 def configs() -> None:
     """Show and change settings of topics, brokers, loggers, groups and client metrics.
@@ -63,9 +79,17 @@ def configs() -> None:
 
 @configs.command()
 @click.argument("entity_type", type=click.Choice(ENTITY_TYPES), metavar="TYPE")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_complete_names)
 @click.option("--default", "defaults", is_flag=True, help="Of brokers: the defaults of all brokers.")
-@click.option("-s", "--setting", "wanted", multiple=True, metavar="SETTING", help="Only this setting; may be repeated.")
+@click.option(
+    "-s",
+    "--setting",
+    "wanted",
+    multiple=True,
+    metavar="SETTING",
+    shell_complete=_complete_settings,
+    help="Only this setting; may be repeated.",
+)
 @click.option("--all", "everything", is_flag=True, help="Also settings with their default, or the broker's value.")
 @output_option
 @bootstrap_option
@@ -99,7 +123,7 @@ def describe(
     without the first, and the explanation of each setting.
     """
     _check_ids(entity_type, names)
-    with own_client(bootstrap) as client, _words_of_options(entity_type):
+    with own_client(bootstrap) as client, _words_of_options(entity_type, bootstrap, names):
         kind = _kind(entity_type)
         resources = _resources(client, kind, entity_type, names, defaults)
         described = client.configs(kind, resources, wanted or None)
@@ -120,10 +144,24 @@ def describe(
 
 @configs.command()
 @click.argument("entity_type", type=click.Choice(ENTITY_TYPES), metavar="TYPE")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=_complete_names)
 @click.option("--default", "defaults", is_flag=True, help="Of brokers: the defaults of all brokers.")
-@click.option("--add", "added", multiple=True, metavar="SETTING=VALUE", help="Set a setting; may be repeated.")
-@click.option("--delete", "deleted", multiple=True, metavar="SETTING", help="Unset a setting; may be repeated.")
+@click.option(
+    "--add",
+    "added",
+    multiple=True,
+    metavar="SETTING=VALUE",
+    shell_complete=_complete_settings,
+    help="Set a setting; may be repeated.",
+)
+@click.option(
+    "--delete",
+    "deleted",
+    multiple=True,
+    metavar="SETTING",
+    shell_complete=_complete_settings,
+    help="Unset a setting; may be repeated.",
+)
 @click.option(
     "--append", "appended", multiple=True, metavar="SETTING=ITEM[,…]", help="Add items to a list; may be repeated."
 )
@@ -173,7 +211,7 @@ def alter(
     if not changes:
         raise click.UsageError("nothing to change: give --add, --delete, --append or --subtract")
     _check_ids(entity_type, () if defaults else (name or "",))
-    with own_client(bootstrap) as client, _words_of_options(entity_type):
+    with own_client(bootstrap) as client, _words_of_options(entity_type, bootstrap, (name,) if name else ()):
         unset = _unset(client, entity_type, name or "", deleted)
         client.alter_configs(_kind(entity_type), name or "", changes, validate_only=validate_only)
     settings = [change.name for change in changes if change.name not in unset]
@@ -222,7 +260,7 @@ def _unset(client: Client, entity_type: str, name: str, deleted: Sequence[str]) 
 
 
 @contextlib.contextmanager
-def _words_of_options(entity_type: str) -> Iterator[None]:
+def _words_of_options(entity_type: str, bootstrap: str, names: Sequence[str]) -> Iterator[None]:
     """Turn a broker's refusal into what the user typed: options for the names of operations."""
     from kqueue.client.errors import BrokerRefused
 
@@ -231,7 +269,8 @@ def _words_of_options(entity_type: str) -> Iterator[None]:
     except BrokerRefused as error:
         words = _OPERATION.sub(lambda match: OPTIONS[match[0]], error.broker_message or str(error))
         if entity_type == "topics" and error.code_name == "UNKNOWN_TOPIC_OR_PARTITION":
-            words += "; `kqueue topics list` shows all topics"
+            missing = [name for name in names if similar_topic(bootstrap, name)] if names else []
+            words += similar_topic(bootstrap, missing[0]) if missing else "; `kqueue topics list` shows all topics"
         raise click.ClickException(words) from None
 
 

@@ -1,155 +1,51 @@
-"""Shared by the client commands: the bootstrap option, the connection check, error messages."""
+"""Shared by the client commands: connections whose errors become one sentence, checks of arguments.
+
+Commands import the options from here too; plugins' commands do.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import importlib.util
-import os
 import re
-import socket
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from kqueue.base.addresses import Address, parse_addresses
 from kqueue.base.clock import monotonic_s
-from kqueue.base.errors import InvalidTopic, KqueueError, SettingError
+from kqueue.base.errors import InvalidTopic, KqueueError
 from kqueue.base.extras import install_hint
 from kqueue.base.names import check_topic
 from kqueue.base.settings import is_secret
+from kqueue.cli.broker_wait import CLIENT_ID as CLIENT_ID
+from kqueue.cli.broker_wait import BrokerNotFound as BrokerNotFound
+from kqueue.cli.broker_wait import broker_not_found
+from kqueue.cli.broker_wait import find_broker as find_broker
+from kqueue.cli.client_access import addresses as addresses
+from kqueue.cli.client_access import bootstrap_option as bootstrap_option
+from kqueue.cli.client_access import client_access as client_access
+from kqueue.cli.client_access import client_arguments as client_arguments
+from kqueue.cli.client_access import client_security as client_security
+from kqueue.cli.error_texts import explain as explain
+from kqueue.cli.error_texts import explain_code as explain_code
+from kqueue.cli.error_texts import remedy_of, words
+from kqueue.cli.name_suggestions import no_topic
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
 
     from kqueue.client import Client, ClusterMetadata
-    from kqueue.config.client_security import ClientSecurity
+    from kqueue.client.errors import BrokerRefused
 
-DEFAULT_BOOTSTRAP = "localhost:9092"
-CLIENT_ID = "kqueue-cli"
-ACCESS = "kqueue.client_access"
-"""Where a command's context keeps its `ClientAccess`."""
 BOOTSTRAP_TIMEOUT_MS = 10_000
-PROBE_TIMEOUT_S = 3.0
 AGAIN_S = 0.2
 REFUSED = "ECONNREFUSED"
+UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
 OLDEST_CLIENT = (3, 0, 10)  # older ones cannot add partitions
-F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
-
-# Messages for the protocol errors that users meet; other errors show the client's own text.
-MESSAGES = {
-    "UnknownTopicOrPartitionError": "there is no such topic or partition; `kqueue topics list` shows all topics",
-    "TopicAlreadyExistsError": "the topic exists already",
-    "InvalidTopicError": "that can't be a topic's name",
-    "GroupIdNotFoundError": "there is no such group; `kqueue groups list` shows all groups",
-    "NonEmptyGroupError": "the group has members; stop its consumers first",
-    "GroupSubscribedToTopicError": "members of the group read this topic; stop its consumers first",
-    "UnknownMemberIdError": "the group has members; stop its consumers first",
-    "MessageSizeTooLargeError": "a record is larger than the topic allows (max.message.bytes)",
-    "RecordListTooLargeError": "a request is larger than the broker allows",
-    "InvalidRecordError": "the topic refuses such records (records of a compacted topic need a key)",
-    "KafkaTimeoutError": "the broker does not answer",
-    "IncompatibleBrokerVersion": "this broker does not serve what the command needs",
-}
-
-
-class BrokerNotFound(click.ClickException):
-    """No server listens at any of the addresses, or it is not a broker."""
-
-
-class ClientAccess(NamedTuple):
-    """How a command connects.
-
-    `security`: None: without TLS and SASL. `properties`: Kafka's client properties that say so.
-    """
-
-    security: ClientSecurity | None = None
-    properties: Mapping[str, str] = {}
-
-
-_access_of_process = ClientAccess()
-"""That of the last command: threads have no context of click, and a process runs one command."""
-
-
-def _keep_access(context: click.Context, parameter: click.Parameter, path: Path | None) -> None:
-    """Have `client_access` return what the file of --command-config and variables say."""
-    global _access_of_process
-    _access_of_process = context.meta[ACCESS] = _read_access(context, parameter, path)
-
-
-def _read_access(context: click.Context, parameter: click.Parameter, path: Path | None) -> ClientAccess:
-    if path is None and not any(name.startswith("KQUEUE_CLIENT_") for name in os.environ):
-        return ClientAccess()
-    from kqueue.config.client_properties import read_client_properties, security_of
-    from kqueue.security.protocols import SecurityProtocol
-
-    try:
-        properties = read_client_properties(path, os.environ)
-        security = security_of(properties, path)
-    except SettingError as error:
-        raise click.BadParameter(str(error), context, parameter) from None
-    plain = security.protocol is SecurityProtocol.PLAINTEXT
-    return ClientAccess() if plain else ClientAccess(security, properties)
-
-
-def client_access() -> ClientAccess:
-    """Return how the running command connects, in each of its threads."""
-    context = click.get_current_context(silent=True)
-    if context is None:
-        is_main = threading.current_thread() is threading.main_thread()
-        return ClientAccess() if is_main else _access_of_process
-    found: ClientAccess = context.meta.get(ACCESS, ClientAccess())
-    return found
-
-
-def client_security() -> ClientSecurity | None:
-    """Return how the running command connects; None: without TLS and SASL."""
-    return client_access().security
-
-
-def client_arguments() -> dict[str, Any]:
-    """Return what kafka-python's clients need to connect securely. Raises ClickException."""
-    security = client_security()
-    if security is None:
-        return {}
-    from kqueue.config.client_security import kafka_python_arguments
-
-    try:
-        return kafka_python_arguments(security)
-    except SettingError as error:
-        raise click.ClickException(str(error)) from None
-
-
-def bootstrap_option(command: F) -> F:
-    """Add ``-b/--bootstrap-server`` to a command, as its argument `bootstrap`, and
-    ``--command-config``, which `client_access` returns.
-    """
-    command = click.option(
-        "--command-config",
-        type=click.Path(path_type=Path, exists=True, dir_okay=False),
-        envvar="KQUEUE_COMMAND_CONFIG",
-        show_envvar=True,
-        expose_value=False,
-        callback=_keep_access,
-        help="File with Kafka's client properties for TLS and SASL: security.protocol, ssl.*, sasl.*. "
-        "KQUEUE_CLIENT_SECURITY_PROTOCOL and so on set single ones.",
-    )(command)
-    return click.option(
-        "-b",
-        "--bootstrap-server",
-        "bootstrap",
-        metavar="HOST:PORT[,…]",
-        default=DEFAULT_BOOTSTRAP,
-        envvar="KQUEUE_BOOTSTRAP",
-        show_default=True,
-        show_envvar=True,
-        help="The broker to talk to; of a cluster, any of its brokers.",
-    )(command)
 
 
 def checked_topic(name: str) -> str:
@@ -191,58 +87,6 @@ def require_client() -> None:
         )
 
 
-def addresses(bootstrap: str) -> list[Address]:
-    """Parse a bootstrap list. Raises BadParameter: names the part that is no address."""
-    try:
-        return list(parse_addresses(bootstrap))
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--bootstrap-server") from None
-
-
-def find_broker(bootstrap: str) -> None:
-    """Check that a server listens at one of the addresses, before a client runs into its timeout.
-
-    Raises: BrokerNotFound: with the reason for each address. ClickException: TLS or SASL failed.
-    """
-    reasons = []
-    for host, port in addresses(bootstrap):
-        try:
-            socket.create_connection((host, port), timeout=PROBE_TIMEOUT_S).close()
-            _check_security(Address(host, port))
-            return
-        except OSError as error:
-            reasons.append((f"{host}:{port}", error.strerror or str(error)))
-    if len(reasons) == 1:
-        raise broker_not_found(bootstrap, reasons[0][1])
-    raise broker_not_found(bootstrap, "; ".join(map(": ".join, reasons)))
-
-
-def _check_security(address: Address) -> None:
-    """Connect with TLS and SASL where the command does, because our own client says what is wrong.
-    Raises ClickException.
-    """
-    security = client_security()
-    if security is None:
-        return
-    from kqueue.client.connection import Connection
-    from kqueue.client.deadline import Deadline
-    from kqueue.client.options import ClientOptions
-
-    options = ClientOptions(bootstrap=str(address), client_id=CLIENT_ID, security=security)
-    try:
-        Connection(address, options, Deadline(BOOTSTRAP_TIMEOUT_MS)).close()
-    except KqueueError as error:
-        raise click.ClickException(str(error)) from None
-
-
-def broker_not_found(bootstrap: str, reason: str) -> BrokerNotFound:
-    """Return the error for a bootstrap list without a broker, with what to do."""
-    return BrokerNotFound(
-        f"no broker answers at {bootstrap} ({reason}). Start one with `kqueue serve`, or name another with "
-        "--bootstrap-server HOST:PORT."
-    )
-
-
 @contextlib.contextmanager
 def plain_errors(bootstrap: str) -> Iterator[None]:
     """Turn exceptions of the client library into one sentence and exit status 1."""
@@ -257,38 +101,16 @@ def plain_errors(bootstrap: str) -> Iterator[None]:
                 "a server listens there, but it does not answer in Kafka's protocol in time; if it needs TLS or a "
                 "password, give them by --command-config FILE",
             ) from None
-        raise click.ClickException(f"the broker at {bootstrap} did not answer in time ({_words(error)})") from None
+        raise click.ClickException(f"the broker at {bootstrap} did not answer in time ({words(error)})") from None
     except KafkaConnectionError as error:
-        raise click.ClickException(f"the connection to {bootstrap} broke: {_words(error)}") from None
+        raise click.ClickException(f"the connection to {bootstrap} broke: {words(error)}") from None
     except KafkaError as error:
         raise click.ClickException(explain(error)) from None
-
-
-def explain(error: BaseException | type[BaseException], message: str | None = None) -> str:
-    """Return the message for an error: the broker's, else that of `MESSAGES`, else the client's."""
-    name = error.__name__ if isinstance(error, type) else type(error).__name__
-    if message:
-        return message.rstrip(".")
-    if name in MESSAGES:
-        return MESSAGES[name]
-    return name if isinstance(error, type) else _words(error)
-
-
-def explain_code(code: int, message: str | None = None) -> str:
-    """Return the message for an error code of a response, as `explain` does."""
-    from kafka.errors import for_code
-
-    return explain(for_code(code), message)
 
 
 def print_error(name: str, reason: str) -> None:
     """Print one line on standard error; the broker's message may already name the topic."""
     click.echo(f"Error: {reason}" if f"topic {name!r}" in reason else f"Error: {name}: {reason}", err=True)
-
-
-def _words(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= 300 else f"{text[:297]}..."
 
 
 def cluster_metadata(bootstrap: str) -> ClusterMetadata:
@@ -310,9 +132,19 @@ def own_client(bootstrap: str, client_id: str = CLIENT_ID) -> Iterator[Client]:
     try:
         with Client(bootstrap, client_id=client_id, security=client_security()) as client:
             yield client
+    except BrokerRefused as error:
+        raise click.ClickException(_refusal(bootstrap, error)) from None
     except KqueueError as error:
-        message = error.broker_message if isinstance(error, BrokerRefused) else None
-        raise click.ClickException(message or str(error)) from None
+        raise click.ClickException(str(error)) from None
+
+
+def _refusal(bootstrap: str, error: BrokerRefused) -> str:
+    """Return the broker's sentence, else the client's, with what to do where that is known."""
+    if error.code_name == UNKNOWN_TOPIC and error.topic is not None and error.partition is None:
+        return no_topic(bootstrap, error.topic)
+    said = error.broker_message or str(error)
+    remedy = remedy_of(error.code_name)
+    return f"{said.rstrip('.')}: {remedy}" if remedy else said
 
 
 @contextlib.contextmanager

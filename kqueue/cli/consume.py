@@ -8,25 +8,32 @@ from typing import Any
 
 import click
 
-from kqueue.cli.broker_wait import await_broker, timeout_option, waiting
+from kqueue.cli.broker_wait import await_broker, waiting
+from kqueue.cli.completion import complete_groups, complete_topics
 from kqueue.cli.connect import (
     addresses,
     bootstrap_option,
     checked_topic,
+    client_access,
     client_arguments,
     plain_errors,
     require_client,
 )
 from kqueue.cli.formats import formatter, parse_time
+from kqueue.cli.name_suggestions import no_topic
 from kqueue.cli.signals import stop_on_signal
-from kqueue.cli.topic_reader import Start, TopicReader
-
-DEFAULT_GROUP = "kqueue-default"
+from kqueue.cli.topic_reader import ReaderLimits, Start, TopicReader
 
 
 @click.command()
-@click.argument("topic")
-@click.option("-g", "--group", help=f"The consumer group.  [default: {DEFAULT_GROUP}]")
+@click.argument("topic", shell_complete=complete_topics)
+@click.option(
+    "-g",
+    "--group",
+    shell_complete=complete_groups,
+    help="Read as a member of this consumer group, and commit what is printed. Without it the command reads all "
+    "partitions, joins no group and commits nothing.",
+)
 @click.option("--from-beginning", is_flag=True, help="Start at the oldest record, whatever the group has committed.")
 @click.option(
     "-p",
@@ -35,7 +42,7 @@ DEFAULT_GROUP = "kqueue-default"
     type=click.IntRange(min=0),
     metavar="N",
     multiple=True,
-    help="Read only this partition, without a group; may be repeated.",
+    help="Read only this partition; may be repeated.",
 )
 @click.option(
     "-o",
@@ -47,6 +54,7 @@ DEFAULT_GROUP = "kqueue-default"
     "--timestamp", metavar="TIME", help="Start at the first record of this time (ISO or milliseconds) or later."
 )
 @click.option("-n", "--max-messages", type=click.IntRange(min=1), metavar="N", help="End after so many records.")
+@click.option("-e", "--exit-eof", is_flag=True, help="End when all partitions are read to their present end.")
 @click.option(
     "--timeout-ms", type=click.IntRange(min=1), metavar="N", help="End when no record has arrived for so long."
 )
@@ -54,7 +62,6 @@ DEFAULT_GROUP = "kqueue-default"
     "--format", "form", default="value", show_default=True, help="value, json, or a template such as '{key}={value}'."
 )
 @click.option("--read-committed", is_flag=True, help="Skip records of open and aborted transactions.")
-@timeout_option
 @bootstrap_option
 def consume(
     topic: str,
@@ -64,22 +71,24 @@ def consume(
     offset: str | None,
     timestamp: str | None,
     max_messages: int | None,
+    exit_eof: bool,
     timeout_ms: int | None,
     form: str,
     read_committed: bool,
-    timeout_s: float,
     bootstrap: str,
 ) -> None:
     """Print the records of TOPIC, one per line, until Ctrl-C.
 
     \b
       kqueue consume orders --from-beginning
+      kqueue consume orders --from-beginning --exit-eof --format json > orders.jsonl
       kqueue consume orders --group billing --format '{partition}:{offset} {key}={value} {headers}'
       kqueue consume orders --partition 0 --offset 100 --max-messages 5 --format json
       kqueue consume orders --timestamp 2026-01-31T12:00:00Z --timeout-ms 2000
 
-    Consumers of one group share the records. A group resumes after the last printed record, which
-    is committed. A new group starts at the end of the topic unless an option says otherwise.
+    Without --group it starts at the end of the topic unless an option says otherwise. Consumers of
+    one group share the records. A group resumes after the last printed record, which is committed;
+    a new group starts at the end.
 
     Template fields: {topic} {partition} {offset} {timestamp} {time} {key} {value} {headers}, \\t
     and \\n.
@@ -91,18 +100,24 @@ def consume(
     require_client()
     start = _start_of(offset)
     addresses(bootstrap)
-    reader = TopicReader(topic, write, sys.stdout.buffer, max_messages, timeout_ms)
-    options = _client_options(bootstrap, None if partitions else group or DEFAULT_GROUP, read_committed)
+    reader = TopicReader(
+        topic,
+        write,
+        sys.stdout.buffer,
+        ReaderLimits(max_messages, timeout_ms, exit_eof=exit_eof),
+        missing=lambda: no_topic(bootstrap, topic),
+    )
+    options = _client_options(bootstrap, group, read_committed)
     with plain_errors(bootstrap), waiting(bootstrap):
-        response_ms = await_broker(bootstrap, timeout_s)
+        response_ms = await_broker(bootstrap, client_access().timeout_s)
         reader.open({**options, "bootstrap_timeout_ms": response_ms})
     with plain_errors(bootstrap), stop_on_signal(reader.stop):
         try:
-            if partitions:
-                reader.assign(partitions, start, at_ms)
+            if group is None:
+                reader.assign(partitions, "earliest" if from_beginning else start, at_ms)
             else:
                 reader.subscribe("earliest" if from_beginning else None, at_ms)
-            _hint(topic, group, partitions)
+            _hint(topic, group)
             reader.run()
         finally:
             reader.close()
@@ -152,8 +167,8 @@ def _client_options(bootstrap: str, group: str | None, read_committed: bool) -> 
     }
 
 
-def _hint(topic: str, group: str | None, partitions: tuple[int, ...]) -> None:
+def _hint(topic: str, group: str | None) -> None:
     """Write a notice to a terminal while no record has arrived."""
     if sys.stderr.isatty():
-        membership = "without a group" if partitions else f"in the group {group or DEFAULT_GROUP}"
+        membership = "without a group" if group is None else f"in the group {group}"
         click.echo(f"Reading {topic} {membership}; Ctrl-C ends.", err=True)

@@ -10,9 +10,8 @@ import click
 
 from kqueue.cli.connect import require
 from kqueue.cli.demo import NEEDED, play, temporary
+from kqueue.cli.exit_status import INTERRUPTED
 from kqueue.cli.signals import interrupt_on_signal
-
-INTERRUPTED = 130  # what a shell shows after Ctrl-C
 
 
 @click.command()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from kqueue.base.text import counted
+from kqueue.cli.completion import complete_topics
 from kqueue.cli.connect import bootstrap_option, explain_code, own_client
 from kqueue.cli.reassignment_plan import read_json, rows_of
 
@@ -27,7 +28,7 @@ ELECTION_NOT_NEEDED = 84
     help="preferred: the first replica of each partition. unclean: of a partition without a leader any replica "
     "that is there; records that it lacks are lost.",
 )
-@click.option("-t", "--topic", help="Only the partitions of this topic.")
+@click.option("-t", "--topic", shell_complete=complete_topics, help="Only the partitions of this topic.")
 @click.option("-p", "--partition", type=click.IntRange(min=0), multiple=True, help="Only this one; may be repeated.")
 @click.option("--all", "everything", is_flag=True, help="All partitions that need an election.")
 @click.option(

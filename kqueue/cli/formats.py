@@ -14,18 +14,21 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
 NULL = b"null"
+NO_TIMESTAMP = -1
+TIMESTAMP_TYPES = {0: "CreateTime", 1: "LogAppendTime"}
 ESCAPES = {"\\t": "\t", "\\n": "\n", "\\\\": "\\"}
 
 
 class RecordToSend(NamedTuple):
     """A record to send.
 
-    `partition` None: the partitioner chooses. `timestamp_ms` None: the time of sending.
+    `partition` None: the partitioner chooses. `timestamp_ms` None: the time of sending; -1: the
+    record has none. A header's value may be None.
     """
 
     value: bytes | None
     key: bytes | None = None
-    headers: tuple[tuple[str, bytes], ...] = ()
+    headers: tuple[tuple[str, bytes | None], ...] = ()
     partition: int | None = None
     timestamp_ms: int | None = None
 
@@ -36,7 +39,8 @@ class ConsumedRecord(Protocol):
     topic: str
     partition: int
     offset: int
-    timestamp: int
+    timestamp: int | None
+    timestamp_type: int | None
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, bytes | None]]
@@ -68,7 +72,7 @@ def parse_json(line: bytes) -> RecordToSend:
         _bytes_of(row.get("key"), "key"),
         _headers_of(row.get("headers") or []),
         _whole_number(row.get("partition"), "partition"),
-        _whole_number(row.get("timestamp"), "timestamp"),
+        _timestamp(row.get("timestamp")),
     )
 
 
@@ -91,16 +95,17 @@ def as_json(record: ConsumedRecord) -> dict[str, Any]:
         "topic": record.topic,
         "partition": record.partition,
         "offset": record.offset,
-        "timestamp": record.timestamp,
+        "timestamp": NO_TIMESTAMP if record.timestamp is None else record.timestamp,
+        "timestamp_type": None if record.timestamp_type is None else TIMESTAMP_TYPES.get(record.timestamp_type),
         "key": _json_of(record.key),
         "value": _json_of(record.value),
         "headers": [[name, _json_of(value)] for name, value in record.headers],
     }
 
 
-def time_text(timestamp_ms: int) -> str:
+def time_text(timestamp_ms: int | None) -> str:
     """Return milliseconds since 1970 as ISO text in UTC; ``-`` for a record without a timestamp."""
-    if timestamp_ms < 0:
+    if timestamp_ms is None or timestamp_ms < 0:
         return "-"
     return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -125,7 +130,7 @@ _FIELDS: dict[str, Callable[[ConsumedRecord], bytes]] = {
     "topic": lambda record: record.topic.encode(),
     "partition": lambda record: b"%d" % record.partition,
     "offset": lambda record: b"%d" % record.offset,
-    "timestamp": lambda record: b"%d" % record.timestamp,
+    "timestamp": lambda record: b"%d" % (NO_TIMESTAMP if record.timestamp is None else record.timestamp),
     "time": lambda record: time_text(record.timestamp).encode(),
     "key": lambda record: _raw(record.key),
     "value": lambda record: _raw(record.value),
@@ -166,7 +171,10 @@ def _bytes_of(value: object, name: str) -> bytes | None:
     if value is None:
         return None
     if isinstance(value, str):
-        return value.encode()
+        try:
+            return value.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f'"{name}" has half of a surrogate pair at character {error.start}') from None
     if isinstance(value, dict) and set(value) == {"base64"} and isinstance(value["base64"], str):
         try:
             return base64.b64decode(value["base64"], validate=True)
@@ -175,7 +183,7 @@ def _bytes_of(value: object, name: str) -> bytes | None:
     raise ValueError(f'"{name}" must be a text, null, or {{"base64": "…"}}')
 
 
-def _headers_of(value: object) -> tuple[tuple[str, bytes], ...]:
+def _headers_of(value: object) -> tuple[tuple[str, bytes | None], ...]:
     if isinstance(value, dict):
         value = [[name, text] for name, text in value.items()]
     if not isinstance(value, list):
@@ -184,8 +192,13 @@ def _headers_of(value: object) -> tuple[tuple[str, bytes], ...]:
     for pair in value:
         if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
             raise ValueError('"headers" must be a list of [name, value] pairs, or an object')
-        headers.append((pair[0], _bytes_of(pair[1], f"header {pair[0]}") or b""))
+        headers.append((pair[0], _bytes_of(pair[1], f"header {pair[0]}")))
     return tuple(headers)
+
+
+def _timestamp(value: object) -> int | None:
+    """Return milliseconds since 1970, or `NO_TIMESTAMP` as it is."""
+    return NO_TIMESTAMP if value == NO_TIMESTAMP and type(value) is int else _whole_number(value, "timestamp")
 
 
 def _whole_number(value: object, name: str) -> int | None:

@@ -4,12 +4,13 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kqueue.cli.connect import admin, bootstrap_option, explain, own_client
+from kqueue.cli.completion import complete_groups, complete_topics
+from kqueue.cli.connect import admin, bootstrap_option, explain, explain_code, own_client
 from kqueue.cli.formats import parse_time
 from kqueue.cli.group_description import (
     CLASSIC,
@@ -23,6 +24,8 @@ from kqueue.cli.group_description import (
     share_rows,
     show,
 )
+from kqueue.cli.group_lags import group_lags
+from kqueue.cli.name_suggestions import no_group, no_topic
 from kqueue.cli.output import columns, output_option, print_json
 
 if TYPE_CHECKING:
@@ -53,13 +56,22 @@ def groups() -> None:
 
 
 @groups.command("list")
-@click.option("--state", is_flag=True, help="Show each group's state too.")
+@click.option("--state", is_flag=True, hidden=True)  # it is shown in any case; scripts may still ask for it
 @output_option
 @bootstrap_option
 def list_groups(state: bool, as_json: bool, bootstrap: str) -> None:
-    """Print all groups with their type: classic, consumer, share or streams."""
+    """Print all groups with their type (classic, consumer, share or streams), state and lag.
+
+    \b
+      kqueue groups list
+      kqueue groups list -o json
+
+    LAG is the sum over all partitions of the records that the group has still to read; `-` where it
+    has committed nothing, or may not be asked for its offsets.
+    """
     with own_client(bootstrap) as client:
         listed = client.groups().values()
+        lags = group_lags(client, listed)
     if as_json:
         print_json(
             [
@@ -68,22 +80,31 @@ def list_groups(state: bool, as_json: bool, bootstrap: str) -> None:
                     "type": group.type or None,
                     "state": group.state or None,
                     "protocol_type": group.protocol_type,
+                    "lag": lags[group.name],
                 }
                 for group in listed
             ]
         )
         return
-    head = ("GROUP", "TYPE", "STATE")[: 3 if state else 2]
-    click.echo(columns(head, [(group.name, group.type or "-", group.state or "-")[: len(head)] for group in listed]))
+    rows = [
+        (group.name, group.type or "-", group.state or "-", "-" if (lag := lags[group.name]) is None else lag)
+        for group in listed
+    ]
+    click.echo(columns(("GROUP", "TYPE", "STATE", "LAG"), rows))
 
 
 @groups.command()
-@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@click.argument("names", nargs=-1, metavar="[GROUP]...", shell_complete=complete_groups)
+@click.option("--all", "--all-groups", "everything", is_flag=True, help="Describe all groups.")
 @output_option
 @bootstrap_option
-def describe(names: tuple[str, ...], as_json: bool, bootstrap: str) -> None:
+def describe(names: tuple[str, ...], everything: bool, as_json: bool, bootstrap: str) -> None:
     """Show offsets, lag and members of each group, of any type; of types newer than classic the
     state and epochs too.
+
+    \b
+      kqueue groups describe billing
+      kqueue groups describe --all -o json
 
     LAG is the number of records to read: the log end offset minus the committed offset. Offsets
     that an open transaction has committed do not count before it ends; standard error names their
@@ -93,15 +114,17 @@ def describe(names: tuple[str, ...], as_json: bool, bootstrap: str) -> None:
     number of those from there on that are not. A member whose EPOCH is below ASSIGNMENT-EPOCH has
     not taken over its latest assignment.
     """
+    if bool(names) == everything:
+        raise click.UsageError("name groups, or describe all of them with --all")
     missing = False
     described: list[dict[str, object]] = []
     with admin(bootstrap) as client, own_client(bootstrap) as own:
         listed = own.groups()
-        for name in dict.fromkeys(names):
+        for name in dict.fromkeys(names or listed):
             group, rows = _describe(client, own, name, listed[name].type if name in listed else "")
             if group.state == "Dead" and not rows:
                 missing = True
-                click.echo(f"Error: there is no group {name!r}; `kqueue groups list` shows all groups", err=True)
+                click.echo(f"Error: {no_group(bootstrap, name)}", err=True)
                 continue
             if not as_json:
                 if described:
@@ -116,9 +139,15 @@ def describe(names: tuple[str, ...], as_json: bool, bootstrap: str) -> None:
 
 
 @groups.command("reset-offsets")
-@click.argument("group")
+@click.argument("group", shell_complete=complete_groups)
 @click.option(
-    "-t", "--topic", "topic_texts", multiple=True, metavar="TOPIC[:P,P…]", help="What to reset; may be repeated."
+    "-t",
+    "--topic",
+    "topic_texts",
+    multiple=True,
+    metavar="TOPIC[:P,P…]",
+    shell_complete=complete_topics,
+    help="What to reset; may be repeated.",
 )
 @click.option("--all-topics", is_flag=True, help="Reset all partitions that the group has committed.")
 @click.option("--to-earliest", is_flag=True, help="To the oldest record.")
@@ -142,9 +171,10 @@ def reset_offsets(
     as_json: bool,
     bootstrap: str,
 ) -> None:
-    """Change the committed offsets of GROUP, which must have no members.
+    """Change the committed offsets of GROUP, which must have no members; of a share group its start
+    offsets.
 
-    Without --execute nothing changes.
+    Without --execute it is a dry run: it shows the new offsets, and nothing changes.
 
     \b
       kqueue groups reset-offsets billing --topic orders --to-earliest
@@ -155,17 +185,32 @@ def reset_offsets(
         raise click.UsageError("say what to reset: --topic (once or more), or --all-topics")
     target = _target(to_earliest, to_latest, to_offset, to_datetime, shift_by)
     with admin(bootstrap) as client:
-        _check_no_members(_check_has_offsets(bootstrap, group), client, group)
-        committed = _committed(client, group)
-        partitions = list(committed) if all_topics else _named_partitions(client, topic_texts)
+        with own_client(bootstrap) as own:
+            listed = own.groups().get(group)
+            is_share = listed is not None and listed.type == SHARE
+            committed = _share_starts(own, group) if is_share else _committed(client, group)
+        _check_no_members(listed, client, group)
+        partitions = list(committed) if all_topics else _named_partitions(client, bootstrap, topic_texts)
         if not partitions:
-            raise click.ClickException(f"the group {group!r} has committed nothing")
+            known = "" if listed is not None else f": {no_group(bootstrap, group)}"
+            raise click.ClickException(f"the group {group!r} has committed nothing{known}")
         moved = _clamped(client, target(client, partitions, committed))
-        failed = _commit(client, group, moved) if execute else {}
+        failed: Mapping[TopicPartition, str] = {}
+        if execute:
+            failed = _alter_share(bootstrap, group, moved) if is_share else _commit(client, group, moved)
     rows = [(group, *partition, committed.get(partition, "-"), offset) for partition, offset in sorted(moved.items())]
     if as_json:
         keys = ("group", "topic", "partition", "current", "new")
-        print_json([{**dict(zip(keys, row, strict=True)), "current": committed.get(row[1:3])} for row in rows])
+        print_json(
+            [
+                {
+                    **dict(zip(keys, row, strict=True)),
+                    "current": committed.get(row[1:3]),
+                    "executed": execute and row[1:3] not in failed,
+                }
+                for row in rows
+            ]
+        )
     else:
         click.echo(columns(("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET"), rows))
     for partition, reason in failed.items():
@@ -173,14 +218,22 @@ def reset_offsets(
     if failed:
         raise click.exceptions.Exit(1)
     if not execute:
-        click.echo("Nothing has changed; add --execute to commit the new offsets.", err=True)
+        click.echo(
+            "This was a dry run: nothing has changed. The same command with --execute commits the new offsets.",
+            err=True,
+        )
 
 
 @groups.command()
-@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_groups)
 @bootstrap_option
 def delete(names: tuple[str, ...], bootstrap: str) -> None:
-    """Delete groups with what they have committed. A group with members can't be deleted."""
+    """Delete groups with what they have committed. A group with members can't be deleted.
+
+    \b
+      kqueue groups delete billing
+      kqueue groups delete billing mail
+    """
     from kafka import errors
 
     with admin(bootstrap) as client:
@@ -191,13 +244,15 @@ def delete(names: tuple[str, ...], bootstrap: str) -> None:
             click.echo(f"Deleted group {name}.")
         else:
             refused = True
-            click.echo(f"Error: {name}: {explain(getattr(errors, result, errors.KafkaError))}", err=True)
+            is_unknown = result == errors.GroupIdNotFoundError.__name__
+            reason = explain(getattr(errors, result, errors.KafkaError))
+            click.echo(f"Error: {no_group(bootstrap, name) if is_unknown else f'{name}: {reason}'}", err=True)
     if refused:
         raise click.exceptions.Exit(1)
 
 
 @groups.command("delete-offsets")
-@click.argument("group")
+@click.argument("group", shell_complete=complete_groups)
 @click.option(
     "-t",
     "--topic",
@@ -205,6 +260,7 @@ def delete(names: tuple[str, ...], bootstrap: str) -> None:
     multiple=True,
     required=True,
     metavar="TOPIC[:P,P…]",
+    shell_complete=complete_topics,
     help="Whose offsets; may be repeated.",
 )
 @bootstrap_option
@@ -216,15 +272,23 @@ def delete_offsets(group: str, topic_texts: tuple[str, ...], bootstrap: str) -> 
       kqueue groups delete-offsets billing --topic orders
       kqueue groups delete-offsets billing --topic orders:0,2 --topic payments
 
-    A consumer of the group then begins there as its `auto.offset.reset` says.
+    A consumer of the group then begins there as its `auto.offset.reset` says. Of a share group the
+    start offsets of whole topics are deleted, and it must have no members.
     """
     from kafka.errors import NoError
 
     refused = False
     with admin(bootstrap) as client:
-        _check_has_offsets(bootstrap, group)
+        partitions = _named_partitions(client, bootstrap, topic_texts)
+        with own_client(bootstrap) as own:
+            listed = own.groups().get(group)
+            if listed is None:
+                raise click.ClickException(no_group(bootstrap, group))
+            if listed.type == SHARE:
+                _delete_share_offsets(own, group, topic_texts)
+                return
         committed = _committed(client, group)
-        outcome = client.delete_group_offsets(group, _named_partitions(client, topic_texts))
+        outcome = client.delete_group_offsets(group, partitions)
         for partition, error in sorted(outcome.items()):
             if error is not NoError:
                 refused = True
@@ -362,7 +426,7 @@ def _clamped(client: KafkaAdminClient, offsets: Offsets) -> Offsets:
     }
 
 
-def _named_partitions(client: KafkaAdminClient, texts: Iterable[str]) -> list[TopicPartition]:
+def _named_partitions(client: KafkaAdminClient, bootstrap: str, texts: Iterable[str]) -> list[TopicPartition]:
     """Return the partitions of ``topic`` or ``topic:0,2`` texts.
 
     Raises: BadParameter or ClickException: a topic or partition does not exist.
@@ -374,7 +438,7 @@ def _named_partitions(client: KafkaAdminClient, texts: Iterable[str]) -> list[To
         topic, colon, numbers = text.partition(":")
         existing = _partitions(client, topic)
         if not existing:
-            raise click.ClickException(f"there is no topic {topic!r}; `kqueue topics list` shows all topics")
+            raise click.ClickException(no_topic(bootstrap, topic))
         if colon and not all(number.isdecimal() and int(number) in existing for number in numbers.split(",")):
             raise click.BadParameter(
                 f"{text!r}: {topic} has the partitions 0 to {len(existing) - 1}", param_hint="--topic"
@@ -385,16 +449,45 @@ def _named_partitions(client: KafkaAdminClient, texts: Iterable[str]) -> list[To
     return partitions
 
 
-def _check_has_offsets(bootstrap: str, group: str) -> GroupListing | None:
-    """Return the group, None if there is none. Raises ClickException: it is a share group."""
+def _share_starts(own: Client, group: str) -> Offsets:
+    """Return the start offsets of a share group."""
+    from kafka import TopicPartition
+
+    return {
+        TopicPartition(*partition): offset.start
+        for partition, offset in own.share_offsets(group).items()
+        if offset.start is not None
+    }
+
+
+def _alter_share(bootstrap: str, group: str, offsets: Offsets) -> dict[TopicPartition, str]:
+    """Set the start offsets of a share group; return the reason for each refused partition."""
+    from kafka import TopicPartition
+
     with own_client(bootstrap) as own:
-        listed = own.groups().get(group)
-    if listed is not None and listed.type == SHARE:
-        raise click.ClickException(
-            f"the group {group!r} is a share group, which has no committed offsets; Kafka's kafka-share-groups.sh "
-            "resets or deletes its start offsets"
-        )
-    return listed
+        outcome = own.alter_share_offsets(group, offsets)
+    return {
+        TopicPartition(*partition): explain_code(refusal.code, refusal.message)
+        for partition, refusal in outcome.items()
+        if refusal.code
+    }
+
+
+def _delete_share_offsets(own: Client, group: str, topics: Iterable[str]) -> None:
+    """Delete the start offsets of topics.
+
+    Raises: UsageError: a partition is named. Exit: a topic is refused.
+    """
+    if named := [text for text in topics if ":" in text]:
+        raise click.UsageError(f"{named[0]}: the offsets of a share group are deleted for whole topics: leave out :P")
+    outcome = own.delete_share_offsets(group, topics)
+    for topic, refusal in outcome.items():
+        if refusal.code:
+            click.echo(f"Error: {topic}: {explain_code(refusal.code, refusal.message)}", err=True)
+        else:
+            click.echo(f"Deleted the start offsets of {topic}.")
+    if any(refusal.code for refusal in outcome.values()):
+        raise click.exceptions.Exit(1)
 
 
 def _check_no_members(listed: GroupListing | None, client: KafkaAdminClient, group: str) -> None:

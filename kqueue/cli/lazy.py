@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from importlib import metadata
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -62,6 +62,26 @@ class LazyGroup(click.Group):
         if not name.startswith("-") and self.get_command(ctx, name) is None:
             ctx.fail(f"there is no command {name!r}{did_you_mean(name, self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Parse the arguments, as `invoke` runs the command: ``--help`` prints here."""
+        if parent is not None:
+            return super().make_context(info_name, args, parent, **extra)
+        from kqueue.cli.exit_status import ends_quietly
+
+        with ends_quietly():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; the outermost group turns a Ctrl-C and a closed pipe into a status."""
+        if ctx.parent is not None:
+            return super().invoke(ctx)
+        from kqueue.cli.exit_status import ends_quietly
+
+        with ends_quietly():
+            return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table of commands from the summaries, without importing them."""

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kqueue.base.text import counted, size_text
+from kqueue.cli.completion import complete_topics
 from kqueue.cli.connect import admin, bootstrap_option, explain_code
 from kqueue.cli.output import output_option, print_json, table_console
+from kqueue.cli.topic_description import explain_topic_code
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
@@ -42,7 +44,7 @@ def log_dirs() -> None:
 
 
 @log_dirs.command()
-@click.argument("topics", nargs=-1, metavar="[TOPIC]...")
+@click.argument("topics", nargs=-1, metavar="[TOPIC]...", shell_complete=complete_topics)
 @click.option(
     "--broker",
     "brokers",
@@ -59,7 +61,7 @@ def show(topics: tuple[str, ...], brokers: tuple[int, ...], as_json: bool, boots
     \b
       kqueue log-dirs
       kqueue log-dirs orders payments
-      kqueue log-dirs -o json
+      kqueue log-dirs show -o json
 
     SIZE counts records without indexes. LAG is how many records a replica is behind. The JSON is
     that of kafka-log-dirs.sh. The exit status is 1 if a folder is offline or a topic does not
@@ -77,13 +79,13 @@ def show(topics: tuple[str, ...], brokers: tuple[int, ...], as_json: bool, boots
     elif len(missing) < len(topics) or not topics:
         _print_tables(responses)
     for topic in missing:
-        click.echo(f"Error: {topic['name']}: {explain_code(topic['error_code'])}", err=True)
+        click.echo(f"Error: {explain_topic_code(bootstrap, topic['name'], topic['error_code'])}", err=True)
     if missing or any(folder["error_code"] for response in responses for folder in response["log_dirs"]):
         raise click.exceptions.Exit(1)
 
 
 @log_dirs.command()
-@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topics)
 @click.option("--to", "folder", required=True, metavar="FOLDER", help="The data folder, as `kqueue log-dirs` shows it.")
 @click.option(
     "-p", "--partition", "chosen", type=click.IntRange(min=0), multiple=True, metavar="P",
@@ -102,7 +104,7 @@ def move(topics: tuple[str, ...], folder: str, chosen: tuple[int, ...], no_wait:
     status is 1 if a partition can't be moved; the broker's log says why.
     """
     with admin(bootstrap) as client:
-        replicas = _replicas(client, topics, frozenset(chosen))
+        replicas = _replicas(client, bootstrap, topics, frozenset(chosen))
         codes = client.alter_replica_log_dirs(dict.fromkeys(replicas, folder))
         refused = {replica: error for replica, error in codes.items() if error.errno != 0}
         for replica, error in sorted(refused.items()):
@@ -117,14 +119,14 @@ def move(topics: tuple[str, ...], folder: str, chosen: tuple[int, ...], no_wait:
         raise click.exceptions.Exit(1)
 
 
-def _replicas(client: KafkaAdminClient, topics: tuple[str, ...], chosen: frozenset[int]) -> list[Any]:
+def _replicas(client: KafkaAdminClient, bootstrap: str, topics: tuple[str, ...], chosen: frozenset[int]) -> list[Any]:
     """Return the leaders of the chosen partitions; empty: all."""
     from kafka import TopicPartitionReplica
 
     replicas = []
     for topic in client.describe_topics(list(topics)):
         if topic["error_code"] != 0:
-            raise click.ClickException(f"{topic['name']}: {explain_code(topic['error_code'])}")
+            raise click.ClickException(explain_topic_code(bootstrap, topic["name"], topic["error_code"]))
         leaders = {row["partition_index"]: row["leader_id"] for row in topic["partitions"]}
         for index in sorted(chosen or leaders):
             if index not in leaders:

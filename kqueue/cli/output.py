@@ -54,12 +54,24 @@ def columns(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join(lines)
 
 
-def table_console() -> Console:
-    """Return the console for tables: as wide as the terminal, or `PIPE_WIDTH`."""
+def console(*, stderr: bool = False, width: int | None = None) -> Console:
+    """Return rich's console, which raises BrokenPipeError as other output does.
+
+    Rich itself exits with status 1.
+    """
     from rich.console import Console
 
-    console = Console()
-    return console if console.is_terminal else Console(width=PIPE_WIDTH)
+    class PipeConsole(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    return PipeConsole(stderr=stderr, width=width)
+
+
+def table_console() -> Console:
+    """Return the console for tables: as wide as the terminal, or `PIPE_WIDTH`."""
+    of_terminal = console()
+    return of_terminal if of_terminal.is_terminal else console(width=PIPE_WIDTH)
 
 
 class Counter:

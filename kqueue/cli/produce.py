@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -11,17 +12,21 @@ import click
 from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import PluginError
 from kqueue.base.text import counted
-from kqueue.cli.broker_wait import await_broker, timeout_option, waiting
+from kqueue.cli.broker_wait import await_broker, waiting
+from kqueue.cli.completion import complete_topics
 from kqueue.cli.connect import (
     addresses,
     bootstrap_option,
     checked_topic,
+    client_access,
     client_arguments,
     explain,
     parse_name_values,
     plain_errors,
     require_client,
 )
+from kqueue.cli.direct_producer import DirectProducer, needs_direct_producer
+from kqueue.cli.exit_status import INTERRUPTED
 from kqueue.cli.formats import RecordToSend, parse_json, parse_line
 from kqueue.cli.output import Counter
 from kqueue.cli.partitioner_choice import follow_topic, load_partitioner
@@ -36,12 +41,11 @@ METADATA_TIMEOUT_MS = 10_000
 CLOSE_S = 30.0
 BATCH_BYTES = 128 * 1024
 LINGER_MS = 10
-INTERRUPTED = 130  # the exit status of a command that Ctrl-C ended
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @click.option(
     "-f", "--file", "source", type=click.File("rb"), default="-", help="Read this file instead of standard input."
 )
@@ -54,10 +58,16 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
     metavar="TEXT",
     help="The text between key and value in a line; without it, lines have no key.",
 )
+@click.option("--key", metavar="TEXT", help="The key of every record.")
 @click.option(
     "-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header for every record; may be repeated."
 )
 @click.option("-p", "--partition", type=click.IntRange(min=0), metavar="N", help="Send everything to this partition.")
+@click.option(
+    "--ignore-partitions",
+    is_flag=True,
+    help="Leave out the partitions in JSON lines, for a topic with another number of them.",
+)
 @click.option(
     "--partitioner",
     metavar="NAME",
@@ -74,56 +84,67 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
     show_default=True,
     help="Which confirmation to wait for.",
 )
-@timeout_option
 @bootstrap_option
 def produce(
     topic: str,
     source: BinaryIO,
     form: str,
     key_separator: str | None,
+    key: str | None,
     headers: tuple[str, ...],
     partition: int | None,
+    ignore_partitions: bool,
     partitioner: str | None,
     codec: str,
     acks: str,
-    timeout_s: float,
     bootstrap: str,
 ) -> None:
     """Send each line of standard input (or of a file) to TOPIC as a record.
 
     \b
       echo hello | kqueue produce orders
+      echo '{"total": 12}' | kqueue produce orders --key customer-7
       kqueue produce orders --file orders.txt --key-separator : --codec zstd
-      kqueue consume orders --format json --timeout-ms 1000 | kqueue produce copy --format json
+      kqueue consume orders --from-beginning -e --format json | kqueue produce copy --format json
 
     A topic's kqueue.partitioner picks the partitions, so that all producers agree; `kqueue plugins`
     lists the installed ones.
 
     A JSON line is an object with "value" and optionally "key", "headers", "partition" and
-    "timestamp", as `kqueue consume --format json` writes it. A value of null deletes its key from a
-    compacted topic.
+    "timestamp", as `kqueue consume --format json` writes it; a timestamp of -1 is none. A value of
+    null deletes its key from a compacted topic. The pipe above copies a topic without a loss, but
+    for offsets and LogAppendTime. --ignore-partitions lets the partitioner choose.
     """
     checked_topic(topic)
     require_client()
     partitioner_slot = as_client_partitioner() if partitioner is None else load_partitioner(partitioner)
     options = _client_options(bootstrap, codec, acks, partitioner_slot, interactive=source.isatty())
     addresses(bootstrap)
-    common = tuple((name, value.encode()) for name, value in parse_name_values(headers, "--header"))
+    if key is not None and key_separator:
+        raise click.UsageError("--key and --key-separator exclude each other")
+    shared = RecordToSend(
+        None,
+        None if key is None else key.encode(),
+        tuple((name, value.encode()) for name, value in parse_name_values(headers, "--header")),
+        partition,
+    )
     from kafka import KafkaProducer
 
     with plain_errors(bootstrap):
         with waiting(bootstrap):
-            response_ms = await_broker(bootstrap, timeout_s)
+            response_ms = await_broker(bootstrap, client_access().timeout_s)
             watch = TopicCreationNotice(bootstrap, topic)
             producer = KafkaProducer(**options, bootstrap_timeout_ms=response_ms)
         with closed_at_end(producer, CLOSE_S):
-            sender = _RecordSender(producer, topic, common, partition)
+            sender = _RecordSender(producer, topic, shared, ignore_partitions=ignore_partitions)
+            sender.direct = DirectProducer(bootstrap, topic, codec, acks, sender.refuse)
             if source.isatty():
                 click.echo(f"Each line goes to {topic} as you end it; Ctrl-D ends.", err=True)
             sender.check_topic(watch)
             if partitioner is None and partition is None:
                 follow_topic(partitioner_slot, bootstrap, topic)
-            sender.run(_records(source, form, key_separator))
+            with contextlib.closing(sender.direct):
+                sender.run(_records(source, form, key_separator))
     sender.report()
 
 
@@ -165,13 +186,17 @@ def _sent_before(count: int) -> str:
 class _RecordSender:
     """One run of `produce`: counts sent and refused records."""
 
+    direct: DirectProducer
+
     def __init__(
-        self, producer: KafkaProducer, topic: str, headers: tuple[tuple[str, bytes], ...], partition: int | None
+        self, producer: KafkaProducer, topic: str, shared: RecordToSend, *, ignore_partitions: bool = False
     ) -> None:
         self.producer = producer
         self.topic = topic
-        self.headers = headers
-        self.partition = partition
+        self.shared = shared
+        self.partition = shared.partition
+        self.ignore_partitions = ignore_partitions
+        self.partitions: frozenset[int] = frozenset()
         self.sent = 0
         self.refused = 0
         self.reason: BaseException | None = None
@@ -191,6 +216,7 @@ class _RecordSender:
                 f"there is no topic {self.topic!r}, and the broker does not create topics by itself; create it with: "
                 f"kqueue topics create {self.topic}{watch.nearest}"
             ) from None
+        self.partitions = frozenset(partitions)
         watch.print_if_created(len(partitions))
         if self.partition is not None and self.partition not in partitions:
             raise click.BadParameter(
@@ -208,26 +234,59 @@ class _RecordSender:
                 self.interrupted = True
             finally:
                 flush(self.producer)
+                self.direct.flush()
         self.seconds = monotonic_s() - started
 
     def _send(self, record: RecordToSend) -> None:
-        partition = self.partition if self.partition is not None else record.partition
+        record = self._completed(record)
         try:
+            if needs_direct_producer(record):
+                self._send_directly(record)
+                return
+            self.direct.flush()  # the order within a partition
             future = self.producer.send(
                 self.topic,
                 record.value,
                 record.key,
-                headers=[*self.headers, *record.headers],
-                partition=partition,
+                headers=list(record.headers),
+                partition=record.partition,
                 timestamp_ms=record.timestamp_ms,
             )
         except (ValueError, PluginError) as error:
             raise click.ClickException(f"record {self.sent + 1} can't be sent: {error}") from None
         self.sent += 1
-        future.add_errback(self._refused)
+        future.add_errback(lambda error: self.refuse(1, error))
 
-    def _refused(self, error: BaseException) -> None:
-        self.refused += 1
+    def _completed(self, record: RecordToSend) -> RecordToSend:
+        """Return the record with what the options say of all. Raises: ClickException."""
+        partition = None if self.ignore_partitions else record.partition
+        if self.partition is not None:
+            partition = self.partition
+        elif partition is not None and partition not in self.partitions:
+            raise click.ClickException(
+                f"record {self.sent + 1} can't be sent: it names the partition {partition}, and {self.topic} has 0 to "
+                f"{len(self.partitions) - 1}; --ignore-partitions lets the partitioner choose"
+            )
+        return record._replace(
+            key=record.key if self.shared.key is None else self.shared.key,
+            headers=(*self.shared.headers, *record.headers),
+            partition=partition,
+        )
+
+    def _send_directly(self, record: RecordToSend) -> None:
+        if self.direct.is_empty:
+            flush(self.producer)  # the order within a partition
+        partition = record.partition
+        if partition is None:
+            choose: ClientPartitioner = self.producer.config["partitioner"]
+            partition = choose(record.key, self.partitions, None)
+        timestamp_ms = time.time_ns() // 1_000_000 if record.timestamp_ms is None else record.timestamp_ms
+        self.direct.add(record, partition, timestamp_ms)
+        self.sent += 1
+
+    def refuse(self, count: int, error: BaseException) -> None:
+        """Note that the broker refused `count` records."""
+        self.refused += count
         self.reason = self.reason or error
 
     def report(self) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from kqueue.base.errors import InvalidReplicationFactor
+from kqueue.cli.completion import complete_topics
 from kqueue.cli.connect import bootstrap_option, explain_code, own_client
 from kqueue.cli.output import Counter, columns, output_option, print_json
 from kqueue.cli.reassignment_plan import Plan, plan_document, plan_text, read_json, read_plan, rows_of
@@ -45,7 +46,9 @@ def reassign() -> None:
 
 @reassign.command()
 @click.option("--brokers", required=True, metavar="ID,ID,…", help="The brokers that are to hold the partitions.")
-@click.option("-t", "--topic", "names", multiple=True, help="Only this topic; may be repeated.")
+@click.option(
+    "-t", "--topic", "names", multiple=True, shell_complete=complete_topics, help="Only this topic; may be repeated."
+)
 @click.option(
     "--topics-file",
     "stream",
@@ -182,6 +185,9 @@ def run(stream: TextIO, wait: bool, throttle: int | None, bootstrap: str) -> Non
 def verify(stream: TextIO, as_json: bool, preserve_throttles: bool, bootstrap: str) -> None:
     """Say of each partition of a plan whether it is moved. The exit status is 1 if one is not.
 
+    \b
+      kqueue cluster reassign verify plan.json
+
     Once nothing in the cluster is being moved, the throttles of all brokers and of the plan's
     topics are removed.
     """
@@ -221,6 +227,9 @@ def verify(stream: TextIO, as_json: bool, preserve_throttles: bool, bootstrap: s
 def cancel(stream: TextIO, preserve_throttles: bool, bootstrap: str) -> None:
     """Cancel the moves of a plan that run: their partitions go back to where they were.
 
+    \b
+      kqueue cluster reassign cancel plan.json
+
     The throttles of all brokers and of the plan's topics are removed.
     """
     wanted = read_plan(stream)
@@ -246,7 +255,11 @@ def cancel(stream: TextIO, preserve_throttles: bool, bootstrap: str) -> None:
 @output_option
 @bootstrap_option
 def list_moves(as_json: bool, bootstrap: str) -> None:
-    """Show the partitions that are being moved. COPIED are new replicas that are in sync."""
+    """Show the partitions that are being moved. COPIED are new replicas that are in sync.
+
+    \b
+      kqueue cluster reassign list
+    """
     with own_client(bootstrap) as client:
         moving = sorted(client.reassignments().items())
         topics = client.metadata({partition.topic for partition, _ in moving}).topics if moving else {}

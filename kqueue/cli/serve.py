@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,21 +13,23 @@ import click
 from kqueue.base.errors import FolderInUse, InvalidTopic, KqueueError, ListenFailed, SettingError
 from kqueue.base.names import check_topic
 from kqueue.base.settings import INT_MAX
+from kqueue.cli.completion import complete_settings
+from kqueue.cli.exit_status import INTERRUPTED
 from kqueue.cli.signals import stop_on_signal
 from kqueue.network.event_loop import BrokerEventLoop
 from kqueue.supervisor.logs import log_to_stderr
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from kqueue.base.config import Config
 
 REMEDIES = {
     FolderInUse.__name__: "Stop the broker that uses it, or name another folder: kqueue serve --set log.dirs=FOLDER",
-    ListenFailed.__name__: "Choose another address: kqueue serve --set listeners=PLAINTEXT://127.0.0.1:PORT (port 0 "
-    "takes a free one)",
+    ListenFailed.__name__: "Choose another address: kqueue serve --port PORT (0 takes a free one)",
 }
 WORKERS_MAX = 100
+LOOPBACK = "127.0.0.1"
 
 
 class BadSetting(click.ClickException):
@@ -42,7 +45,14 @@ class BadSetting(click.ClickException):
     "pairs",
     multiple=True,
     metavar="NAME=VALUE",
+    shell_complete=complete_settings("broker", suffix="="),
     help="A setting; overrides file and environment; may be repeated.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Listen on this port of the loopback address, in place of `listeners`; 0 takes a free one.",
 )
 @click.option("--as-version", metavar="VERSION", help="Serve only the API versions of this Kafka: 2.8, 3.9 or 4.3.")
 @click.option(
@@ -69,6 +79,7 @@ def serve(
     ctx: click.Context,
     file: Path | None,
     pairs: tuple[str, ...],
+    port: int | None,
     as_version: str | None,
     topics: tuple[str, ...],
     workers: int | None,
@@ -79,6 +90,7 @@ def serve(
     \b
       kqueue serve
       kqueue serve server.properties
+      kqueue serve --port 9093
       kqueue serve --topic orders:3 --topic payments
       kqueue serve --set log.dirs=/var/lib/kqueue --set num.partitions=4
       KQUEUE_LISTENERS=PLAINTEXT://127.0.0.1:9093 kqueue serve
@@ -103,6 +115,8 @@ def serve(
     try:
         from kqueue.config.properties import make_config, read_values
 
+        if port is not None:
+            pairs = (*pairs, f"listeners=PLAINTEXT://{LOOPBACK}:{_checked_port(port, pairs)}")
         if as_version is not None:
             pairs = (*pairs, f"kqueue.as.version={as_version}")
         given = read_values(file, os.environ, pairs)
@@ -113,7 +127,8 @@ def serve(
         if workers is not None:
             from kqueue.supervisor.supervisor import serve_workers
 
-            serve_workers(given, workers, partitions_by_topic, verbose=verbose)
+            if serve_workers(given, workers, partitions_by_topic, verbose=verbose) == signal.SIGINT:
+                ctx.exit(INTERRUPTED)
             return
         config = make_config(given)
         with asyncio.Runner(loop_factory=BrokerEventLoop) as runner:
@@ -124,6 +139,13 @@ def serve(
             raise BadSetting(str(error)) from None
         remedy = REMEDIES.get(kind)
         raise click.ClickException(f"{error}. {remedy}" if remedy else str(error)) from None
+
+
+def _checked_port(port: int, pairs: Iterable[str]) -> int:
+    """Return `port`. Raises UsageError: `listeners` are given too."""
+    if any(pair.partition("=")[0].strip() == "listeners" for pair in pairs):
+        raise click.UsageError("--port and --set listeners=... exclude each other: the port is part of listeners")
+    return port
 
 
 def parse_topic(text: str) -> tuple[str, int | None]:

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
-from kqueue.base.settings import Scope, Setting
+from kqueue.base.names import did_you_mean
+from kqueue.base.settings import Scope, Setting, format_value
+from kqueue.cli.completion import complete_settings
+from kqueue.cli.output import output_option, print_json
 
 EFFECTS = ("does", "warned", "refused")
 
 
 @click.command()
-@click.argument("text", default="")
+@click.argument("text", default="", shell_complete=complete_settings())
 @click.option("--effect", type=click.Choice(EFFECTS), help="Only settings with this effect.")
 @click.option("--scope", type=click.Choice([scope.value for scope in Scope]), help="Only settings of this scope.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, with types and defaults.")
+@output_option
 def settings(text: str, effect: str | None, scope: str | None, as_json: bool) -> None:
-    """List the settings whose names contain TEXT.
+    """Show a setting with its default and meaning, or list those whose names contain TEXT.
 
     \b
       kqueue settings
+      kqueue settings log.retention.ms
       kqueue settings retention
+      kqueue settings segment.bytes -o json
       kqueue settings --effect refused
 
     does: works as in Kafka, or as the text says. warned: accepted without an effect, with one
@@ -32,35 +35,44 @@ def settings(text: str, effect: str | None, scope: str | None, as_json: bool) ->
     for one broker or for all while they run, as all settings of topics and groups can: `kqueue
     configs alter`.
     """
-    from kqueue.base.settings import format_value
     from kqueue.config.catalog import CATALOG
     from kqueue.config.kafka_settings import all_settings
 
-    matching = [line for line in all_settings(CATALOG) if text in line.name]
+    known = all_settings(CATALOG)
+    matching = [line for line in known if line.name == text] or [line for line in known if text in line.name]
+    if not matching:
+        names = [line.name for line in known]
+        remedy = did_you_mean(text, names) or "; `kqueue settings` lists all"
+        raise click.ClickException(f"there is no setting {text!r}{remedy}")
     lines = [line for line in matching if effect in (None, line.effect.value) and scope in (None, line.scope)]
     declared = [CATALOG.rows(Scope(line.scope)).get(line.name) for line in lines]
     if as_json:
-        click.echo(
-            json.dumps(
-                [
-                    {
-                        "name": line.name,
-                        "scope": line.scope,
-                        "effect": line.effect.value,
-                        "type": None if row is None else row.kind.name,
-                        "default": None if row is None else format_value(row.default),
-                        "update_mode": _update_mode(row),
-                        "text": line.about,
-                    }
-                    for line, row in zip(lines, declared, strict=True)
-                ],
-                indent=1,
-            )
+        print_json(
+            [
+                {
+                    "name": line.name,
+                    "scope": line.scope,
+                    "effect": line.effect.value,
+                    "type": None if row is None else row.kind.name,
+                    "default": None if row is None else format_value(row.default),
+                    "update_mode": _update_mode(row),
+                    "text": line.about,
+                }
+                for line, row in zip(lines, declared, strict=True)
+            ]
         )
         return
     for line, row in zip(lines, declared, strict=True):
         mode = "" if row is None or row.scope is not Scope.BROKER or row.is_read_only else f", {_update_mode(row)}"
         click.echo(f"{line.name} ({line.scope}, {line.effect.value}{mode})\n    {line.about}")
+        if row is not None:
+            click.echo(f"    {_type_and_default(row)}")
+
+
+def _type_and_default(row: Setting) -> str:
+    default = format_value(row.default)
+    kind = row.kind.name.lower()
+    return f"Default: {default!r} ({kind})" if default == "" else f"Default: {default or 'none'} ({kind})"
 
 
 def _update_mode(row: Setting | None) -> str | None:

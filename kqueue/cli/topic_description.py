@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from kqueue.base.names import uuid_text
-from kqueue.cli.connect import admin, bootstrap_option, explain_code, print_error
+from kqueue.base.text import counted
+from kqueue.cli.completion import complete_topics
+from kqueue.cli.connect import admin, bootstrap_option, explain_code
+from kqueue.cli.name_suggestions import no_topic
 from kqueue.cli.output import output_option, print_json
 from kqueue.cli.partition_conditions import Condition, conditions_of
 
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 Topic = dict[str, Any]
 F = TypeVar("F", bound=Callable[..., Any])
 BACKLOG = "kqueue.backlog"
+UNKNOWN_TOPIC = 3
 MIN_ISR = "min.insync.replicas"
 _ELR_LISTS = ("eligible_leader_replicas", "last_known_elr")
 _MOVES = ("adding_replicas", "removing_replicas")
@@ -42,15 +47,43 @@ def _condition_options(command: F) -> F:
     return command
 
 
+def internal_option(command: F) -> F:
+    """Add ``--internal``, as the argument of this name."""
+    return click.option(
+        "--internal", "--all", is_flag=True, help="Show internal topics too, such as __consumer_offsets."
+    )(command)
+
+
+def without_internal(described: list[Topic]) -> list[Topic]:
+    """Return the topics that are not internal."""
+    return [topic for topic in described if not topic["is_internal"]]
+
+
+def note_internal(hidden: int) -> None:
+    """Say on a terminal how many internal topics are not shown."""
+    if hidden and sys.stderr.isatty():
+        click.echo(f"{counted(hidden, 'internal topic')} not shown; --internal shows all.", err=True)
+
+
+def explain_topic_code(bootstrap: str, name: str, code: int, message: str | None = None) -> str:
+    """Return the message for an error code about a topic, with the topic's name."""
+    if code == UNKNOWN_TOPIC:
+        return no_topic(bootstrap, name)
+    reason = explain_code(code, message)
+    return reason if f"topic {name!r}" in reason else f"{name}: {reason}"
+
+
 @click.command()
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=complete_topics)
+@internal_option
 @_condition_options
 @output_option
 @bootstrap_option
-def describe(names: tuple[str, ...], as_json: bool, bootstrap: str, **chosen: bool) -> None:
+def describe(names: tuple[str, ...], internal: bool, as_json: bool, bootstrap: str, **chosen: bool) -> None:
     """Show a topic's partitions, replicas and settings.
 
-    The format is that of kafka-topics. Without a name the command shows all topics.
+    The format is that of kafka-topics. Without a name the command shows all topics but internal
+    ones; an option that selects partitions looks at those too.
 
     \b
       kqueue topics describe orders
@@ -62,7 +95,8 @@ def describe(names: tuple[str, ...], as_json: bool, bootstrap: str, **chosen: bo
     """
     conditions = frozenset(one for one in Condition if chosen[one.value.replace("-", "_")])
     with admin(bootstrap) as client:
-        described = sorted(client.describe_topics(list(names) or None), key=name_of)
+        found = sorted(client.describe_topics(list(names) or None), key=name_of)
+        described = found if names or internal or conditions else without_internal(found)
         existing = [topic for topic in described if topic["error_code"] == 0]
         _add_eligible_replicas(client, existing)
         _add_moves(client, existing)
@@ -78,7 +112,9 @@ def describe(names: tuple[str, ...], as_json: bool, bootstrap: str, **chosen: bo
         click.echo("\n".join(line for line in text.splitlines() if "\tPartition: " in line) if conditions else text)
     for topic in described:
         if topic["error_code"] != 0:
-            print_error(topic["name"], explain_code(topic["error_code"]))
+            click.echo(f"Error: {explain_topic_code(bootstrap, topic['name'], topic['error_code'])}", err=True)
+    if not as_json:
+        note_internal(len(found) - len(described))
     if len(existing) < len(described):
         raise click.exceptions.Exit(1)
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import sys
 import threading
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import click
 
 from kqueue.base.clock import monotonic_s
 from kqueue.cli.connect import explain
+from kqueue.cli.exit_status import discard_output
 from kqueue.cli.formats import ConsumedRecord
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ POLL_RECORDS = 1000
 COMMIT_EVERY_S = 1.0
 ANSWER_TIMEOUT_MS = 5000
 JOIN_S = 15.0
+REFRESH_S = 5.0
 
 
 def take_up_join(consumer: KafkaConsumer) -> None:
@@ -39,23 +39,44 @@ def take_up_join(consumer: KafkaConsumer) -> None:
         coordinator.request_rejoin()
 
 
+class ReaderLimits(NamedTuple):
+    """When a run ends.
+
+    `max_messages`: after so many records. `timeout_ms`: when none has arrived for so long.
+    `exit_eof`: when all partitions are read to the end that they had at the beginning.
+    """
+
+    max_messages: int | None = None
+    timeout_ms: int | None = None
+    exit_eof: bool = False
+
+
 class TopicReader:
-    """One run of `consume`. It commits only records that standard output has accepted."""
+    """One run of `consume`. It commits only records that standard output has accepted.
+
+    Args:
+        missing: returns the message for a topic that does not exist.
+    """
 
     def __init__(
         self,
         topic: str,
         write: Callable[[ConsumedRecord], bytes],
         out: BinaryIO,
-        max_messages: int | None,
-        timeout_ms: int | None,
+        limits: ReaderLimits,
+        missing: Callable[[], str],
     ) -> None:
         self.topic = topic
         self.write = write
         self.out = out
-        self.max_messages = max_messages
-        self.timeout_ms = timeout_ms
+        self.max_messages = limits.max_messages
+        self.timeout_ms = limits.timeout_ms
+        self.exit_eof = limits.exit_eof
+        self.missing = missing
         self.printed = 0
+        self._ends: dict[TopicPartition, int] = {}
+        self._reads_all = False
+        self._next_refresh_s = 0.0
         self._in_group = False
         self._joined = False
         self._next: dict[TopicPartition, int] = {}
@@ -78,13 +99,20 @@ class TopicReader:
         return self._consumer
 
     def assign(self, partitions: Iterable[int], start: Start, at_ms: int | None) -> None:
-        """Read these partitions, from `start`, or from the first record at `at_ms` or later."""
-        assigned = [self._existing(number) for number in dict.fromkeys(partitions)]
+        """Read these partitions, or all, from `start`, or from the first record since `at_ms`.
+
+        Partitions that the topic gets later are read from their beginning.
+        Raises: ClickException: there is no such topic. BadParameter: no such partition, or offset.
+        """
+        numbers = list(dict.fromkeys(partitions))
+        self._reads_all = not numbers
+        assigned = [self._existing(number) for number in numbers] or self._partitions()
+        self._next_refresh_s = monotonic_s() + REFRESH_S
         self.consumer.assign(assigned)
         for partition, offset in (
             self._offsets_at(assigned, at_ms) if at_ms is not None else dict.fromkeys(assigned, start)
         ).items():
-            self._seek(partition, offset)
+            self._seek(partition, self._checked_offset(partition, offset))
 
     def subscribe(self, start: Start | None, at_ms: int | None) -> None:
         """Join the group.
@@ -121,7 +149,7 @@ class TopicReader:
         try:
             self._loop()
         except BrokenPipeError:
-            _discard_stdout()
+            discard_output()
 
     def stop(self) -> None:
         """Make `run` return after the records that it is printing."""
@@ -164,6 +192,11 @@ class TopicReader:
                 self._next[partition] = records[-1].offset + 1
             take_up_join(self.consumer)
             now_s = monotonic_s()
+            if self._reads_all and now_s >= self._next_refresh_s:
+                self._next_refresh_s = now_s + REFRESH_S
+                self._add_new_partitions()
+            if self.exit_eof and self._is_at_end(now_s - began_s):
+                return
             if batches or self._is_joining(now_s - began_s):
                 idle_since_s = now_s
             elif self.timeout_ms is not None and (now_s - idle_since_s) * 1000 >= self.timeout_ms:
@@ -172,6 +205,53 @@ class TopicReader:
                 self._next_commit_s = now_s + COMMIT_EVERY_S
                 with contextlib.suppress(KafkaError):  # the broker may come back; the last commit reports an error
                     self._commit()
+
+    def _add_new_partitions(self) -> None:
+        """Read partitions that the topic did not have, from their beginning."""
+        from kafka import TopicPartition
+
+        assigned = self.consumer.assignment()
+        known = self.consumer.partitions_for_topic(self.topic) or set()  # kafka-python refreshes it
+        new = {TopicPartition(self.topic, number) for number in known} - assigned
+        if new:
+            self.consumer.assign(sorted(assigned | new))
+            for partition in new:
+                self.consumer.seek_to_beginning(partition)
+
+    def _is_at_end(self, since_s: float) -> bool:
+        """Return whether all assigned partitions are read to the end that they had when they came.
+
+        Positions skip control records and aborted transactions, so they reach the end too.
+        """
+        if self._in_group and self._is_joining(since_s):
+            return False
+        assigned = self.consumer.assignment()
+        new = [partition for partition in assigned if partition not in self._ends]
+        if new:
+            self._ends.update(self.consumer.end_offsets(new))
+        return all(
+            self.consumer.position(partition, timeout_ms=ANSWER_TIMEOUT_MS) >= self._ends[partition]
+            for partition in assigned
+        )
+
+    def _checked_offset(self, partition: TopicPartition, start: Start) -> Start:
+        """Return `start`, or the log start for an offset below it, which is reported.
+
+        Raises: BadParameter: it is beyond the end; the client would silently begin elsewhere.
+        """
+        if not isinstance(start, int) or start < 0:
+            return start
+        end = self.consumer.end_offsets([partition])[partition]
+        first = self.consumer.beginning_offsets([partition])[partition]
+        name = f"{partition.topic}-{partition.partition}"
+        if start > end:
+            held = f"it holds the offsets {first} to {end - 1}" if end > first else "it holds no records"
+            raise click.BadParameter(
+                f"{start} is beyond the end of {name}: {held}, and the next one is {end}", param_hint="--offset"
+            )
+        if start < first:
+            click.echo(f"Offset {start} of {name} is deleted; reading starts at its first record, {first}.", err=True)
+        return max(start, int(first))
 
     def _is_joining(self, since_s: float) -> bool:
         """Whether the group has not assigned partitions yet; the idle timeout starts after that."""
@@ -262,10 +342,7 @@ class TopicReader:
 
         numbers = self.consumer.partitions_for_topic(self.topic)
         if not numbers:
-            raise click.ClickException(
-                f"there is no topic {self.topic!r}; `kqueue topics list` shows all topics, `kqueue topics create "
-                f"{self.topic}` creates it"
-            )
+            raise click.ClickException(self.missing())
         return [TopicPartition(self.topic, number) for number in sorted(numbers)]
 
     def _existing(self, number: int) -> TopicPartition:
@@ -281,8 +358,3 @@ def _as_commit(offsets: dict[TopicPartition, int]) -> dict[TopicPartition, Any]:
     from kafka.structs import OffsetAndMetadata
 
     return {partition: OffsetAndMetadata(offset, "", -1) for partition, offset in offsets.items()}
-
-
-def _discard_stdout() -> None:
-    """Discard further output, Python's last flush too: the reader of the pipe has ended."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kqueue.base.text import counted
+from kqueue.cli.completion import complete_settings, complete_topics
 from kqueue.cli.connect import admin, bootstrap_option, explain, explain_code, parse_name_values, print_error
+from kqueue.cli.name_suggestions import no_topic
 from kqueue.cli.output import output_option, print_json
-from kqueue.cli.topic_description import describe, head_of, name_of
+from kqueue.cli.topic_description import (
+    UNKNOWN_TOPIC,
+    describe,
+    explain_topic_code,
+    head_of,
+    internal_option,
+    name_of,
+    note_internal,
+    without_internal,
+)
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient
 
-UNKNOWN_TOPIC = 3
 ALREADY_EXISTS = 36
 TO_THE_END = -1
 LATEST = -1
@@ -56,7 +67,13 @@ def topics() -> None:
     help="Number of replicas.  [default: the broker's]",
 )
 @click.option(
-    "-c", "--config", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the topic; may be repeated."
+    "-c",
+    "--config",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    shell_complete=complete_settings("topic", suffix="="),
+    help="A setting of the topic; may be repeated.",
 )
 @click.option("--if-not-exists", is_flag=True, help="Do not fail if the topic exists.")
 @bootstrap_option
@@ -102,26 +119,33 @@ def create(
 
 
 @topics.command("list")
-@click.option("--exclude-internal", is_flag=True, help="Omit internal topics, such as __consumer_offsets.")
+@internal_option
+@click.option("--exclude-internal", is_flag=True, hidden=True)  # what is done now; scripts may still say it
 @output_option
 @bootstrap_option
-def list_topics(exclude_internal: bool, as_json: bool, bootstrap: str) -> None:
-    """Print the names of all topics, one per line."""
+def list_topics(internal: bool, exclude_internal: bool, as_json: bool, bootstrap: str) -> None:
+    """Print the names of all topics, one per line.
+
+    \b
+      kqueue topics list
+      kqueue topics list --internal -o json
+    """
     with admin(bootstrap) as client:
-        described = client.describe_topics()
-    shown = [topic for topic in sorted(described, key=name_of) if not (exclude_internal and topic["is_internal"])]
+        described = sorted(client.describe_topics(), key=name_of)
+    shown = described if internal and not exclude_internal else without_internal(described)
     if as_json:
         print_json([head_of(topic) | {"partitions": len(topic["partitions"])} for topic in shown])
         return
     for topic in shown:
         click.echo(topic["name"])
+    note_internal(len(described) - len(shown))
 
 
 topics.add_command(describe)
 
 
 @topics.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_topics)
 @click.option(
     "-p",
     "--partitions",
@@ -135,6 +159,7 @@ topics.add_command(describe)
     "settings",
     multiple=True,
     metavar="NAME=VALUE",
+    shell_complete=complete_settings("topic", suffix="="),
     help="Set a setting of the topic; may be repeated.",
 )
 @click.option(
@@ -142,6 +167,7 @@ topics.add_command(describe)
     "removed",
     multiple=True,
     metavar="NAME",
+    shell_complete=complete_settings("topic"),
     help="Reset a setting to its default; may be repeated.",
 )
 @bootstrap_option
@@ -167,17 +193,22 @@ def alter(
     changes |= dict.fromkeys(removed, ("DELETE", None))
     with admin(bootstrap) as client:
         if partitions is not None:
-            _grow(client, name, partitions)
+            _grow(client, bootstrap, name, partitions)
         if changes:
-            _change_settings(client, name, changes)
+            _change_settings(client, bootstrap, name, changes)
 
 
 @topics.command()
-@click.argument("names", nargs=-1, required=True, metavar="NAME...")
+@click.argument("names", nargs=-1, required=True, metavar="NAME...", shell_complete=complete_topics)
 @click.option("--if-exists", is_flag=True, help="Do not fail if the topic does not exist.")
 @bootstrap_option
 def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str) -> None:
-    """Delete topics with all their records. This cannot be undone."""
+    """Delete topics with all their records. This cannot be undone.
+
+    \b
+      kqueue topics delete orders
+      kqueue topics delete orders payments --if-exists
+    """
     with admin(bootstrap) as client:
         results = client.delete_topics(list(names), raise_errors=False)["topics"]
     refused = False
@@ -189,12 +220,12 @@ def delete(names: tuple[str, ...], if_exists: bool, bootstrap: str) -> None:
             click.echo(f"Topic {name} does not exist.")
         else:
             refused = True
-            print_error(name, explain_code(code))
+            click.echo(f"Error: {explain_topic_code(bootstrap, name, code)}", err=True)
     _exit_if(refused)
 
 
 @topics.command("delete-records")
-@click.argument("name", metavar="TOPIC")
+@click.argument("name", metavar="TOPIC", shell_complete=complete_topics)
 @click.option(
     "--before-offset", type=int, metavar="N", help="Delete the records below this offset; -N: all but the last N."
 )
@@ -227,7 +258,7 @@ def delete_records(
         raise click.UsageError("say how far: --before-offset N, or --all")
     refused = False
     with admin(bootstrap) as client:
-        for index in chosen or _partitions_of(client, name):
+        for index in _chosen_partitions(client, bootstrap, name, chosen):
             try:
                 partition = TopicPartition(name, index)
                 response = client.delete_records({partition: _before(client, partition, before_offset)})
@@ -246,21 +277,23 @@ def _before(client: KafkaAdminClient, partition: Any, offset: int | None) -> int
     return max(0, int(client.list_partition_offsets({partition: LATEST})[partition].offset) + offset)
 
 
-def _partitions_of(client: KafkaAdminClient, name: str) -> list[int]:
+def _chosen_partitions(client: KafkaAdminClient, bootstrap: str, name: str, chosen: Sequence[int]) -> Sequence[int]:
     (topic,) = client.describe_topics([name])
     if topic["error_code"] != 0:
-        raise click.ClickException(f"{name}: {explain_code(topic['error_code'])}")
-    return sorted(partition["partition_index"] for partition in topic["partitions"])
+        raise click.ClickException(explain_topic_code(bootstrap, name, topic["error_code"]))
+    return chosen or sorted(partition["partition_index"] for partition in topic["partitions"])
 
 
-def _grow(client: KafkaAdminClient, name: str, count: int) -> None:
+def _grow(client: KafkaAdminClient, bootstrap: str, name: str, count: int) -> None:
     result = client.create_partitions({name: count}, raise_errors=False).results[0]
     if result.error_code != 0:
-        raise click.ClickException(f"{name}: {explain_code(result.error_code, result.error_message)}")
+        raise click.ClickException(explain_topic_code(bootstrap, name, result.error_code, result.error_message))
     click.echo(f"Topic {name} now has {counted(count, 'partition')}.")
 
 
-def _change_settings(client: KafkaAdminClient, name: str, changes: dict[str, tuple[str, str | None]]) -> None:
+def _change_settings(
+    client: KafkaAdminClient, bootstrap: str, name: str, changes: dict[str, tuple[str, str | None]]
+) -> None:
     from kafka.admin import ConfigResource, ConfigResourceType
     from kafka.errors import IncompatibleBrokerVersion
 
@@ -273,6 +306,8 @@ def _change_settings(client: KafkaAdminClient, name: str, changes: dict[str, tup
             "set them when you create the topic: kqueue topics create NAME -c SETTING=VALUE"
         ) from None
     outcome = response["topic"][name]
+    if "UnknownTopicOrPartition" in outcome:
+        raise click.ClickException(no_topic(bootstrap, name))
     if outcome != "OK":
         raise click.ClickException(f"{name}: {outcome.rpartition('Error: ')[2] or outcome}")
     click.echo(f"Changed the settings of topic {name}: {', '.join(changes)}.")

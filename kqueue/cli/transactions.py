@@ -12,7 +12,9 @@ import click
 
 from kqueue.base.clock import wall_ms
 from kqueue.base.errors import KqueueError
+from kqueue.base.names import did_you_mean
 from kqueue.base.text import counted
+from kqueue.cli.completion import complete_topics
 from kqueue.cli.connect import bootstrap_option, own_client
 from kqueue.cli.formats import time_text
 from kqueue.cli.output import columns, output_option, print_json
@@ -153,7 +155,7 @@ def describe(ids: tuple[str, ...], more_ids: tuple[str, ...], as_json: bool, boo
 
 
 @transactions.command("describe-producers")
-@click.argument("partition_texts", nargs=-1, required=True, metavar="TOPIC[:P,P…]...")
+@click.argument("partition_texts", nargs=-1, required=True, metavar="TOPIC[:P,P…]...", shell_complete=complete_topics)
 @output_option
 @bootstrap_option
 def describe_producers(partition_texts: tuple[str, ...], as_json: bool, bootstrap: str) -> None:
@@ -185,7 +187,13 @@ def describe_producers(partition_texts: tuple[str, ...], as_json: bool, bootstra
 
 @transactions.command()
 @click.option("--transactional-id", metavar="ID", help="Abort its open transaction, and fence its producer.")
-@click.option("-t", "--topic", metavar="TOPIC", help="Write an abort marker to a partition of this topic.")
+@click.option(
+    "-t",
+    "--topic",
+    metavar="TOPIC",
+    shell_complete=complete_topics,
+    help="Write an abort marker to a partition of this topic.",
+)
 @click.option("-p", "--partition", type=click.IntRange(min=0), metavar="N", help="The partition.")
 @click.option("--start-offset", type=click.IntRange(min=0), metavar="N", help="First offset of the transaction.")
 @click.option("--producer-id", type=int, metavar="ID", help="Instead of --start-offset, with both epochs.")
@@ -241,7 +249,7 @@ def abort(
 
 @transactions.command("find-hanging")
 @click.option("--broker-id", type=click.IntRange(min=0), metavar="ID", help="Only partitions that this broker leads.")
-@click.option("-t", "--topic", "topic", metavar="TOPIC", help="Only this topic.")
+@click.option("-t", "--topic", "topic", metavar="TOPIC", shell_complete=complete_topics, help="Only this topic.")
 @click.option("-p", "--partition", type=click.IntRange(min=0), metavar="N", help="Only this partition of --topic.")
 @click.option(
     "--max-transaction-timeout",
@@ -382,7 +390,8 @@ def _partitions(client: Client, texts: Iterable[str]) -> list[TopicPartition]:
     partitions: list[TopicPartition] = []
     for name, colon, numbers in named:
         if name not in topics:
-            raise click.ClickException(f"there is no topic {name!r}; `kqueue topics list` shows all topics")
+            remedy = did_you_mean(name, topics) or "; `kqueue topics list` shows all topics"
+            raise click.ClickException(f"there is no topic {name!r}{remedy}")
         existing = sorted(topics[name].partitions)
         chosen = numbers.split(",") if colon else [str(number) for number in existing]
         if not all(number.isdecimal() and int(number) in existing for number in chosen):

@@ -154,7 +154,12 @@ def remove(name: str, mechanisms: Sequence[ScramMechanism], folder: Path | None,
 @folder_option
 @bootstrap_option
 def list_users(as_json: bool, folder: Path | None, bootstrap: str) -> None:
-    """List the names of all users with passwords."""
+    """List the names of all users with passwords.
+
+    \b
+      kqueue users list
+      kqueue users list --folder kqueue-data
+    """
     with _users(folder, bootstrap) as known:
         names = sorted(known.described(()))
     if as_json:

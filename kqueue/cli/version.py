@@ -8,6 +8,7 @@ from importlib import metadata
 import click
 
 from kqueue import __version__
+from kqueue.cli.output import output_option, print_json
 
 COMPANIONS = (
     "click",
@@ -23,16 +24,33 @@ COMPANIONS = (
 
 
 @click.command()
-def version() -> None:
-    """Show the versions of kqueue, Python and the packages that kqueue works with."""
+@output_option
+def version(as_json: bool) -> None:
+    """Show the versions of kqueue, Python and the packages that kqueue works with.
+
+    \b
+      kqueue version
+      kqueue version -o json
+    """
+    if as_json:
+        print_json(
+            {
+                "kqueue": __version__,
+                "python": platform.python_version(),
+                "system": platform.system(),
+                "machine": platform.machine(),
+                "packages": {name: _version_of(name) for name in COMPANIONS},
+            }
+        )
+        return
     click.echo(f"kqueue {__version__}")
     click.echo(f"Python {platform.python_version()} on {platform.system()} {platform.machine()}")
     for name in COMPANIONS:
-        click.echo(f"{name} {_version_of(name)}")
+        click.echo(f"{name} {_version_of(name) or 'not installed'}")
 
 
-def _version_of(name: str) -> str:
+def _version_of(name: str) -> str | None:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
-        return "not installed"
+        return None

@@ -22,8 +22,14 @@ from kqueue.client.calls.init_producer_id import InitProducerId, ProducerIdAndEp
 from kqueue.client.calls.list_groups import GroupListing, ListGroups
 from kqueue.client.calls.list_offsets import MAX_TIMESTAMP, ListOffsets, OffsetAndTimestamp
 from kqueue.client.calls.produce import Buffer, Produce, ProduceResult
+from kqueue.client.calls.reassignments import Refusal
 from kqueue.client.calls.resource_configs import AlterResource, DescribeResources, ListResources, SettingRow
-from kqueue.client.calls.share_group_offsets import DescribeShareOffsets, ShareOffset
+from kqueue.client.calls.share_group_offsets import (
+    AlterShareOffsets,
+    DeleteShareOffsets,
+    DescribeShareOffsets,
+    ShareOffset,
+)
 from kqueue.client.deadline import Deadline
 from kqueue.client.metadata import ClusterMetadata
 from kqueue.client.options import ClientOptions, MiB
@@ -305,6 +311,29 @@ class Client(TransactionCalls):
         """
         with self._call(timeout_ms) as deadline:
             return self._router.send_to_coordinator(group, DescribeShareOffsets(group), deadline)
+
+    def alter_share_offsets(
+        self, group: str, offsets: PartitionOffsets, *, timeout_ms: int | None = None
+    ) -> dict[TopicPartition, Refusal]:
+        """Set the start offsets of a share group without members; return the outcomes (0: done).
+
+        What the group had acquired or acknowledged from there on is forgotten.
+        Raises: BrokerRefused: the group has members. IncompatibleBroker. ClientError.
+        """
+        rows = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
+        with self._call(timeout_ms) as deadline:
+            return self._router.send_to_coordinator(group, AlterShareOffsets(group, rows), deadline)
+
+    def delete_share_offsets(
+        self, group: str, topics: Iterable[str], *, timeout_ms: int | None = None
+    ) -> dict[str, Refusal]:
+        """Delete the start offsets of a share group without members; return each topic's outcome.
+
+        Raises: as `alter_share_offsets`.
+        """
+        names = list(dict.fromkeys(topics))
+        with self._call(timeout_ms) as deadline:
+            return self._router.send_to_coordinator(group, DeleteShareOffsets(group, names), deadline)
 
     # --- settings
 

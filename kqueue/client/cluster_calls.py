@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from kqueue.client.calls.acls import CreateAcls, DeleteAcls, DescribeAcls
+from kqueue.client.calls.api_versions import DescribeApis
 from kqueue.client.calls.describe_cluster import ClusterDescription, DescribeCluster
 from kqueue.client.calls.elect_leaders import ElectionType, ElectLeaders
 from kqueue.client.calls.quotas import (
@@ -18,6 +19,7 @@ from kqueue.client.calls.quotas import (
 from kqueue.client.calls.reassignments import AlterReassignments, ListReassignments, Reassignment, Refusal
 from kqueue.client.calls.scram_users import AlterScramUser, DescribeScramUsers, SaltedPassword
 from kqueue.client.calls.unregister_broker import UnregisterBroker
+from kqueue.client.connection import Versions
 from kqueue.client.deadline import Deadline
 from kqueue.client.routing import Router
 from kqueue.client.topic_partition import TopicPartition
@@ -31,6 +33,11 @@ class ClusterCalls:
 
     def _call(self, timeout_ms: int | None) -> AbstractContextManager[Deadline]:
         raise NotImplementedError
+
+    def api_versions(self, *, timeout_ms: int | None = None) -> dict[int, Versions]:
+        """Return the lowest and highest version of each API that a broker serves, by key."""
+        with self._call(timeout_ms) as deadline:
+            return self._router.send_to_any(DescribeApis(), deadline)
 
     def describe_cluster(self, *, timeout_ms: int | None = None) -> ClusterDescription:
         """Return the brokers, fenced ones too. Raises: IncompatibleBroker: before Kafka 2.8."""

@@ -123,7 +123,8 @@ def response_error(
         about: the subject, where it is not a partition.
     """
     error_class = FetchOutOfRange if (code, api) == (E.OFFSET_OUT_OF_RANGE, "Fetch") else BrokerRefused
-    subject = f" of {topic_partition or about}" if topic_partition or about else ""
+    subjects = [str(subject) for subject in (topic_partition, about) if subject]
+    subject = f" of {', '.join(subjects)}" if subjects else ""
     known = _known(code)
     details = "; ".join(filter(None, (message, ADVICE.get(known) if known is not None else None)))
     topic, partition = topic_partition or (None, None)

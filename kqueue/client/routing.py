@@ -154,6 +154,8 @@ class Router:
                 response_error(code, "Metadata", self._bootstrap, about=f"topic {name!r}")
                 for name, code in metadata.failed.items()
             ]
+            for error, name in zip(errors, metadata.failed, strict=True):
+                error.topic = name
             final = next((error for error in errors if not budget.allows(error, repeatable=True)), None)
             if final is not None:
                 raise final

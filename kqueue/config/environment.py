@@ -31,7 +31,7 @@ ENVIRONMENT_PREFIX = "KQUEUE_"
 PLUGIN_VARIABLES = "kqueue.variables"
 # Variables of the command line, and those that Kubernetes sets for a service called kqueue.
 _NO_SETTING = re.compile(
-    r"KQUEUE_(BOOTSTRAP|COMMAND_CONFIG|CLIENT_\w+|SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)\Z"
+    r"KQUEUE_(BOOTSTRAP|COMMAND_CONFIG|PROFILE|TIMEOUT|CLIENT_\w+|SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)\Z"
 )
 _LISTENER = "LISTENER_NAME_"
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")

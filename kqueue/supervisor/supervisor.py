@@ -43,8 +43,8 @@ logger = logging.getLogger("kqueue.server")
 
 def serve_workers(
     given: Mapping[str, SourcedValue], count: int, topics: Mapping[str, int | None], *, verbose: bool = False
-) -> None:
-    """Serve with several workers until TERM or Ctrl-C.
+) -> int | None:
+    """Serve with several workers until TERM or Ctrl-C; return the number of that signal.
 
     Args:
         given: the settings of a single broker; see `worker_plan`.
@@ -58,6 +58,7 @@ def serve_workers(
     check_former_workers(plan)
     with Supervisor(plan, topics, verbose=verbose) as supervisor, asyncio.Runner() as runner:
         runner.run(supervisor.run())
+        return supervisor.stopped_by
 
 
 class Supervisor:
@@ -73,6 +74,7 @@ class Supervisor:
         self._stop_s = 2 * plan.config["kqueue.stop.timeout.ms"] / 1000 + DISK_S
         self._failure: BaseException | None = None
         self._first_signal_s: float | None = None
+        self.stopped_by: int | None = None
         self._tasks: list[asyncio.Task[None]] = []
         with contextlib.ExitStack() as opened:
             self._sockets = opened
@@ -91,7 +93,7 @@ class Supervisor:
         self._stopping, self._insists = asyncio.Event(), asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._signalled)
+            loop.add_signal_handler(number, self._signalled, number)
         self._run(self._start())
         await self._stopping.wait()
         await self._stop()
@@ -155,11 +157,12 @@ class Supervisor:
         serve = f"{len(self._keepers)} workers serve" if others else "1 worker serves"
         logger.info("%s %s (%.2f s)", serve, where, monotonic_s() - began)
 
-    def _signalled(self) -> None:
+    def _signalled(self, number: int) -> None:
         """A second signal insists, unless a wrapper such as `timeout` has sent the first twice."""
         now_s = monotonic_s()
         if self._first_signal_s is None:
             self._first_signal_s = now_s
+            self.stopped_by = number
             self._stopping.set()
         elif now_s - self._first_signal_s >= INSIST_AFTER_S:
             self._insists.set()

@@ -33,10 +33,12 @@ def free_port() -> int:
         return port
 
 
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.M | re.S)
+
+
 def block(language: str) -> str:
-    found = re.search(rf"^```{language}\n(.*?)^```$", TEXT, re.M | re.S)
-    assert found is not None
-    return found[1]
+    return blocks(language)[0]
 
 
 class SetUp:
@@ -47,6 +49,7 @@ class SetUp:
         self.bootstrap = f"localhost:{port}"
         self.ca = str(folder / "certs" / "ca.pem")
         self.checked = ""
+        self.path = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +61,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SetUp]:
     commands.mkdir()
     (commands / "kqueue").write_text(f'#!/bin/sh\nexec {sys.executable} -m kqueue.cli "$@"\n')
     (commands / "kqueue").chmod(0o755)
-    environment = process_environment(**PASSWORDS, PATH=f"{commands}{os.pathsep}{os.environ['PATH']}")
+    environment = process_environment(**PASSWORDS, PATH=up.path)
     *steps, serve = block("sh").splitlines()
     assert serve == "kqueue serve server.properties"
     for step in steps:
@@ -104,28 +107,31 @@ def test_the_check_says_that_nothing_is_open(running: SetUp) -> None:
     assert "SCRAM users  2" in running.checked
 
 
-def test_the_three_clients_work(running: SetUp) -> None:
-    producer = KafkaProducer(**python_config(running))
+def client_of(up: SetUp, number: int) -> Any:
+    """Return the client that a Python block of the page creates."""
+    text = blocks("python")[number].replace("localhost:9093", up.bootstrap).replace("certs/ca.pem", up.ca)
+    names = {"KafkaProducer": KafkaProducer, "AIOKafkaProducer": AIOKafkaProducer, "Producer": Producer, "ssl": ssl}
+    return eval(text.strip(), {**names, "os": Environment})
+
+
+class Environment:
+    """Stands for the module `os` in the page's snippets."""
+
+    environ = PASSWORDS
+
+
+def test_the_three_clients_work_as_the_page_creates_them(running: SetUp) -> None:
+    assert len(blocks("python")) == 3
+    producer = client_of(running, 0)
     producer.send("orders", b"1").get(20)
     producer.close()
 
     async def send() -> None:
-        config = python_config(running)
-        config["ssl_context"] = ssl.create_default_context(cafile=config.pop("ssl_cafile"))
-        async with AIOKafkaProducer(**config) as client:
+        async with client_of(running, 1) as client:
             await client.send_and_wait("orders", b"2")
 
     asyncio.run(send())
-    confluent = Producer(
-        {
-            "bootstrap.servers": running.bootstrap,
-            "security.protocol": "SASL_SSL",
-            "ssl.ca.location": running.ca,
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.username": "ann",
-            "sasl.password": PASSWORDS["ANN_PASSWORD"],
-        }
-    )
+    confluent = client_of(running, 2)
     confluent.produce("orders", b"3")
     assert confluent.flush(20) == 0
     consumer = KafkaConsumer(
@@ -137,6 +143,24 @@ def test_the_three_clients_work(running: SetUp) -> None:
     )
     assert sorted(next(consumer).value for _ in range(3)) == [b"1", b"2", b"3"]
     consumer.close()
+
+
+def test_the_commands_work_with_the_pages_file(running: SetUp) -> None:
+    (file,) = [text for text in blocks("properties") if text.startswith("security.protocol=SASL_SSL\nssl.truststore")]
+    path = running.folder / "client.properties"
+    path.write_text(file.replace('"ANN_PASSWORD"', f'"{PASSWORDS["ANN_PASSWORD"]}"'))
+    environment = process_environment(PATH=running.path, XDG_CONFIG_HOME=str(running.folder / "config"))
+    commands = blocks("sh")[1].replace("localhost:9093", running.bootstrap).splitlines()
+    assert len(commands) == 3
+    for command in commands:
+        done = subprocess.run(
+            ["sh", "-c", command], cwd=running.folder, env=environment, capture_output=True, text=True, timeout=60,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, (command, done.stderr)
+        assert not any(password in done.stdout + done.stderr for password in PASSWORDS.values())
+    log = (running.folder / "log").read_text()
+    assert "before its TLS handshake" not in log, "commands do not open connections for nothing"
 
 
 def test_others_do_nothing(running: SetUp) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kqueue.base.errors import StorageFailed
+from kqueue.cli.exit_status import INTERRUPTED
 from kqueue.cli.signals import stop_on_signal
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from kqueue.log_tools.dump import DumpFile, DumpOptions
 
 CHUNK_BYTES = 64 * 1024
-INTERRUPTED = 130  # what a shell shows after Ctrl-C
 MAX_MESSAGE_SIZE = 5242880
 MAX_BYTES = 2**31 - 1
 UNSUPPORTED = {
@@ -213,7 +213,7 @@ def _run(sources: list[DumpFile], options: DumpOptions) -> bool:
 
     Ctrl-C ends after a complete line; a closed pipe ends silently.
     """
-    from kqueue.cli.topic_reader import _discard_stdout
+    from kqueue.cli.exit_status import discard_output
     from kqueue.log_tools.dump import Problems, dump_file
 
     printer = _Printer()
@@ -228,6 +228,6 @@ def _run(sources: list[DumpFile], options: DumpOptions) -> bool:
     except _Interrupted:
         raise click.exceptions.Exit(INTERRUPTED) from None
     except BrokenPipeError:
-        _discard_stdout()
+        discard_output()
         return False  # the reader closed the pipe
     return problems.wrong

@@ -5,22 +5,23 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from kqueue.cli.output import console
 
 
 @contextlib.contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     """Yield a function that receives the bytes that are done, and their total."""
-    console = Console(stderr=True)
+    of_stderr = console(stderr=True)
     progress = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         DownloadColumn(),
         TransferSpeedColumn(),
         TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal,
+        console=of_stderr,
+        disable=not of_stderr.is_terminal,
         transient=True,
     )
     with progress:

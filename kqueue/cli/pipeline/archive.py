@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from kqueue.base.text import counted
+from kqueue.cli.completion import complete_topics
 from kqueue.cli.connect import bootstrap_option
 from kqueue.cli.formats import parse_time
 from kqueue.cli.pipeline.spark_command import (
@@ -116,7 +117,12 @@ def archive(
 
 @click.command()
 @click.argument("folder")
-@click.option("-t", "--topic", help="Send all records to this topic.  [default: the topic of each record]")
+@click.option(
+    "-t",
+    "--topic",
+    shell_complete=complete_topics,
+    help="Send all records to this topic.  [default: the topic of each record]",
+)
 @click.option("--create", is_flag=True, help="Create missing topics, without a retention limit.")
 @click.option(
     "--delivery",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kqueue.base.text import counted, size_text
+from kqueue.cli.completion import complete_groups
 from kqueue.cli.connect import bootstrap_option
 from kqueue.cli.output import output_option, table_console
 from kqueue.cli.pipeline.spark_command import (
@@ -37,6 +38,7 @@ FOUND, FAILED = 1, 2
     "-g",
     "--group",
     "groups",
+    shell_complete=complete_groups,
     multiple=True,
     help="A consumer group whose lag to report; may be repeated.  [default: all]",
 )

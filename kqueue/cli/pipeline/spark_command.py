@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kqueue.base.errors import KqueueError
+from kqueue.cli.completion import complete_topics
 from kqueue.cli.connect import addresses, client_access, cluster_metadata, find_broker, parse_name_values
+from kqueue.cli.exit_status import INTERRUPTED
+from kqueue.cli.output import console
 from kqueue.cli.signals import interrupt_on_signal
 from kqueue.spark.options import KAFKA, SECURE
 from kqueue.spark.pythons import is_local, named_archive
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
 
     from kqueue.spark.stores import Location
 
-INTERRUPTED = 130
 LOCATION = ".location"
 """How the names of properties end that are files, which Spark's processes find by whole paths."""
 NOISE_SHOWN = 100_000
@@ -38,9 +40,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 path_option = click.option("--path", metavar="FOLDER", help="Read a data folder of kqueue or Kafka, without a broker.")
 topics_option = click.option(
-    "-t", "--topic", "topics", multiple=True, required=True, help="The topic; may be repeated."
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    required=True,
+    shell_complete=complete_topics,
+    help="The topic; may be repeated.",
 )
-some_topics_option = click.option("-t", "--topic", "topics", multiple=True, help="A topic; may be repeated.")
+some_topics_option = click.option(
+    "-t", "--topic", "topics", multiple=True, shell_complete=complete_topics, help="A topic; may be repeated."
+)
 pattern_option = click.option("--pattern", metavar="REGEX", help="Topics whose whole names match.")
 
 s3_endpoint_option = click.option(
@@ -174,18 +184,17 @@ class ProgressLine:
     """A progress line on standard error: stage, elapsed time, records, total, and rate."""
 
     def __init__(self) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        console = Console(stderr=True)
+        of_stderr = console(stderr=True)
         self._progress: Progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[status]}", markup=False),
             TimeElapsedColumn(),
-            console=console,
-            disable=not console.is_terminal,
+            console=of_stderr,
+            disable=not of_stderr.is_terminal,
             transient=True,
         )
         self._task: TaskID = self._progress.add_task("", total=None, status="")

@@ -40,7 +40,7 @@ CELLS: tuple[tuple[str, Callable[[Plugin], str]], ...] = (
 
 @click.command("list")
 @output_option
-@bootstrap_option
+@bootstrap_option(waits=False)
 def list_plugins(as_json: bool, bootstrap: str) -> None:
     """Show what fills kqueue's contracts in this installation: kqueue's own, and what installed
     distributions bring.
@@ -48,7 +48,7 @@ def list_plugins(as_json: bool, bootstrap: str) -> None:
     \b
       kqueue plugins
       kqueue plugins --bootstrap-server localhost:9092
-      kqueue plugins --json
+      kqueue plugins list --json
 
     STATE is ready, in use (it serves its ID: the number that stands in record batches), waits
     (another serves that ID), failed (with the error, and no harm to the rest), not here (the broker

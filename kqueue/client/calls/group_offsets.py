@@ -86,7 +86,7 @@ class CommitOffsets:
             if code is None:
                 raise bad_answer(self.api.name, broker, f"leaves out {topic_partition}")
             if code:
-                raise response_error(code, self.api.name, broker, topic_partition, f"group {self.group!r}")
+                raise response_error(code, self.api.name, broker, topic_partition, about=f"group {self.group!r}")
 
 
 class FetchCommitted:
@@ -130,7 +130,9 @@ class FetchCommitted:
         found = {}
         for topic_partition, one in _rows(response):
             if one.error_code:
-                raise response_error(one.error_code, self.api.name, broker, topic_partition, f"group {self.group!r}")
+                raise response_error(
+                    one.error_code, self.api.name, broker, topic_partition, about=f"group {self.group!r}"
+                )
             if one.committed_offset >= 0:
                 found[topic_partition] = OffsetAndMetadata(
                     one.committed_offset, one.committed_leader_epoch, one.metadata or ""

@@ -145,6 +145,8 @@ def _process(
     from kqueue.spark.session import job_session
 
     with contextlib.ExitStack() as stack:
+        if not display.console.is_terminal:
+            display.say("Starting Spark, a Java process ...")
         with display.step("Starting Spark"), stderr_to(folder / SPARK_LOG):
             try:
                 spark = stack.enter_context(job_session("kqueue demo pipeline", master))
@@ -180,9 +182,12 @@ def _watch(
     """
     sent_rate, read_rate = Rate(), Rate()
     moved_s, before = monotonic_s(), (0, DelayProgress())
+    read_s, seen = moved_s, DelayProgress()
     with display.step("Finding delays with Spark", sender.count) as step:
         while True:
-            seen = delays.look()
+            last, seen = seen, delays.look()
+            if seen.records != last.records:
+                read_s = monotonic_s()
             step.show(seen.records)
             if sender.error is not None:
                 raise sender.error
@@ -194,6 +199,7 @@ def _watch(
                     sent_rate.of(sender.sent),
                     read_rate.of(seen.records),
                     seen,
+                    monotonic_s() - read_s,
                 )
             )
             if sender.confirmed and delays.has_done(stored(), (sender.closing_ms or 0) - LATENESS_MS):

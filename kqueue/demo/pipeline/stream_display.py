@@ -20,6 +20,7 @@ from kqueue.demo.progress_display import ProgressDisplay
 from kqueue.spark.jobs.delay_results import DelayProgress
 
 LINE_EVERY_S = 5.0
+WAIT_SHOWN_S = 5.0
 REASONS_MAX = 4
 VALUE_WIDTH = len("2013-01-01 00:00")
 
@@ -28,7 +29,7 @@ class StreamStatus(NamedTuple):
     """One moment of the stream.
 
     now_ms: time of the last sent event. sent: of `expected` events. sent_s, read_s: records per
-        second.
+        second. waited_s: for how long Spark has finished no batch.
     """
 
     now_ms: int | None
@@ -37,6 +38,7 @@ class StreamStatus(NamedTuple):
     sent_s: float
     read_s: float
     seen: DelayProgress
+    waited_s: float = 0.0
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Return the rows: what, how much, a note."""
@@ -45,16 +47,24 @@ class StreamStatus(NamedTuple):
         return [
             ("Time in 2013", moment(self.now_ms), f"done up to the watermark, {moment(seen.watermark_ms)}"),
             ("Events sent", f"{self.sent:,}", f"{self.sent_s:,.0f}/s, of {self.expected:,}"),
-            ("Records read by Spark", f"{seen.records:,}", f"{self.read_s:,.0f}/s"),
+            ("Records read by Spark", f"{seen.records:,}", self._reading()),
             ("Hours done", f"{seen.hours:,}", f"{seen.airport_hours:,} of an airport"),
             ("In quarantine", f"{aside:,}", reasons_text(seen.quarantined)),
         ]
+
+    def _reading(self) -> str:
+        """Return the rate, or what the reading waits for: Spark reports a batch at its end."""
+        if not self.seen.records:
+            return f"Spark plans its first batch, for {self.waited_s:.0f} s"
+        if not self.read_s and self.waited_s >= WAIT_SHOWN_S:
+            return f"0/s, Spark works at a batch for {self.waited_s:.0f} s"
+        return f"{self.read_s:,.0f}/s"
 
     def line(self) -> str:
         """Return the status as one line."""
         seen = self.seen
         return (
-            f"{moment(self.now_ms)}: {self.sent:,} events sent, {seen.records:,} read ({self.read_s:,.0f}/s), "
+            f"{moment(self.now_ms)}: {self.sent:,} events sent, {seen.records:,} read ({self._reading()}), "
             f"watermark {moment(seen.watermark_ms)}, {seen.hours:,} hours done, "
             f"{sum(seen.quarantined.values()):,} in quarantine"
         )

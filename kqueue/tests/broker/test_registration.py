@@ -443,9 +443,7 @@ def test_a_store_older_than_the_folder_is_refused_before_a_session_begins() -> N
     world.member(1).start()
     crashed(world, 1)
     world.store.commit({}, {key: entry.value for key, entry in older.items()}, ())
-    with pytest.raises(
-        OlderStore, match=r"store is older than the data of broker 1: .* put back its newest"
-    ):
+    with pytest.raises(OlderStore, match=r"store is older than the data of broker 1: .* put back its newest"):
         world.member(1).begin()
     assert world.store.sessions() == {}
 

@@ -17,10 +17,14 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _no_settings_from_outside() -> None:
-    """Remove kqueue's environment variables, which would change the settings of every broker."""
+def _no_settings_from_outside(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Remove kqueue's environment variables, which would change the settings of every broker, and
+    the user's profiles. Commands do not wait for a broker unless a test says so.
+    """
     for name in [name for name in os.environ if name.startswith("KQUEUE_")]:
         del os.environ[name]
+    os.environ["XDG_CONFIG_HOME"] = str(tmp_path_factory.mktemp("config"))
+    os.environ["KQUEUE_TIMEOUT"] = "0"
 
 
 @pytest.fixture(scope="session")

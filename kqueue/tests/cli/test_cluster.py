@@ -39,12 +39,22 @@ def test_features_and_quorum_as_json(kq: Kq) -> None:
     assert (shown["quorum"]["leader"], shown["quorum"]["voters"], shown["quorum"]["observers"]) == (7, [7], [])
 
 
-def test_the_apis_are_those_of_the_code(kq: Kq) -> None:
-    rows = json.loads(kq("cluster", "apis", "-o", "json").stdout)
+def test_the_apis_are_asked_of_the_broker(kq: Kq) -> None:
+    with kqueue.Broker(as_version="2.8") as broker:
+        rows = json.loads(kq("cluster", "apis", "-b", broker.bootstrap, "-o", "json").stdout)
+        shown = [line.split() for line in kq("cluster", "apis", "-b", broker.bootstrap).stdout.splitlines()]
+    served = {row["name"]: row["served"] for row in rows}
+    assert (served["Produce"], served["ConsumerGroupHeartbeat"]) == ([0, 9], None)
+    assert shown[0][:3] == ["Key", "API", "Broker"]
+    assert ["0", "Produce", "0-9", "0-13"] in shown
+
+
+def test_the_apis_offline_are_those_of_the_code(kq: Kq) -> None:
+    rows = json.loads(kq("cluster", "apis", "--offline", "-o", "json").stdout)
     assert [tuple(row.values()) for row in rows] == [
         (row.key, row.name, row.served and [*row.served], row.kafka and [*row.kafka], row.reason) for row in api_rows()
     ]
-    shown = [line.split() for line in kq("cluster", "apis").stdout.splitlines()]
+    shown = [line.split() for line in kq("cluster", "apis", "--offline").stdout.splitlines()]
     assert shown[0][:3] == ["Key", "API", "kqueue"]
     assert ["0", "Produce", "0-13", "0-13"] in shown
     assert ["80", "AddRaftVoter", "-", "0-1", "between", "brokers", "and", "controllers"] in shown

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kafka import errors
 from kafka.errors import KafkaConnectionError
 
-from kqueue.cli import connect
+from kqueue.cli import connect, error_texts
 from kqueue.cli.connect import PersistentAdmin
 from kqueue.client.errors import BrokerRefused, ClientError
 
@@ -118,16 +118,16 @@ def test_name_values() -> None:
             connect.parse_name_values([text], "--config")
 
 
-@pytest.mark.parametrize("name", connect.MESSAGES)
+@pytest.mark.parametrize("name", error_texts.MESSAGES)
 def test_what_is_explained_exists(name: str) -> None:
     assert issubclass(getattr(errors, name), errors.KafkaError)
 
 
 def test_explain_prefers_the_brokers_words() -> None:
     assert connect.explain_code(3, "Said the broker.") == "Said the broker"
-    assert connect.explain_code(3) == connect.MESSAGES["UnknownTopicOrPartitionError"]
-    assert connect.explain_code(3, "") == connect.MESSAGES["UnknownTopicOrPartitionError"]
-    assert connect.explain_code(87) == connect.MESSAGES["InvalidRecordError"]
+    assert connect.explain_code(3) == error_texts.MESSAGES["UnknownTopicOrPartitionError"]
+    assert connect.explain_code(3, "") == error_texts.MESSAGES["UnknownTopicOrPartitionError"]
+    assert connect.explain_code(87) == error_texts.MESSAGES["InvalidRecordError"]
     assert connect.explain(errors.NotControllerError) == "NotControllerError"
 
 

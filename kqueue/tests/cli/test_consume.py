@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 import pytest
 from click.testing import Result
+from kafka import KafkaProducer
 
 from kqueue import Broker
 
@@ -57,12 +58,54 @@ def test_new_group_starts_at_the_end_and_misses_nothing_afterwards(done: Done, t
     assert numbers(done("consume", topic, "-g", topic, "-n", "5")) == [5, 6, 7, 8, 9]
 
 
-def test_group_defaults_to_the_default_group(done: Done, topic: str) -> None:
-    fill(done, topic, 3)
-    done("consume", topic, "--from-beginning", "-n", "3")
-    assert "kqueue-default" in done("groups", "list").split()
-    fill(done, topic, 2, first=3)
-    assert numbers(done("consume", topic, "-n", "2")) == [3, 4]
+def test_without_a_group_all_partitions_are_read_and_nothing_is_committed(done: Done, topic: str) -> None:
+    fill(done, topic, 30)
+    before = done("groups", "list")
+    for _ in range(2):
+        assert numbers(done("consume", topic, "--from-beginning", "-n", "30")) == list(range(30))
+    assert done("groups", "list") == before
+    assert done("consume", topic, *QUIET) == "", "it starts at the end"
+
+
+def test_exit_eof_ends_at_the_end_of_all_partitions(done: Done, topic: str) -> None:
+    assert done("consume", topic, "--from-beginning", "--exit-eof") == ""
+    fill(done, topic, 50)
+    assert numbers(done("consume", topic, "--from-beginning", "-e")) == list(range(50))
+    assert done("consume", topic, "--exit-eof") == "", "from the end there is nothing"
+    assert numbers(done("consume", topic, "-g", topic, "--from-beginning", "-e")) == list(range(50))
+    assert committed(done, topic) == 50
+    fill(done, topic, 5, first=50)
+    assert numbers(done("consume", topic, "-g", topic, "-e")) == [50, 51, 52, 53, 54]
+
+
+def test_exit_eof_passes_aborted_records_and_markers(done: Done, topic: str, bootstrap: str) -> None:
+    producer = KafkaProducer(bootstrap_servers=bootstrap, transactional_id=topic)
+    producer.init_transactions()
+    for end in (producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        producer.send(topic, end.__name__.encode(), partition=0).get(timeout=60)
+        end()
+    producer.close()
+    read = ("consume", topic, "--from-beginning", "--exit-eof")
+    assert done(*read, "--read-committed") == "commit_transaction\n"
+    assert done(*read) == "commit_transaction\nabort_transaction\n"
+
+
+def test_an_offset_beyond_the_end_is_reported(kq: Kq, done: Done, topic: str) -> None:
+    done("produce", topic, "-p", "1", input="a\nb\n")
+    beyond = kq("consume", topic, "-p", "1", "-o", "3")
+    assert (beyond.exit_code, beyond.stdout) == (2, "")
+    assert f"3 is beyond the end of {topic}-1: it holds the offsets 0 to 1, and the next one is 2" in beyond.stderr
+    assert "it holds no records" in kq("consume", topic, "-p", "0", "-o", "1").stderr
+    assert done("consume", topic, "-p", "1", "-o", "2", "-e") == "", "the end itself is where the next record comes"
+
+
+def test_an_offset_that_is_deleted_is_reported(kq: Kq, done: Done, topic: str) -> None:
+    done("produce", topic, "-p", "1", input="a\nb\nc\n")
+    done("topics", "delete-records", topic, "-p", "1", "--before-offset", "2")
+    result = kq("consume", topic, "-p", "1", "-o", "1", "-n", "1")
+    assert (result.exit_code, result.stdout) == (0, "c\n")
+    assert result.stderr == f"Offset 1 of {topic}-1 is deleted; reading starts at its first record, 2.\n"
 
 
 def test_partitions_and_offsets_without_a_group(kq: Kq, done: Done, topic: str) -> None:
@@ -150,10 +193,10 @@ def test_ctrl_c_commits_what_was_printed_and_leaves(
         lines = [process.stdout.readline() for _ in range(5)]
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (0, "", "")
+    assert (process.returncode, out, err) == (130 if number is signal.SIGINT else 0, "", "")
     assert numbers("".join(lines)) == list(range(5))
     assert committed(done, topic) == 5
-    assert [topic, "classic", "Empty"] in [line.split() for line in done("groups", "list", "--state").splitlines()]
+    assert [topic, "classic", "Empty", "0"] in [line.split() for line in done("groups", "list").splitlines()]
 
 
 def test_a_closed_pipe_ends_it_quietly(done: Done, bootstrap: str, topic: str) -> None:
@@ -190,7 +233,7 @@ def test_ctrl_c_ends_it_when_the_broker_has_gone(done: Done) -> None:
             )
             assert (errors.count("\n"), reader.returncode) == (1, 1)
         else:
-            assert (errors, reader.returncode) == ("", 0)
+            assert (errors, reader.returncode) == ("", 130)
 
 
 def test_two_consumers_of_a_group_share_the_records(done: Done, bootstrap: str, topic: str) -> None:
@@ -225,7 +268,7 @@ def test_two_consumers_of_a_group_share_the_records(done: Done, bootstrap: str, 
         for process in (one, two):
             assert process.stderr is not None
             said = [line for line in process.stderr if not line.startswith("waiting for the broker")]  # it is busy
-            assert (process.wait(timeout=60), said) == (0, [])
+            assert (process.wait(timeout=60), said) == (130, [])
     assert numbers("".join(output_lines)) == list(range(90))
     assert committed(done, topic) == 90
 

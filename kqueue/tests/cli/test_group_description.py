@@ -140,7 +140,8 @@ def test_the_type_is_listed(kq: Kq, join: Callable[[str], Member]) -> None:
     for type in ("share", "consumer", "streams"):
         join(type)
     ((head, *rows),) = tables(kq("groups", "list"))
-    assert (head, rows) == (["GROUP", "TYPE"], [[type] * 2 for type in ("consumer", "share", "streams")])
+    assert head == ["GROUP", "TYPE", "STATE", "LAG"]
+    assert [row[:2] for row in rows] == [[type] * 2 for type in ("consumer", "share", "streams")]
 
 
 def test_a_consumer_group(kq: Kq, join: Callable[[str], Member]) -> None:
@@ -201,14 +202,24 @@ def test_groups_are_deleted_without_members_only(kq: Kq, join: Callable[[str], M
     assert "there is no group" in kq("groups", "describe", type).stderr
 
 
-@pytest.mark.parametrize("command", [("reset-offsets", "--to-earliest"), ("delete-offsets",)])
-def test_share_groups_have_no_committed_offsets(
-    kq: Kq, join: Callable[[str], Member], command: tuple[str, ...]
-) -> None:
-    join("share")
-    result = kq("groups", command[0], "share", "--topic", "orders", *command[1:])
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert "the group 'share' is a share group, which has no committed offsets" in result.stderr
+def test_start_offsets_of_a_share_group_are_reset_and_deleted(kq: Kq, join: Callable[[str], Member]) -> None:
+    member = join("share")
+    refused = kq("groups", "reset-offsets", "share", "--topic", "orders", "--to-latest", "--execute")
+    assert "the group 'share' has members" in refused.stderr
+    member.beat(LEAVE)
+    dry = kq("groups", "reset-offsets", "share", "--topic", "orders", "--to-latest")
+    assert (dry.exit_code, "dry run" in dry.stderr) == (0, True)
+    done = kq("groups", "reset-offsets", "share", "--topic", "orders:0", "--to-offset", "2", "--execute", "--json")
+    assert (done.exit_code, done.stderr) == (0, ""), done.output
+    assert [(row["partition"], row["new"], row["executed"]) for row in json.loads(done.stdout)] == [(0, 2, True)]
+    rows = {row["partition"]: row for row in described(kq, "share")["partitions"]}
+    assert (rows[0]["start_offset"], rows[0]["lag"]) == (2, 1)
+    shifted = kq("groups", "reset-offsets", "share", "--all-topics", "--shift-by", "-1", "--json")
+    assert [(row["current"], row["new"]) for row in json.loads(shifted.stdout) if row["partition"] == 0] == [(2, 1)]
+    assert kq("groups", "delete-offsets", "share", "--topic", "orders:0").exit_code == 2
+    assert kq("groups", "delete-offsets", "share", "--topic", "orders").stdout == (
+        "Deleted the start offsets of orders.\n"
+    )
 
 
 def test_owners_are_read_from_consumers_assignments_only() -> None:

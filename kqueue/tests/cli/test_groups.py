@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -26,10 +27,25 @@ def offsets(done: Done, group: str) -> list[str]:
 
 
 def test_list(done: Done, group: str) -> None:
-    types = dict(line.split() for line in done("groups", "list").splitlines())
-    assert (types["GROUP"], types[group]) == ("TYPE", "classic")
-    states = {line.split()[0]: line.split()[1:] for line in done("groups", "list", "--state").splitlines()}
-    assert (states["GROUP"], states[group]) == (["TYPE", "STATE"], ["classic", "Empty"])
+    rows = {line.split()[0]: line.split()[1:] for line in done("groups", "list").splitlines()}
+    assert (rows["GROUP"], rows[group]) == (["TYPE", "STATE", "LAG"], ["classic", "Empty", "3"])
+    (described,) = [row for row in json.loads(done("groups", "list", "-o", "json")) if row["group"] == group]
+    assert (described["state"], described["lag"]) == ("Empty", 3)
+
+
+def test_describe_all_groups(kq: Kq, done: Done, group: str) -> None:
+    described = json.loads(done("groups", "describe", "--all", "-o", "json"))
+    assert group in [one["group"] for one in described]
+    assert kq("groups", "describe", "--all", group).exit_code == 2
+    assert kq("groups", "describe").exit_code == 2
+
+
+def test_similar_names_are_suggested(kq: Kq, group: str) -> None:
+    typo = f"{group}x"
+    for args in (("describe", typo), ("delete", typo), ("delete-offsets", typo, "-t", group)):
+        assert f"there is no group {typo!r}; did you mean {group!r}?" in kq("groups", *args).stderr
+    reset = kq("groups", "reset-offsets", group, "-t", typo, "--to-earliest")
+    assert f"there is no topic {typo!r}; did you mean {group!r}?" in reset.stderr
 
 
 def test_describe_shows_the_lag(kq: Kq, group: str) -> None:
@@ -80,7 +96,7 @@ def test_unknown_groups(kq: Kq, fresh: str) -> None:
     assert f"there is no group {fresh!r}" in result.stderr
     result = kq("groups", "delete", fresh)
     assert result.exit_code == 1
-    assert result.stderr.startswith(f"Error: {fresh}: there is no such group")
+    assert result.stderr.startswith(f"Error: there is no group {fresh!r}")
 
 
 def test_delete(done: Done, group: str) -> None:
@@ -91,7 +107,8 @@ def test_delete(done: Done, group: str) -> None:
 def test_reset_previews_and_applies_on_execute(kq: Kq, done: Done, group: str) -> None:
     result = kq("groups", "reset-offsets", group, "-t", group, "--to-earliest")
     assert result.exit_code == 0
-    assert "Nothing has changed" in result.stderr
+    assert "This was a dry run: nothing has changed" in result.stderr
+    assert "--execute" in result.stderr
     assert [line.split()[1:] for line in result.stdout.splitlines()] == [
         ["TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET"],
         *([group, str(partition), "2", "0"] for partition in range(3)),
@@ -190,9 +207,9 @@ def test_offsets_of_a_topic_can_be_deleted(kq: Kq, done: Done, topic: str, fresh
 
 
 def test_offsets_that_can_not_be_deleted(kq: Kq, topic: str, fresh: str) -> None:
-    result = kq("groups", "delete-offsets", fresh + "-nobody", "--topic", topic)
+    result = kq("groups", "delete-offsets", "nobody", "--topic", topic)
     assert (result.exit_code, result.stderr) == (
         1,
-        "Error: there is no such group; `kqueue groups list` shows all groups\n",
+        "Error: there is no group 'nobody'; `kqueue groups list` shows all groups\n",
     )
     assert "there is no topic" in kq("groups", "delete-offsets", fresh, "--topic", fresh + "-no").stderr

@@ -4,12 +4,13 @@ import io
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import click
 import pytest
 from click.testing import Result
 
+from kqueue.cli.direct_producer import DirectProducer
 from kqueue.cli.formats import RecordToSend
 from kqueue.cli.produce import _records, _RecordSender
 
@@ -161,10 +162,50 @@ def test_what_the_topic_refuses_is_counted(kq: Kq, done: Done, fresh: str) -> No
     assert "Traceback" not in result.output
 
 
-def test_a_json_record_without_key_and_value(kq: Kq, topic: str) -> None:
-    result = kq("produce", topic, "--format", "json", input='{"value": null}\n')
-    assert result.exit_code == 1
-    assert "record 1 can't be sent" in result.stderr
+LINES: list[dict[str, Any]] = [
+    {"key": "a", "value": "1", "headers": [], "timestamp": 1_700_000_000_000},
+    {"key": "a", "value": "2", "headers": [["h", None], ["h", ""], ["i", {"base64": "/w=="}]], "timestamp": -1},
+    {"key": None, "value": None, "headers": [], "timestamp": 5},
+    {"key": "", "value": "", "headers": [], "timestamp": -1},
+    {"key": {"base64": "/w=="}, "value": None, "headers": [], "timestamp": 0},
+    {"key": None, "value": {"base64": "gIE="}, "headers": [["", "x"]], "timestamp": 1_700_000_000_001},
+]
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_the_json_pipe_copies_each_record_as_it_is(done: Done, topic: str, codec: str) -> None:
+    lines = [{**line, "partition": number % 2} for number, line in enumerate(LINES * 2)]
+    done("produce", topic, "--format", "json", "--codec", codec, input="\n".join(map(json.dumps, lines)))
+    read = ("consume", "--from-beginning", "--exit-eof", "--format", "json")
+    first = done(*read, topic)
+    done("topics", "create", f"{topic}-copy", "-p", "3")
+    done("produce", f"{topic}-copy", "--format", "json", input=first)
+    for text in (first, done(*read, f"{topic}-copy")):
+        rows = [json.loads(line) for line in text.splitlines()]
+        for partition in range(2):
+            own = sorted((row for row in rows if row["partition"] == partition), key=lambda row: row["offset"])
+            assert [row["offset"] for row in own] == list(range(len(LINES)))
+            assert [{key: row[key] for key in LINES[0]} for row in own] == [
+                {key: line[key] for key in LINES[0]} for line in lines if line["partition"] == partition
+            ]
+
+
+def test_partitions_of_json_lines_can_be_ignored(kq: Kq, done: Done, topic: str) -> None:
+    lines = "\n".join(json.dumps({**line, "partition": 7}) for line in LINES)
+    refused = kq("produce", topic, "--format", "json", input=lines)
+    assert refused.exit_code == 1
+    assert "it names the partition 7" in refused.stderr
+    assert "--ignore-partitions" in refused.stderr
+    done("produce", topic, "--format", "json", "--ignore-partitions", input=lines)
+    text = done("consume", topic, "--from-beginning", "--exit-eof", "--format", "json")
+    assert len(text.splitlines()) == len(LINES)
+
+
+def test_one_key_for_every_record(kq: Kq, done: Done, topic: str) -> None:
+    done("produce", topic, "--key", "k", input="1\n2\n")
+    read = ("consume", topic, "--from-beginning", "--exit-eof", "--format", "{key}={value}")
+    assert done(*read).splitlines() == ["k=1", "k=2"]
+    assert kq("produce", topic, "--key", "k", "--key-separator", ":", input="1\n").exit_code == 2
 
 
 def test_an_impossible_name_of_a_topic(kq: Kq) -> None:
@@ -199,7 +240,8 @@ def test_ctrl_c_sends_what_was_read_and_says_so(capsys: pytest.CaptureFixture[st
         raise KeyboardInterrupt
 
     producer = Producer()
-    sending = _RecordSender(producer, "orders", (), None)
+    sending = _RecordSender(producer, "orders", RecordToSend(None))
+    sending.direct = DirectProducer("nowhere:1", "orders", "none", "all", sending.refuse)
     sending.run(records())
     assert (producer.sent, producer.flushed) == ([b"a"], 1)
     with pytest.raises(click.exceptions.Exit) as stop:

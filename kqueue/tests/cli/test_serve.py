@@ -78,7 +78,7 @@ def test_serves_stops_cleanly_and_keeps_its_data(tmp_path: Path, number: signal.
             assert producer.send("orders", b"%d" % offset).get(timeout=60).offset == offset
             producer.close()
             log = served.end(number)
-        assert served.process.returncode == 0
+        assert served.process.returncode == (130 if number is signal.SIGINT else 0)
         assert [line.split(maxsplit=3)[3] for line in log.splitlines()] == ["stopping", "stopped"]
         assert (folder / ".kafka_cleanshutdown").exists()
     with serving("--set", f"log.dirs={folder}", "--set", ANY_PORT) as served:
@@ -109,7 +109,7 @@ def test_stop_does_not_wait_for_consumers_and_they_reconnect(tmp_path: Path) -> 
                 assert consumer.stdout.readline() == "second\n"
                 consumer.send_signal(signal.SIGINT)
                 assert consumer.communicate(timeout=60) == ("", "")
-                assert consumer.returncode == 0
+                assert consumer.returncode == 130
 
 
 @pytest.mark.parametrize("winner", ["file", "environment", "set"])

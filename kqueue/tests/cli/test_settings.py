@@ -17,7 +17,7 @@ def test_settings_are_listed_with_their_effect_and_its_reason() -> None:
     assert run("preallocate", "--scope", "topic").startswith("preallocate (topic, warned)\n    ")
     clusters = run("min.insync", "--scope", "topic")
     assert clusters.startswith("min.insync.replicas (topic, does)\n    In-sync replicas, ")
-    assert clusters.endswith(" No effect on a single broker.\n")
+    assert clusters.endswith(" No effect on a single broker.\n    Default: 1 (int)\n")
     assert run("log.retention.hours").startswith(
         "log.retention.hours (broker, does)\n    Default of the topics' retention.ms."
     )
@@ -56,3 +56,16 @@ def test_json_has_types_and_defaults_of_what_is_declared() -> None:
     assert (row["type"], row["default"]) == (None, None)
     modes = {row["name"]: row["update_mode"] for row in json.loads(run("log.cleaner", "--json"))}
     assert (modes["log.cleaner.threads"], modes["log.cleaner.enable"]) == ("cluster-wide", "read-only")
+
+
+def test_one_setting_is_shown_with_default_and_meaning() -> None:
+    shown = run("log.retention.ms").splitlines()
+    assert len(shown) == 3, "only that one, though other names contain it"
+    assert shown[2].startswith("    Default: ")
+    assert run("segment.bytes", "--scope", "topic").splitlines()[2] == "    Default: 1073741824 (int)"
+
+
+def test_a_setting_that_does_not_exist_is_reported_with_the_nearest() -> None:
+    result = CliRunner().invoke(kqueue, ["settings", "log.retention.mss"])
+    assert result.exit_code == 1
+    assert result.stderr == "Error: there is no setting 'log.retention.mss'; did you mean 'log.retention.ms'?\n"

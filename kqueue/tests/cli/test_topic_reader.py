@@ -17,7 +17,7 @@ from kafka.errors import KafkaTimeoutError
 import kqueue
 from kqueue.cli import topic_reader
 from kqueue.cli.formats import formatter
-from kqueue.cli.topic_reader import TopicReader
+from kqueue.cli.topic_reader import ReaderLimits, TopicReader
 from kqueue.testing import faults
 from kqueue.tests.embedded.clients import until
 
@@ -45,9 +45,7 @@ class LostConsumer:
 
 def opened(consumer: object, out: object = None, **ends: int) -> TopicReader:
     """Return a reader in the state after `open` in a group."""
-    reader = TopicReader(
-        "orders", formatter("value"), out or io.BytesIO(), ends.get("max_messages"), ends.get("timeout_ms")
-    )  # type: ignore[arg-type]
+    reader = TopicReader("orders", formatter("value"), out or io.BytesIO(), ReaderLimits(**ends), str)  # type: ignore[arg-type]
     reader._consumer, reader._in_group = consumer, True
     return reader
 
@@ -134,7 +132,7 @@ class FullPipe(io.BytesIO):
 
 def test_unprinted_records_are_not_committed(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     forgotten: list[Callable[[], None] | None] = []
-    monkeypatch.setattr(topic_reader, "_discard_stdout", lambda: forgotten.append(None))
+    monkeypatch.setattr(topic_reader, "discard_output", lambda: forgotten.append(None))
     group = SlowGroup(clock)
     broken = opened(group, FullPipe())
     broken.run()
@@ -152,7 +150,7 @@ def test_positions_of_revoked_partitions_are_dropped() -> None:
 
 def test_a_member_joins_once_though_metadata_comes_again() -> None:
     """A second join could end a poll, and kafka-python 3.0 loses its assignment then."""
-    reader = TopicReader("orders", formatter("value"), io.BytesIO(), None, 1000)
+    reader = TopicReader("orders", formatter("value"), io.BytesIO(), ReaderLimits(timeout_ms=1000), str)
     with kqueue.Broker() as broker:
         broker.create_topic("orders")
         options = {"bootstrap_servers": broker.bootstrap, "group_id": "readers", "metadata_max_age_ms": 600}
@@ -166,7 +164,7 @@ def test_a_member_joins_once_though_metadata_comes_again() -> None:
 
 def test_a_join_that_outlasts_its_poll_is_taken_up() -> None:
     out = io.BytesIO()
-    reader = TopicReader("orders", formatter("value"), out, max_messages=2, timeout_ms=None)
+    reader = TopicReader("orders", formatter("value"), out, ReaderLimits(max_messages=2), str)
     with (
         kqueue.Broker() as broker,
         faults(broker) as made,

@@ -28,7 +28,7 @@ def test_create_list_describe_delete(done: Done, kq: Kq, fresh: str) -> None:
     assert fresh not in done("topics", "list").splitlines()
     result = kq("topics", "describe", fresh)
     assert result.exit_code == 1
-    assert result.stderr.startswith(f"Error: {fresh}: there is no such topic")
+    assert result.stderr.startswith(f"Error: there is no topic {fresh!r}")
 
 
 def test_several_at_once_do_what_is_possible(kq: Kq, done: Done, topic: str, fresh: str) -> None:
@@ -39,7 +39,7 @@ def test_several_at_once_do_what_is_possible(kq: Kq, done: Done, topic: str, fre
     assert "Error: topic 'no good': " in result.stderr
     result = kq("topics", "delete", f"{topic}-2", f"{topic}-3")
     assert (result.exit_code, result.stdout) == (1, f"Deleted topic {topic}-2.\n")
-    assert f"Error: {topic}-3: there is no such topic" in result.stderr
+    assert f"Error: there is no topic '{topic}-3'; did you mean " in result.stderr
 
 
 def test_if_exists_and_if_not_exists(done: Done, topic: str) -> None:
@@ -47,11 +47,16 @@ def test_if_exists_and_if_not_exists(done: Done, topic: str) -> None:
     assert done("topics", "delete", f"{topic}-x", "--if-exists") == f"Topic {topic}-x does not exist.\n"
 
 
-def test_exclude_internal(done: Done, topic: str) -> None:
+def test_internal_topics_are_shown_on_request(done: Done, topic: str) -> None:
     done("produce", topic, input="x\n")
-    done("consume", topic, "--from-beginning", "-n", "1")  # committing makes the offsets topic
-    assert "__consumer_offsets" in done("topics", "list").splitlines()
-    assert "__consumer_offsets" not in done("topics", "list", "--exclude-internal").splitlines()
+    done("consume", topic, "-g", topic, "--from-beginning", "-n", "1")  # committing makes the offsets topic
+    for option in ("--internal", "--all"):
+        assert "__consumer_offsets" in done("topics", "list", option).splitlines()
+        assert "Topic: __consumer_offsets\t" in done("topics", "describe", option)
+    assert "__consumer_offsets" not in done("topics", "list")
+    assert "__consumer_offsets" not in done("topics", "list", "-o", "json")
+    assert "__consumer_offsets" not in done("topics", "describe")
+    assert "__consumer_offsets" in done("topics", "describe", "__consumer_offsets")
 
 
 def test_partitions_can_grow_and_not_shrink(kq: Kq, done: Done, topic: str) -> None:

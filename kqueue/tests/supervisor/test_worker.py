@@ -31,7 +31,7 @@ def test_a_worker_leaves_ctrl_c_to_the_supervisor(tmp_path: Path) -> None:
         assert served.bootstrap
         worker = served.workers()[0]
         worker.send_signal(signal.SIGINT)
-        assert served.end(signal.SIGINT) == 0
+        assert served.end(signal.SIGINT) == 130
         assert not [line for line in served.log if "started again" in line]
 
 

@@ -85,3 +85,12 @@ def test_before_anything_is_known() -> None:
 def test_the_most_frequent_reasons_come_first() -> None:
     assert reasons_text({}) == ""
     assert reasons_text({"a": 1, "b": 5, "c": 2, "d": 3, "e": 1000, "f": 1}) == "e 1,000, b 5, d 3, c 2, others 2"
+
+
+def test_a_rate_of_nothing_says_what_it_waits_for() -> None:
+    before = FACTS._replace(seen=DelayProgress(), read_s=0.0, waited_s=42.4)
+    assert "0 read (Spark plans its first batch, for 42 s)" in before.line()
+    assert before.rows()[2][2] == "Spark plans its first batch, for 42 s"
+    between = FACTS._replace(read_s=0.0, waited_s=7.0)
+    assert "98,000 read (0/s, Spark works at a batch for 7 s)" in between.line()
+    assert "98,000 read (0/s)" in between._replace(waited_s=1.0).line()

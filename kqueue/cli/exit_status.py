@@ -1,0 +1,133 @@
+"""How a command ends: Ctrl-C is status 130, a closed pipe 141, and both print nothing.
+
+A Ctrl-C raises KeyboardInterrupt at any point, also in an import, where a library may turn it into
+another exception or Python may ignore it. So `Interruption` remembers it, and what a command raises
+afterwards counts as the interruption.
+"""
+
+from __future__ import annotations
+
+import _thread
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+import click
+
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+AGAIN_S = 0.01
+_SHOW_CURSOR = "\x1b[?25h"
+
+
+class Interruption:
+    """The Ctrl-C of this process."""
+
+    happened = False
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """Raise KeyboardInterrupt. This is a signal handler."""
+        self.happened = True
+        raise KeyboardInterrupt
+
+    def retry(self, ignored: sys.UnraisableHookArgs) -> None:
+        """Interrupt again, because Python ignored it in a callback. This is an unraisable hook.
+
+        From another thread: here the exception would be ignored too.
+        """
+        if ignored.exc_type is KeyboardInterrupt:
+            again = threading.Timer(AGAIN_S, _thread.interrupt_main)
+            again.daemon = True
+            again.start()
+        elif not self.happened:
+            sys.__unraisablehook__(ignored)
+
+
+interruption = Interruption()
+
+
+@contextlib.contextmanager
+def ends_quietly() -> Iterator[None]:
+    """Turn a Ctrl-C and a closed pipe in the block into their exit statuses.
+
+    Raises: Exit: with `INTERRUPTED` or `BROKEN_PIPE`.
+    """
+    try:
+        yield
+        flush_output()
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        discard_output()
+        raise click.exceptions.Exit(BROKEN_PIPE) from None
+    except click.exceptions.Abort as error:
+        # a prompt raises it for Ctrl-C and for the end of the input
+        if not interruption.happened and not isinstance(error.__context__, KeyboardInterrupt):
+            raise
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    except Exception as error:
+        if interruption.happened and not isinstance(error, click.exceptions.Exit):
+            raise click.exceptions.Exit(INTERRUPTED) from None
+        raise
+
+
+def flush_output() -> None:
+    """Write what is buffered, so that a closed pipe shows here and not when Python ends."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None and not stream.closed:
+            stream.flush()
+
+
+def discard_output() -> None:
+    """Discard further output, Python's last flush too: the reader of the pipe has ended."""
+    for stream, number in ((sys.stdout, 1), (sys.stderr, 2)):
+        try:
+            if stream is not None and stream.fileno() == number:
+                stream.flush()
+        except BrokenPipeError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, number)
+            os.close(nowhere)
+        except (OSError, ValueError):  # no file, or closed
+            continue
+
+
+def run(root: click.Group, prog_name: str) -> None:
+    """Run the command of this process and exit."""
+    sys.unraisablehook = interruption.retry
+    if threading.current_thread() is threading.main_thread():
+        with contextlib.suppress(ValueError):
+            signal.signal(signal.SIGINT, interruption.handle)
+    try:
+        status = _main(root, prog_name)
+    except KeyboardInterrupt:
+        status = INTERRUPTED
+    signal.signal(signal.SIGINT, end_at_once)  # what Python does at its end can't be interrupted quietly
+    try:
+        flush_output()
+    except BrokenPipeError:
+        discard_output()
+        status = status or BROKEN_PIPE
+    sys.exit(status)
+
+
+def _main(root: click.Group, prog_name: str) -> int:
+    try:
+        root.main(prog_name=prog_name)
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            click.echo(end.code, err=True)
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
+
+
+def end_at_once(number: int, frame: FrameType | None) -> None:
+    """End the process without a word, with the cursor shown. This is a signal handler."""
+    with contextlib.suppress(OSError):
+        if os.isatty(2):
+            os.write(2, _SHOW_CURSOR.encode())
+    os._exit(INTERRUPTED)
