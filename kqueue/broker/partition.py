@@ -277,8 +277,8 @@ class Partition(PartitionReplica):
         role.check_leader()
         if log.flushed_offset >= offset:
             return True
-        if log.offline is not None:
-            raise log.offline
+        if log.health.failure is not None:
+            raise log.health.failure
         return False
 
     def read(

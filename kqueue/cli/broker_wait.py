@@ -17,7 +17,6 @@ from kqueue.base.addresses import Address
 from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import KqueueError
 from kqueue.cli.client_access import addresses, client_access, client_security
-from kqueue.cli.connect import BrokerNotFound, find_broker
 
 CLIENT_ID = "kqueue-cli"
 PROBE_TIMEOUT_S = 3.0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from kqueue.base.clock import monotonic_s
+from kqueue.base.clock import monotonic_s, wall_ms
 from kqueue.base.errors import PluginError
 from kqueue.base.text import counted
 from kqueue.cli.broker_wait import await_broker, waiting
@@ -280,7 +280,7 @@ class _RecordSender:
         if partition is None:
             choose: ClientPartitioner = self.producer.config["partitioner"]
             partition = choose(record.key, self.partitions, None)
-        timestamp_ms = time.time_ns() // 1_000_000 if record.timestamp_ms is None else record.timestamp_ms
+        timestamp_ms = wall_ms() if record.timestamp_ms is None else record.timestamp_ms
         self.direct.add(record, partition, timestamp_ms)
         self.sent += 1
 

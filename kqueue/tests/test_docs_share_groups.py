@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from confluent_kafka import ShareConsumer
 
 import kqueue
+from kqueue.base.settings import Scope
 from kqueue.cli.app import kqueue as root
 from kqueue.config.catalog import CATALOG
 
@@ -49,4 +50,4 @@ def test_the_commands_look_at_a_group_and_move_it() -> None:
 def test_the_settings_exist() -> None:
     named = set(re.findall(r"^\| `(share\.[a-z.]+)` \|", TEXT, re.M))
     assert named
-    assert named <= {row.name for row in CATALOG.group.values()}
+    assert named <= {row.name for row in CATALOG.rows(Scope.GROUP).values()}
