@@ -49,13 +49,18 @@ _OPERATION = re.compile(r"(?<!['\w])(SET|DELETE|APPEND|SUBTRACT)(?!['\w])")
 
 def _complete_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the names of topics and groups, as the TYPE before says."""
-    complete = {"topics": complete_topics, "groups": complete_groups}.get(ctx.params.get("entity_type", ""))
+    complete = {"topics": complete_topics, "groups": complete_groups}.get(_type_of(ctx))
     return complete(ctx, param, incomplete) if complete else []
+
+
+def _type_of(ctx: click.Context) -> str:
+    """Return the TYPE of a line that is not complete; click leaves arguments unparsed in some."""
+    return str(ctx.params.get("entity_type") or next(iter(ctx.args), ""))
 
 
 def _complete_settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the names of settings of the TYPE before, with a `=` where a value follows."""
-    scope = {"topics": "topic", "groups": "group", "brokers": "broker"}.get(ctx.params.get("entity_type", ""))
+    scope = {"topics": "topic", "groups": "group", "brokers": "broker"}.get(_type_of(ctx))
     suffix = "=" if param.name == "added" else ""
     return complete_settings(scope, suffix=suffix)(ctx, param, incomplete) if scope else []
 

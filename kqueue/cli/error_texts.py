@@ -52,7 +52,15 @@ def explain(error: BaseException | type[BaseException], message: str | None = No
         return f"{said}: {MESSAGES[name]}" if name in _AUTHORIZATION.values() else said
     if name in MESSAGES:
         return MESSAGES[name]
-    return name if isinstance(error, type) else words(error)
+    if name == "KafkaError":  # kafka-python has the error of a producer's start in its text only
+        if "InitProducerId" in str(error) and "AuthorizationFailedError" in str(error):
+            return f"this user may write to no topic; {_PERMISSION}"
+        return next((MESSAGES[known] for known in _AUTHORIZATION.values() if known in str(error)), _text(error))
+    return _text(error)
+
+
+def _text(error: BaseException | type[BaseException]) -> str:
+    return error.__name__ if isinstance(error, type) else words(error)
 
 
 def explain_code(code: int, message: str | None = None) -> str:

@@ -34,10 +34,6 @@ def test_the_commands_look_at_a_group_and_move_it() -> None:
             consumer.subscribe(["jobs"])
             for _ in range(100):
                 consumer.poll(timeout=0.1)
-                if broker.groups["workers"].members:
-                    break
-            for _ in range(100):
-                consumer.poll(timeout=0.1)
                 listed = CliRunner().invoke(root, ["groups", "describe", "workers", "-b", broker.bootstrap])
                 if "START-OFFSET" in listed.output:
                     break

@@ -25,6 +25,7 @@ WITHOUT = {
     *("configs alter", "demo", "groups delete", "groups delete-offsets", "topics create", "plugins new"),
     *("cluster reassign run", "cluster reassign cancel", "log-dirs move", "users add", "users remove"),
     *("quotas set", "quotas remove", "transactions abort"),
+    *("profile create", "profile delete", "profile edit", "profile use"),
 }
 """Commands in a module with tables that print none themselves; and the demo's is for people."""
 
@@ -51,7 +52,8 @@ def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple
 def prints_a_table(name: str, command: click.Command) -> bool:
     assert command.callback is not None
     source = inspect.getsource(inspect.getmodule(inspect.unwrap(command.callback)))  # type: ignore[arg-type]
-    return name in TEXTS or any(sign in source for sign in PRINTS_A_TABLE)
+    has_json = any(param.name == "as_json" for param in command.params)
+    return has_json or name in TEXTS or any(sign in source for sign in PRINTS_A_TABLE)
 
 
 COMMANDS = {name: command for name, command in leaves(root) if prints_a_table(name, command)}

@@ -109,6 +109,7 @@ def test_help_imports_no_subcommand_and_no_client() -> None:
         "kqueue.base.version",
         "kqueue.cli",
         "kqueue.cli.app",
+        "kqueue.cli.exit_status",
         "kqueue.cli.lazy",
     ]
     assert loaded.strip() == str(expected)

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 import kqueue
 from kqueue.cli.app import kqueue as root
 from kqueue.cli.client_access import client_access
-from kqueue.cli.profiles import ProfileError, Profiles, config_folder
+from kqueue.cli.profiles import Profiles
 
 Run = Callable[..., Result]
 
@@ -147,18 +147,3 @@ def test_a_profile_in_use_whose_file_is_gone_is_reported(run: Run, tmp_path: Pat
     result = run("topics", "list")
     assert result.exit_code == 2
     assert "there is no profile 'prod'" in result.stderr
-
-
-def test_the_folder_is_that_of_xdg() -> None:
-    assert config_folder({"XDG_CONFIG_HOME": "/etc/xdg"}) == Path("/etc/xdg/kqueue")
-    for environment in ({}, {"XDG_CONFIG_HOME": ""}, {"XDG_CONFIG_HOME": "relative"}):
-        assert config_folder(environment) == Path.home() / ".config" / "kqueue"
-
-
-def test_values_go_round(tmp_path: Path) -> None:
-    profiles = Profiles(tmp_path)
-    properties = {"a": " leading", "b": "back\\slash", "c": "two\nlines\t", "d": "ü=:#!", "e": ""}
-    profiles.write("p", properties)
-    assert profiles.read("p") == properties
-    with pytest.raises(ProfileError, match="can't be called"):
-        profiles.path("a/b")

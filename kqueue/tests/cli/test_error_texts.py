@@ -1,0 +1,71 @@
+"""What commands say when the broker does not allow something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import kqueue
+from kqueue.cli.app import kqueue as root
+from kqueue.cli.error_texts import MESSAGES, explain_code, remedy_of
+
+REMEDY = "`kqueue acls add`"
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[kqueue.Broker]:
+    acls = ["User:ann allow describe topic:orders", "User:ann allow describe group:billing"]
+    with kqueue.Broker(users={"ann": "secret", "admin": "secret"}, acls=acls) as broker:
+        broker.create_topic("orders", 1)
+        yield broker
+
+
+@pytest.fixture
+def ann(broker: kqueue.Broker, tmp_path: Path) -> Callable[..., Result]:
+    file = tmp_path / "ann.properties"
+    mechanism = broker.client_config("kafka-python", user="ann")["sasl_mechanism"]
+    file.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\nsasl.username=ann\nsasl.password=secret\n"
+    )
+
+    def run(*args: str, input: str | None = None) -> Result:
+        return CliRunner().invoke(root, [*args, "-b", broker.bootstrap, "--command-config", str(file)], input=input)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("topics", "create", "payments"), "topic"),
+        (("topics", "delete", "orders"), "topic"),
+        (("produce", "orders"), "topic"),
+        (("consume", "orders", "--from-beginning", "-n", "1", "--timeout-ms", "5000"), "topic"),
+        (("consume", "orders", "-g", "mail", "--from-beginning", "-n", "1", "--timeout-ms", "5000"), "group"),
+        (("groups", "delete", "billing"), "group"),
+        (("acls", "list"), "cluster"),
+        (("users", "list"), "cluster"),
+    ],
+)
+def test_what_is_not_allowed_says_what_to_do(ann: Callable[..., Result], args: tuple[str, ...], words: str) -> None:
+    result = ann(*args, input="x\n")
+    assert result.exit_code == 1, result.output
+    assert REMEDY in result.stderr, result.stderr
+    assert words in result.stderr.lower()
+
+
+@pytest.mark.parametrize("code", [29, 30, 31, 53, 58, 65])
+def test_every_refusal_of_security_has_a_remedy(code: int) -> None:
+    """By code: topic, group, cluster, transactional id, SASL, delegation token."""
+    text = explain_code(code, None)
+    assert text in MESSAGES.values()
+    assert REMEDY in text or "--command-config" in text
+    if code != 58:
+        assert explain_code(code, "Denied.") == f"Denied: {text}"
+
+
+def test_other_refusals_have_none() -> None:
+    assert remedy_of("UNKNOWN_TOPIC_OR_PARTITION") == ""
