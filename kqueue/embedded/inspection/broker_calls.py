@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from kqueue.base.names import did_you_mean
 from kqueue.broker.high_watermark import UncommittedEnds
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.embedded.event_loops import check_may_block
+from kqueue.embedded.event_loops import check_may_block, run_in_thread, sleep
 
 if TYPE_CHECKING:
     from kqueue.app import Server
@@ -79,11 +79,11 @@ async def poll_until_true_async(look: Callable[[], str | None], within_s: float)
     """`poll_until_true` for coroutines: `look` runs in a thread. Raises AssertionError."""
     __tracebackhide__ = True
     deadline = time.monotonic() + within_s
-    while (problem := await asyncio.to_thread(look)) is not None:
+    while (problem := await run_in_thread(look)) is not None:
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             raise AssertionError(_late(problem, within_s))
-        await asyncio.sleep(min(POLL_S, left_s))
+        await sleep(min(POLL_S, left_s))
 
 
 def _late(problem: str, within_s: float) -> str:

@@ -75,7 +75,9 @@ def test_a_value_out_of_its_range_is_refused(values: dict[str, Any], message: st
 def test_profiles_have_names() -> None:
     assert {"lan", "wan", "3g", "flaky"} <= set(NETWORK_PROFILES)
     assert network_profile("3G") is NETWORK_PROFILES["3g"]
-    with pytest.raises(ValueError, match="no network profile 'satelite'; did you mean 'satellite'.*there are: lan, wan"):
+    with pytest.raises(
+        ValueError, match="no network profile 'satelite'; did you mean 'satellite'.*there are: lan, wan"
+    ):
         network_profile("satelite")
     with pytest.raises(TypeError, match="profile=3: expected one of lan"):
         network_profile(3)  # type: ignore[arg-type]
