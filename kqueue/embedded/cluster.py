@@ -41,6 +41,7 @@ from kqueue.workers.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from kqueue.embedded.cluster_aio import AsyncCluster
+    from kqueue.embedded.cluster_groups import ClusterGroups
 
 T = TypeVar("T")
 SESSION_MS = 600
@@ -192,6 +193,19 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
     ) -> dict[str, Any]:
         """Return what a client needs that may ask any broker; see `kqueue.Broker.client_config`."""
         return self.brokers[0]._client_config(client, self.bootstrap, user, password, mechanism, token)
+
+    @cached_property
+    def groups(self) -> ClusterGroups:
+        """The groups by name, a mapping: ``cluster.groups["mail"].offsets == {"orders": {0: 3}}``.
+        It always shows the present state, each group from its coordinator.
+        """
+        from kqueue.embedded.cluster_groups import ClusterGroups
+
+        def serving() -> list[ClusterBroker]:
+            self._check_running()
+            return [broker for broker in self.brokers if broker.serves]
+
+        return ClusterGroups(serving, lambda topic: self._topic_to_read(topic).end_offsets)
 
     @cached_property
     def aio(self) -> AsyncCluster:

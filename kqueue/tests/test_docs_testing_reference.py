@@ -22,6 +22,7 @@ from kqueue.embedded.aio import AsyncBroker
 from kqueue.embedded.clock import BrokerClock
 from kqueue.embedded.cluster_aio import AsyncCluster
 from kqueue.embedded.cluster_broker import ClusterBroker
+from kqueue.embedded.cluster_groups import ClusterGroups
 from kqueue.embedded.inspection.groups import Group, Groups, Member
 from kqueue.embedded.inspection.records import Record
 from kqueue.embedded.inspection.topics import Backlog, Topic, Topics
@@ -65,6 +66,7 @@ SECTIONS = (
     Section("records()", Record),
     Section("backlog", Backlog),
     Section("broker.groups", Groups),
+    Section("cluster.groups", ClusterGroups),
     Section('broker.groups["mail"]', Group),
     Section("members", Member),
     Section("broker.requests", RequestLog),
