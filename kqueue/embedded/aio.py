@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from kqueue.embedded.broker import Broker
 from kqueue.embedded.clock import BrokerClock
 from kqueue.embedded.event_loops import run_in_thread
 from kqueue.embedded.inspection.groups import Group
+from kqueue.embedded.inspection.mixin import InspectionMixin
+from kqueue.embedded.inspection.record_lines import RecordSource
+from kqueue.embedded.inspection.records import Record
 from kqueue.embedded.inspection.topics import Topic
-from kqueue.embedded.node import Node
 from kqueue.embedded.request_log import RequestLog
 
 P = ParamSpec("P")
@@ -61,18 +62,42 @@ class AsyncNode:
     with the topic's name first. A call that is cancelled goes on in its thread.
     """
 
-    def __init__(self, owner: Node) -> None:
+    def __init__(self, owner: Any) -> None:
+        """Args: owner: a `Node`, which imports this module."""
         self._owner = owner
 
     def __repr__(self) -> str:
         return f"<aio of {self._owner!r}>"
 
-    create_topic = awaitable(Node.create_topic)
-    alter_config = awaitable(Node.alter_config)
-    load_records = awaitable(Node.load_records)
-    snapshot = awaitable(Node.snapshot)
-    assert_produced = awaitable(Node.assert_produced)
-    assert_consumed = awaitable(Node.assert_consumed)
+    async def create_topic(
+        self,
+        /,
+        name: str,
+        partitions: int | None = None,
+        *,
+        replication_factor: int | None = None,
+        replicas: Mapping[int, Sequence[int]] | None = None,
+        **configs: object,
+    ) -> None:
+        """See `Node.create_topic`."""
+        await run_in_thread(
+            lambda: self._owner.create_topic(
+                name, partitions, replication_factor=replication_factor, replicas=replicas, **configs
+            )
+        )
+
+    async def alter_config(self, /, **settings: object) -> None:
+        """See `Node.alter_config`."""
+        await run_in_thread(self._owner.alter_config, **settings)
+
+    async def load_records(self, source: RecordSource, topic: str | None = None) -> list[Record]:
+        """See `Node.load_records`."""
+        loaded: list[Record] = await run_in_thread(self._owner.load_records, source, topic)
+        return loaded
+
+    snapshot = awaitable(InspectionMixin.snapshot)
+    assert_produced = awaitable(InspectionMixin.assert_produced)
+    assert_consumed = awaitable(InspectionMixin.assert_consumed)
     records = of_topic(Topic.records)
     produce = of_topic(Topic.produce)
     produce_all = of_topic(Topic.produce_all)
@@ -92,7 +117,18 @@ class AsyncNode:
 class AsyncBroker(AsyncNode):
     """`AsyncNode` with the calls that `kqueue.Broker` alone has."""
 
-    start = awaitable(Broker.start)
-    stop = awaitable(Broker.stop)
-    restart = awaitable(Broker.restart)
-    reset = awaitable(Broker.reset)
+    async def start(self) -> None:
+        """See `Broker.start`."""
+        await run_in_thread(self._owner.start)
+
+    async def stop(self) -> None:
+        """See `Broker.stop`."""
+        await run_in_thread(self._owner.stop)
+
+    async def restart(self) -> None:
+        """See `Broker.restart`."""
+        await run_in_thread(self._owner.restart)
+
+    async def reset(self) -> None:
+        """See `Broker.reset`."""
+        await run_in_thread(self._owner.reset)

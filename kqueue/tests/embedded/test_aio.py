@@ -59,22 +59,6 @@ def test_a_call_that_would_block_names_the_one_that_does_not(broker: kqueue.Brok
     asyncio.run(test())
 
 
-def test_a_cluster_has_its_calls_too() -> None:
-    async def test() -> None:
-        async with kqueue.Cluster(brokers=2) as cluster:
-            aio = cluster.aio
-            await aio.create_topic("orders")
-            leader = await aio.wait_leader("orders")
-            await aio.load_records([{"topic": "orders", "value": "x"}])
-            await aio.stop(leader)
-            assert await aio.wait_leader("orders", other_than=leader) != leader
-            await aio.restore()
-            await aio.assert_produced("orders", ["x"])
-            assert await cluster[0].aio.topics() == ["orders"]
-
-    asyncio.run(test())
-
-
 @pytest.mark.parametrize("kind", [AsyncNode, AsyncBroker, AsyncCluster])
 def test_each_call_is_a_coroutine_with_the_words_of_its_model(kind: type) -> None:
     calls = {name: one for name, one in inspect.getmembers(kind, callable) if not name.startswith("_")}
