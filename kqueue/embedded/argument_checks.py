@@ -4,8 +4,7 @@ takes and what was found.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -80,13 +79,6 @@ def check_keywords(call: str, keywords: Iterable[str], known: Iterable[str], mea
         if keyword not in names:
             hint = f"; did you mean {meant[keyword]!r}?" if keyword in meant else did_you_mean(keyword, names)
             raise TypeError(f"{call}() has no argument {keyword!r}{hint} (there are: {', '.join(names)})")
-
-
-def parameters_of(function: Callable[..., Any], *left_out: str) -> list[str]:
-    """Return the names of a function's parameters that can be given as keywords."""
-    kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    parameters = inspect.signature(function).parameters.values()
-    return [one.name for one in parameters if one.kind in kinds and one.name not in ("self", *left_out)]
 
 
 def near(name: str, names: Iterable[str]) -> str | None:

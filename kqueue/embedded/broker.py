@@ -11,6 +11,7 @@ import itertools
 import os
 import socket
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,6 +22,7 @@ from kqueue.broker.snapshots import Snapshot
 from kqueue.config.plugins import metadata_store_name
 from kqueue.config.properties import make_config
 from kqueue.embedded.clock import BrokerClock
+from kqueue.embedded.event_loops import run_in_thread
 from kqueue.embedded.loop_thread import LoopThread, unless
 from kqueue.embedded.node import Node
 from kqueue.embedded.plugin_arguments import GivenStorage, GivenStore, PluginArguments
@@ -37,6 +39,7 @@ from kqueue.security.authorizers import AuthorizerFactory
 from kqueue.storage import MemoryStorage
 
 if TYPE_CHECKING:
+    from kqueue.embedded.aio import AsyncBroker
     from kqueue.security.acls import AclBinding
 
 T = TypeVar("T")
@@ -120,6 +123,13 @@ class Broker(Node):
     def is_running(self) -> bool:
         """Whether it was started and not stopped."""
         return self._thread is not None
+
+    @cached_property
+    def aio(self) -> AsyncBroker:
+        """The calls of this broker for coroutines: ``await broker.aio.create_topic("orders")``."""
+        from kqueue.embedded.aio import AsyncBroker
+
+        return AsyncBroker(self)
 
     # --- start and stop
 
@@ -226,12 +236,12 @@ class Broker(Node):
         self.stop()
 
     async def __aenter__(self) -> Broker:
-        return await asyncio.to_thread(self.start)
+        return await run_in_thread(self.start)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await asyncio.to_thread(self.stop)
+        await run_in_thread(self.stop)
 
     # --- the thread
 

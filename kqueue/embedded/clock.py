@@ -63,8 +63,8 @@ class BrokerClock:
         Restart: time continues where it was. Another Broker on the same folder begins at the
         machine's time.
 
-        From a coroutine: ``await asyncio.to_thread(broker.clock.advance, days=8)``, so that clients
-        on the same loop are not blocked.
+        From a coroutine: ``await broker.aio.advance(days=8)``, so that clients on the same loop are
+        not blocked.
 
         Thread: any but the broker's own; concurrent calls run one after another.
         Raises:

@@ -8,9 +8,10 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kqueue.base.clock import OffsetClock
 from kqueue.base.config import Config
@@ -26,7 +27,8 @@ from kqueue.embedded.clock import BrokerClock
 from kqueue.embedded.cluster_broker import ClusterBroker, GivenStorages
 from kqueue.embedded.cluster_records import ClusterRecordsMixin
 from kqueue.embedded.cluster_store import TICK_S, SessionClock, StoreAccess
-from kqueue.embedded.cluster_topics import POLL_S, ClusterTopicsMixin
+from kqueue.embedded.cluster_topics import POLL_S, WAIT_S, ClusterTopicsMixin
+from kqueue.embedded.event_loops import run_in_thread
 from kqueue.embedded.loop_thread import LoopThread, unless
 from kqueue.embedded.security_arguments import SecurityArguments
 from kqueue.embedded.settings import DEFAULTS, setting_values, with_values
@@ -36,6 +38,10 @@ from kqueue.network.advance import advance_time
 from kqueue.replication.config import CLUSTER_STORE, GIVEN_STORE
 from kqueue.security.acls import AclBinding
 from kqueue.workers.watchdog import Watchdog
+
+if TYPE_CHECKING:
+    from kqueue.embedded.cluster_aio import AsyncCluster
+    from kqueue.embedded.cluster_groups import ClusterGroups
 
 T = TypeVar("T")
 SESSION_MS = 600
@@ -188,6 +194,26 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
         """Return what a client needs that may ask any broker; see `kqueue.Broker.client_config`."""
         return self.brokers[0]._client_config(client, self.bootstrap, user, password, mechanism, token)
 
+    @cached_property
+    def groups(self) -> ClusterGroups:
+        """The groups by name, a mapping: ``cluster.groups["mail"].offsets == {"orders": {0: 3}}``.
+        It always shows the present state, each group from its coordinator.
+        """
+        from kqueue.embedded.cluster_groups import ClusterGroups
+
+        def serving() -> list[ClusterBroker]:
+            self._check_running()
+            return [broker for broker in self.brokers if broker.serves]
+
+        return ClusterGroups(serving, lambda topic: self._topic_to_read(topic).end_offsets)
+
+    @cached_property
+    def aio(self) -> AsyncCluster:
+        """The calls of this cluster for coroutines: ``await cluster.aio.wait_in_sync()``."""
+        from kqueue.embedded.cluster_aio import AsyncCluster
+
+        return AsyncCluster(self)
+
     # --- start and stop
 
     def start(self, broker: int | None = None) -> Cluster:
@@ -327,12 +353,12 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
         self.stop()
 
     async def __aenter__(self) -> Cluster:
-        return await asyncio.to_thread(self.start)
+        return await run_in_thread(self.start)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await asyncio.to_thread(self.stop)
+        await run_in_thread(self.stop)
 
     # --- in the brokers' thread
 
@@ -460,6 +486,10 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
         if self._thread.belongs_to_parent:
             raise RuntimeError("the cluster runs in the process that this one was forked from")
         return self._thread
+
+    def _ensure_topic(self, name: str, partitions_min: int) -> None:
+        self._any_broker()._ensure_topic(name, partitions_min)
+        self._wait(lambda: self._find_problem([name], in_sync=False), WAIT_S)
 
     def _broker(self, call: str, id: int) -> ClusterBroker:
         check_broker_id(call, id, self.brokers)

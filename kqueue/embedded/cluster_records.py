@@ -11,6 +11,8 @@ from kqueue.embedded.inspection.mixin import ProducedAssertions
 
 if TYPE_CHECKING:
     from kqueue.embedded.cluster_broker import ClusterBroker
+    from kqueue.embedded.inspection.record_appender import NewRecord
+    from kqueue.embedded.inspection.record_lines import RecordSource
     from kqueue.embedded.inspection.records import Record
     from kqueue.embedded.inspection.topics import Topic
 
@@ -62,6 +64,34 @@ class ClusterRecordsMixin(ProducedAssertions):
         Raises: NoSuchName (a KeyError): there is no such topic, or a partition has no leader.
         """
         return self._topic_to_read(topic).records(partition, read_committed=read_committed)
+
+    def load_records(self, source: RecordSource, topic: str | None = None) -> list[Record]:
+        """Append the records of lines of JSON, to each partition's leader; see
+        `Node.load_records`.
+        """
+        from kqueue.embedded.inspection.record_lines import load_lines
+
+        return load_lines(source, topic, self._ensure_topic, self._append_records)
+
+    @abstractmethod
+    def _ensure_topic(self, name: str, partitions_min: int) -> None: ...
+
+    def _append_records(self, topic: str, records: list[NewRecord]) -> list[Record]:
+        leaders = self._leaders_of(topic)
+        serving = next((leader for leader in leaders if leader is not None), None)
+        if serving is None:
+            raise NoSuchName("leader that runs, of topic", topic, [])
+        by_partition: dict[int, list[int]] = {}
+        for number, index in enumerate(self.brokers[serving].topics[topic].chosen_partitions(records)):
+            by_partition.setdefault(index, []).append(number)
+        appended: dict[int, Record] = {}
+        for index, numbers in by_partition.items():
+            leader = leaders[index]
+            if leader is None:
+                raise NoSuchName("leader that runs, of partition", f"{topic}-{index}", [])
+            part = [records[number]._replace(partition=index) for number in numbers]
+            appended.update(zip(numbers, self.brokers[leader].topics[topic].append_lines(part), strict=True))
+        return [appended[number] for number in range(len(records))]
 
     def _topic_to_read(self, name: str) -> LedTopic:
         try:

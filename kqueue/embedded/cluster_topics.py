@@ -75,6 +75,7 @@ class ClusterTopicsMixin(ABC):
 
     def create_topic(
         self,
+        /,
         name: str,
         partitions: int | None = None,
         *,

@@ -1,8 +1,17 @@
-"""Refuses calls that would block an event loop on which their clients may run."""
+"""What calls from coroutines need: a thread to wait in, and a refusal of what would block the event
+loop on which clients may run. The loop is that of asyncio, or of trio.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def check_may_block(instead: str) -> None:
@@ -10,10 +19,37 @@ def check_may_block(instead: str) -> None:
 
     `instead`: the awaitable call for the message.
     """
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
+    if _running_trio() is None:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return
     raise RuntimeError(
         f"this call would block the running event loop, and with it the clients that it waits for; write: {instead}"
     )
+
+
+async def run_in_thread(function: Callable[P, T], *args: P.args, **keywords: P.kwargs) -> T:
+    """Run a function in a thread, while the event loop runs on; return its result."""
+    trio = _running_trio()
+    if trio is None:
+        return await asyncio.to_thread(function, *args, **keywords)
+    result: T = await trio.to_thread.run_sync(functools.partial(function, *args, **keywords))
+    return result
+
+
+async def sleep(seconds: float) -> None:
+    """Wait, while the event loop runs on."""
+    trio = _running_trio()
+    await (asyncio if trio is None else trio).sleep(seconds)
+
+
+def _running_trio() -> Any:
+    """Return trio, if it runs this thread's coroutine. kqueue does not import it by itself."""
+    trio = sys.modules.get("trio")
+    try:
+        if trio is not None and trio.lowlevel.current_task() is not None:
+            return trio
+    except (RuntimeError, AttributeError):  # another loop, or trio is being imported
+        pass
+    return None

@@ -5,10 +5,13 @@ from __future__ import annotations
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kqueue.base.clock import OffsetClock
+from kqueue.base.errors import UnknownTopicOrPartition
 from kqueue.base.settings import format_value
+from kqueue.base.text import counted
 from kqueue.broker.topics import NO_COUNT, NewTopic
 from kqueue.config.properties import keyword_name
 from kqueue.embedded.argument_checks import check_kind, check_list, check_mapping, check_no_configs, near
@@ -19,6 +22,10 @@ from kqueue.network.interception import BrokerHooks
 
 if TYPE_CHECKING:
     from kqueue.app import Server
+    from kqueue.embedded.aio import AsyncNode
+    from kqueue.embedded.inspection.record_appender import NewRecord
+    from kqueue.embedded.inspection.record_lines import RecordSource
+    from kqueue.embedded.inspection.records import Record
 
 T = TypeVar("T")
 TOPIC_ARGUMENTS = ("partitions", "replication_factor", "replicas")
@@ -58,6 +65,13 @@ class Node(InspectionMixin):
     def is_running(self) -> bool:
         """Whether it was started and not stopped."""
 
+    @cached_property
+    def aio(self) -> AsyncNode:
+        """The calls of this broker for coroutines: ``await broker.aio.create_topic("orders")``."""
+        from kqueue.embedded.aio import AsyncNode
+
+        return AsyncNode(self)
+
     @property
     def bootstrap(self) -> str:
         """The address for clients: ``127.0.0.1:40404``. Raises RuntimeError: it is not running."""
@@ -96,6 +110,7 @@ class Node(InspectionMixin):
 
     def create_topic(
         self,
+        /,
         name: str,
         partitions: int | None = None,
         *,
@@ -125,7 +140,28 @@ class Node(InspectionMixin):
 
         self._call(create)
 
-    def alter_config(self, **settings: object) -> None:
+    def load_records(self, source: RecordSource, topic: str | None = None) -> list[Record]:
+        """Append the records of lines of JSON, as `kqueue consume --format json` prints them:
+        ``broker.load_records("orders.jsonl")``.
+
+        A line is an object with "value" or "key", and optionally "topic", "partition", "timestamp"
+        and "headers". Bytes are a text, null or ``{"base64": "…"}``; a "value" may be an object or
+        a list, which stands for its JSON. Topics that do not exist are created.
+
+        Args:
+            source: a file; or an iterable of lines, as text, bytes or objects.
+            topic: for all records; None: each line names its own.
+        Returns: the records with their partitions and offsets, in the order of the lines.
+        Raises:
+            ValueError: a line is no record; nothing was appended. OSError: the file can't be read.
+            UnknownTopicOrPartition: an existing topic lacks a partition; nothing was appended.
+            As `Topic.produce`: a record was refused; those before it stay.
+        """
+        from kqueue.embedded.inspection.record_lines import load_lines
+
+        return load_lines(source, topic, self._ensure_topic, self._append_records)
+
+    def alter_config(self, /, **settings: object) -> None:
         """Change settings of the running broker, at once: ``broker.alter_config(log_retention_ms=
         1000)``. None gives one its value of the start again. `broker.topics[…].alter_config`
         changes a topic's.
@@ -146,6 +182,25 @@ class Node(InspectionMixin):
             await self._server.result(broker.configs.alter(resource, config_changes(settings)))
 
         self._call(alter)
+
+    def _ensure_topic(self, name: str, partitions_min: int) -> None:
+        """Create a topic that does not exist, with so many partitions or the broker's default.
+
+        Raises: UnknownTopicOrPartition: it exists, with fewer partitions.
+        """
+        if name not in self.topics:
+            default = self._call(self._default_partitions)
+            self.create_topic(name, max(default, partitions_min))
+        elif self.topics[name].partitions < partitions_min:
+            raise UnknownTopicOrPartition(
+                f"topic {name} has {counted(self.topics[name].partitions, 'partition')}, expected {partitions_min}"
+            )
+
+    async def _default_partitions(self) -> int:
+        return int(self._server.config["num.partitions"])
+
+    def _append_records(self, topic: str, records: list[NewRecord]) -> list[Record]:
+        return self.topics[topic].append_lines(records)
 
     def _client_config(
         self,

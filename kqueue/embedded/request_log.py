@@ -245,10 +245,10 @@ class RequestLog:
             TimeoutError: fewer arrived; the message lists all requests.
             ValueError: no such API.
             RuntimeError: this thread runs an event loop; use ``await
-                asyncio.to_thread(broker.requests.wait_for, "Produce")``.
+                broker.aio.wait_requests("Produce")``.
         """
         if timeout_s > 0:
-            check_may_block("await asyncio.to_thread(broker.requests.wait_for, ...)")
+            check_may_block("await broker.aio.wait_requests(...)")
         deadline = monotonic_s() + timeout_s
         with self._changed:
             self._watchers += 1

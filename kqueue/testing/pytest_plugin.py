@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from kqueue.embedded import Broker, Cluster
+    from kqueue.embedded.aio import AsyncBroker
+    from kqueue.embedded.inspection.record_lines import RecordSource
     from kqueue.embedded.node import Node
     from kqueue.testing.fault_injection import Faults
 
@@ -26,7 +30,8 @@ TOPIC_MARK = "kafka_topic"
 TOPIC_NAME_MAX = 100
 REQUESTS_SHOWN = 20
 SECTION = "kqueue broker"
-BROKERS = pytest.StashKey["list[Node]"]()
+BROKERS = pytest.StashKey["dict[Node, str]"]()
+"""The running brokers, each with the fixture that it belongs to."""
 _NUMBERS = itertools.count(1)
 
 
@@ -48,11 +53,13 @@ def leave_assertions_alone(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the `kafka_topic` mark and the list of running brokers."""
+    """Register the `kafka_topic` mark and the running brokers."""
     config.addinivalue_line(
-        "markers", f"{TOPIC_MARK}(partitions=1, **configs): how the fixture kafka_topic creates its topic."
+        "markers",
+        f"{TOPIC_MARK}(partitions=None, records=None, **configs): how the fixture kafka_topic creates its topic; "
+        "records is a file of JSON lines beside the test, or a list of them.",
     )
-    config.stash[BROKERS] = []
+    config.stash[BROKERS] = {}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -64,12 +71,25 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Add the brokers' requests to the report of a failed test."""
+    """Add the requests of the brokers that a failed test used to its report."""
     outcome: Any = yield
     report = outcome.get_result()
     if report.failed:
-        for broker in item.config.stash[BROKERS]:
+        for broker in _used_brokers(item):
             report.sections.append((f"{SECTION} {report.when}", _request_section(broker)))
+
+
+def _used_brokers(item: pytest.Item) -> list[Node]:
+    """Return the brokers of the test's fixtures; of a cluster, those that had requests, if any.
+
+    A request does not say that the test used a broker: clients of earlier tests may go on.
+    """
+    fixtures = set(getattr(item, "fixturenames", ()))
+    request = getattr(item, "_request", None)  # knows the fixtures that the test asked for while it ran
+    fixtures.update(getattr(request, "fixturenames", ()))
+    used = [broker for broker, fixture in item.config.stash[BROKERS].items() if fixture in fixtures]
+    with_requests = [broker for broker in used if len(broker.requests)]
+    return with_requests or used
 
 
 def _request_section(broker: Node) -> str:
@@ -85,9 +105,11 @@ def _request_section(broker: Node) -> str:
 class _BrokerFactory:
     """Starts brokers and clusters, registers them for the report, and stops them at the end."""
 
-    def __init__(self, config: pytest.Config, stack: ExitStack) -> None:
-        self._config = config
+    def __init__(self, request: pytest.FixtureRequest, stack: ExitStack, fixture: str) -> None:
+        """Args: fixture: the name of the fixture that tests ask for."""
+        self._config = request.config
         self._stack = stack
+        self._fixture = fixture
 
     def __call__(self, *args: Any, **options: Any) -> Broker:
         from kqueue.embedded import Broker
@@ -107,8 +129,8 @@ class _BrokerFactory:
 
     def _report(self, broker: Node) -> None:
         brokers = self._config.stash[BROKERS]
-        brokers.append(broker)
-        self._stack.callback(brokers.remove, broker)
+        brokers[broker] = self._fixture
+        self._stack.callback(brokers.pop, broker)
 
 
 @pytest.fixture(scope="session")
@@ -127,7 +149,7 @@ def kafka_broker(request: pytest.FixtureRequest, kafka_broker_options: Mapping[s
     ``KafkaProducer(bootstrap_servers=kafka_broker.bootstrap)`` connects to it.
     """
     with ExitStack() as stack:
-        yield _BrokerFactory(request.config, stack)(**kafka_broker_options)
+        yield _BrokerFactory(request, stack, "kafka_broker")(**kafka_broker_options)
 
 
 @pytest.fixture
@@ -137,7 +159,7 @@ def kafka_broker_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..
     The brokers stop when the test ends.
     """
     with ExitStack() as stack:
-        yield _BrokerFactory(request.config, stack)
+        yield _BrokerFactory(request, stack, "kafka_broker_factory")
 
 
 @pytest.fixture(scope="session")
@@ -152,7 +174,7 @@ def kafka_cluster_options() -> Mapping[str, Any]:
 @pytest.fixture(scope="session")
 def _kafka_cluster(request: pytest.FixtureRequest, kafka_cluster_options: Mapping[str, Any]) -> Iterator[Cluster]:
     with ExitStack() as stack:
-        yield _BrokerFactory(request.config, stack).cluster(**kafka_cluster_options)
+        yield _BrokerFactory(request, stack, "kafka_cluster").cluster(**kafka_cluster_options)
 
 
 @pytest.fixture
@@ -174,23 +196,59 @@ def kafka_cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[.
     The clusters stop when the test ends.
     """
     with ExitStack() as stack:
-        yield _BrokerFactory(request.config, stack).cluster
+        yield _BrokerFactory(request, stack, "kafka_cluster_factory").cluster
 
 
 @pytest.fixture
 def kafka_topic(request: pytest.FixtureRequest, kafka_broker: Broker) -> Iterator[str]:
     """Return the name of a new topic on `kafka_broker`, deleted after the test.
 
-    ``@pytest.mark.kafka_topic(partitions=3)`` sets partitions and configuration.
+    ``@pytest.mark.kafka_topic(partitions=3)`` sets partitions and configuration, as
+    `Broker.create_topic` takes them. ``@pytest.mark.kafka_topic(records="orders.jsonl")`` fills it
+    with the records of a file beside the test, or of a list; see `Broker.load_records`.
     """
     mark = request.node.get_closest_marker(TOPIC_MARK)
     options: dict[str, Any] = dict(mark.kwargs) if mark else {}
+    records = options.pop("records", None)
     kafka_broker.start()  # a test before this one may have stopped it
     name = _topic_name(request.node.name)
-    kafka_broker.create_topic(name, **options)
-    yield name
-    if kafka_broker.is_running and name in kafka_broker.topics:
-        kafka_broker.topics[name].delete()
+    with ExitStack() as stack:
+        stack.callback(_delete_topic, kafka_broker, name)
+        _create_topic(kafka_broker, name, mark.args if mark else (), options, _beside(request.path, records))
+        yield name
+
+
+def _create_topic(
+    broker: Broker, name: str, args: tuple[Any, ...], options: dict[str, Any], records: RecordSource | None
+) -> None:
+    """Create a topic of a mark, with its records."""
+    if records is None or args or options:
+        broker.create_topic(name, *args, **options)
+    if records is not None:
+        broker.load_records(records, name)  # creates the topic with the partitions that they name
+
+
+def _beside(test: Path, records: Any) -> RecordSource | None:
+    """Return what a mark names: a relative file is one of the test's folder."""
+    if isinstance(records, (str, os.PathLike)) and not str(records).lstrip().startswith("{"):
+        return test.parent / records
+    source: RecordSource | None = records
+    return source
+
+
+def _delete_topic(broker: Broker, name: str) -> None:
+    if broker.is_running and name in broker.topics:
+        broker.topics[name].delete()
+
+
+@pytest.fixture
+def async_kafka_broker(kafka_broker: Broker) -> AsyncBroker:
+    """Return `kafka_broker.aio`: its calls for tests that are coroutines, of pytest-asyncio or
+    anyio.
+
+    Example: ``await async_kafka_broker.assert_produced("orders", [b"tea"], within_s=5)``.
+    """
+    return kafka_broker.aio
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from kqueue.base.clock import monotonic_s
 from kqueue.base.names import did_you_mean
 from kqueue.broker.high_watermark import UncommittedEnds
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.embedded.event_loops import check_may_block
+from kqueue.embedded.event_loops import check_may_block, run_in_thread
 
 if TYPE_CHECKING:
     from kqueue.app import Server
@@ -82,12 +82,13 @@ async def poll_until_true_async(look: Callable[[], str | None], within_s: float)
     """
     __tracebackhide__ = True
     deadline = monotonic_s() + within_s
-    problem = await asyncio.to_thread(look)
+    problem = await run_in_thread(look)
     while problem is not None:
         left_s = deadline - monotonic_s()
         if left_s <= 0:
             raise AssertionError(_late(problem, within_s))
-        problem = await asyncio.to_thread(_look_later, look, min(POLL_S, left_s))
+        pause_s = min(POLL_S, left_s)
+        problem = await run_in_thread(lambda: _look_later(look, pause_s))
 
 
 def _look_later(look: Callable[[], str | None], pause_s: float) -> str | None:

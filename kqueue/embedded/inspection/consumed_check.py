@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kqueue.base.names import INTERNAL_TOPICS, did_you_mean
 from kqueue.base.text import counted
 from kqueue.embedded.inspection.broker_calls import NoSuchName, RunOnBroker, appended_visible
-from kqueue.embedded.inspection.groups import group_of, names
+from kqueue.embedded.inspection.groups import OtherCoordinator, group_of, names
 
 if TYPE_CHECKING:
     from kqueue.app import Server
@@ -84,6 +84,8 @@ async def _look(server: Server, topic: str, group: str, upto: int | Mapping[int,
     goals = _goals(topic, {one.index: one.high_watermark for one in found.partitions}, upto)
     try:
         described = await group_of(server, group)
+    except OtherCoordinator as error:
+        return ConsumedState(str(error), [])
     except NoSuchName:
         return ConsumedState(f"there is no group {group!r}{did_you_mean(group, names(server))}", [])
     offsets = described.offsets.get(topic, {})

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from kqueue.base.errors import GroupIdNotFound, KqueueError, MalformedMessage
+from kqueue.base.errors import GroupIdNotFound, KqueueError, MalformedMessage, NotCoordinator
 from kqueue.broker.group_topics import GroupTopics
 from kqueue.embedded.inspection.broker_calls import NoSuchName, RunOnBroker, appended_visible
 from kqueue.groups.classic.group import MemberDescription
@@ -57,7 +57,8 @@ class Group:
     `assignor`: name of the partition assignor; None: not chosen yet, or the type has none.
     `offsets`: topic -> partition -> committed offset, that of the next record to read. Of a share
     group: its start offset, below which all records are done.
-    `lag`: topic -> partition -> offsets up to the end; deleted topics are left out. Of a share
+    `lag`: topic -> partition -> offsets up to the end; deleted topics, and partitions of which the
+    broker has no replica, are left out. Of a share
     group: without the records that are done.
     `type`: classic, consumer, share or streams.
     """
@@ -95,10 +96,10 @@ class Groups(Mapping[str, Group]):
 
     def __getitem__(self, name: str) -> Group:
         async def work(server: Server) -> Group:
+            _check_coordinator(server, name)
             topics = [server.broker.topics.find(topic) for topic in await committed(server, name)]
-            await appended_visible(
-                server, [partition for topic in topics if topic is not None for partition in topic.partitions]
-            )
+            partitions = [one for topic in topics if topic is not None for one in topic.partitions if one.has_replica]
+            await appended_visible(server, partitions)
             return await group_of(server, name)
 
         return self._ask(work)
@@ -126,6 +127,7 @@ def names(server: Server) -> list[str]:
 
 async def group_of(server: Server, name: str) -> Group:
     """Return a group at the present moment. Thread: the broker's own. Raises NoSuchName."""
+    _check_coordinator(server, name)
     _described(server, name)
     states = await _share_states(server, name)
     described = _described(server, name)  # again, as it may have changed while the states were read
@@ -136,6 +138,23 @@ async def group_of(server: Server, name: str) -> Group:
         if server.broker.topics.find(topic) is not None
     }
     return Group(name, described.state, described.assignor, described.members, offsets, lag, described.type)
+
+
+class OtherCoordinator(NoSuchName):
+    """The group may exist, but another broker of the cluster has it."""
+
+    def __init__(self, name: str) -> None:
+        KeyError.__init__(
+            self, f"there is no group {name!r} on this broker, which is not its coordinator; look at cluster.groups"
+        )
+
+
+def _check_coordinator(server: Server, name: str) -> None:
+    """Raise OtherCoordinator, of a member of a cluster."""
+    try:
+        server.broker.groups.offsets(name)
+    except NotCoordinator:
+        raise OtherCoordinator(name) from None
 
 
 class _Described(NamedTuple):
@@ -243,7 +262,7 @@ def _lag(server: Server, topic: str, offsets: dict[int, int], states: ShareState
     return {
         index: max(partitions[index].high_watermark - offset - done.get(index, 0), 0)
         for index, offset in offsets.items()
-        if index < len(partitions)
+        if index < len(partitions) and partitions[index].has_replica
     }
 
 

@@ -36,12 +36,17 @@ Partitioners: TypeAlias = dict[tuple[bytes, str], Partitioner]
 
 
 class NewRecord(NamedTuple):
-    """A record to append; `timestamp` in ms, None: the broker's time."""
+    """A record to append.
+
+    `timestamp`: in ms; None: the broker's time, -1: none. `partition`: None: the partitioner
+    chooses.
+    """
 
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     timestamp: int | None
+    partition: int | None = None
 
 
 class _Appended(NamedTuple):
@@ -131,7 +136,7 @@ async def append(
     now_ms = server.broker.clock.wall_ms()
     by_partition: dict[int, list[int]] = {}
     for number, one in enumerate(seeds):
-        chosen = index if index is not None else _choose(topic, one, partitioners)
+        chosen = index if index is not None else choose_partition(topic, one, partitioners)
         by_partition.setdefault(chosen, []).append(number)
     places = {chosen: topic.partition(chosen) for chosen in by_partition}  # all exist before anything is written
     appended = [
@@ -146,13 +151,17 @@ async def append(
             one = seeds[number]
             timestamp = one.timestamp if one.timestamp is not None else now_ms
             timestamp = batch.append_time_ms if batch.append_time_ms >= 0 else timestamp
+            shown_timestamp = timestamp if timestamp >= 0 else None
             records[number] = Record(
-                topic.name, batch.partition.index, offset, timestamp, one.key, one.value, one.headers
+                topic.name, batch.partition.index, offset, shown_timestamp, one.key, one.value, one.headers
             )
     return [records[number] for number in range(len(seeds))]
 
 
-def _choose(topic: Topic, one: NewRecord, partitioners: Partitioners) -> int:
+def choose_partition(topic: Topic, one: NewRecord, partitioners: Partitioners) -> int:
+    """Return the partition of a record: its own, or what the topic's partitioner chooses."""
+    if one.partition is not None:
+        return one.partition
     name = topic.config[PARTITIONER_SETTING]
     partitioner = partitioners.get((topic.id, name))
     if partitioner is None:
@@ -173,7 +182,7 @@ def _append_to(
         appended.append(_Appended(partition, held, done.base_offset, done.last_offset + 1, done.log_append_time_ms))
 
     for number in numbers:
-        key, value, headers, timestamp = seeds[number]
+        key, value, headers, timestamp, _ = seeds[number]
         if held and builder.size_estimate + len(key or b"") + len(value or b"") > BATCH_BYTES:
             write()
             builder, held = BatchBuilder(), []

@@ -225,6 +225,18 @@ class Topic:
 
         self._ask(work)
 
+    def append_lines(self, records: list[NewRecord]) -> list[Record]:
+        """Append what was read from lines; see `Node.load_records`."""
+        return self._seed(records, None)
+
+    def chosen_partitions(self, records: list[NewRecord]) -> list[int]:
+        """Return the partition that each record would be appended to."""
+
+        def choose(topic: broker_topics.Topic) -> list[int]:
+            return [record_appender.choose_partition(topic, one, self._partitioners) for one in records]
+
+        return self._look(choose)
+
     def _seed(self, seeds: list[NewRecord], partition: int | None) -> list[Record]:
         _check_partition(partition)
 

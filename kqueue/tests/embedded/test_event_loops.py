@@ -62,7 +62,7 @@ def wait_for_a_fault(broker: kqueue.Broker) -> None:
 CALLS: list[tuple[Callable[[kqueue.Broker], object], str]] = [
     (lambda broker: broker.assert_produced("orders", ["one"], within_s=5), "await broker.wait_produced(...)"),
     (lambda broker: broker.assert_consumed("orders", group="mail", within_s=5), "await broker.wait_consumed(...)"),
-    (lambda broker: broker.requests.wait_for("Produce"), "await asyncio.to_thread(broker.requests.wait_for, ...)"),
+    (lambda broker: broker.requests.wait_for("Produce"), "await broker.aio.wait_requests(...)"),
     (lambda broker: wait_for_a_fault(broker), "await asyncio.to_thread(fault.wait)"),
 ]
 

@@ -180,6 +180,103 @@ def test_a_failure_shows_the_brokers_side(run) -> None:
     result.stdout.no_fnmatch_line("*test-before-1*")
 
 
+def test_a_report_shows_the_brokers_that_the_test_used_alone(run) -> None:
+    tests = """
+        import pytest
+        from client import send
+
+        def test_before(kafka_broker, kafka_topic, kafka_broker_factory):
+            send(kafka_broker.bootstrap, kafka_topic, b"x")
+
+        def test_without_a_broker():
+            assert False
+
+        def test_with_another(kafka_broker_factory):
+            broker = kafka_broker_factory()
+            broker.create_topic("orders")
+            send(broker.bootstrap, "orders", b"x")
+            assert False
+
+        def test_by_name(request):
+            request.getfixturevalue("kafka_broker")
+            assert False
+
+        @pytest.fixture
+        def shop(kafka_broker):
+            return kafka_broker
+
+        def test_through_another_fixture(shop):
+            assert False
+    """
+    result = run(tests, "-p", "no:randomly")
+    result.assert_outcomes(passed=1, failed=4)
+    output = result.stdout.str()
+    sections = {
+        test: output.split(f"___ {test} ___")[1].split("\n____")[0].count("kqueue broker call")
+        for test in ("test_without_a_broker", "test_with_another", "test_by_name", "test_through_another_fixture")
+    }
+    assert sections == {
+        "test_without_a_broker": 0,
+        "test_with_another": 1,
+        "test_by_name": 1,
+        "test_through_another_fixture": 1,
+    }
+
+
+def test_the_mark_fills_the_topic(run, pytester: pytest.Pytester) -> None:
+    (pytester.path / "orders.jsonl").write_text('{"topic": "old", "partition": 2, "value": "a"}\n{"value": {"b": 1}}\n')
+    tests = """
+        import pytest
+
+        @pytest.mark.kafka_topic(records="orders.jsonl")
+        def test_file(kafka_broker, kafka_topic):
+            topic = kafka_broker.topics[kafka_topic]
+            assert topic.partitions == 3
+            kafka_broker.assert_produced(kafka_topic, ["a", {"b": 1}])
+
+        @pytest.mark.kafka_topic(5, records=[{"value": "x"}], retention_ms=5000)
+        def test_list(kafka_broker, kafka_topic):
+            topic = kafka_broker.topics[kafka_topic]
+            assert topic.partitions == 5
+            assert topic.own_config == {"retention.ms": 5000}
+            kafka_broker.assert_produced(kafka_topic, ["x"])
+
+        def test_default(kafka_broker, kafka_topic):
+            assert kafka_broker.topics[kafka_topic].partitions == 2
+
+        @pytest.mark.kafka_topic(records=["no json"])
+        def test_wrong(kafka_topic):
+            pass
+
+        def test_nothing_is_left(kafka_broker):
+            assert list(kafka_broker.topics) == []
+    """
+    conftest = """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def kafka_broker_options():
+            return {"num_partitions": 2}
+    """
+    result = run(tests, "--strict-markers", conftest=conftest)
+    result.assert_outcomes(passed=4, errors=1)
+    result.stdout.fnmatch_lines(["*ValueError: records, line 1: this is not JSON*"])
+
+
+def test_the_calls_for_coroutines_are_a_fixture(run) -> None:
+    tests = """
+        import asyncio
+
+        def test_it(async_kafka_broker, kafka_topic):
+            async def orders():
+                await async_kafka_broker.produce(kafka_topic, "tea")
+                await async_kafka_broker.assert_produced(kafka_topic, ["tea"], within_s=5)
+
+            asyncio.run(orders())
+    """
+    run(tests).assert_outcomes(passed=1)
+
+
 def test_workers_have_brokers_of_their_own(run, pytester: pytest.Pytester) -> None:
     tests = """
         import os
