@@ -93,6 +93,20 @@ class LogsFound(NamedTuple):
         return self.flushes_first or all(epoch == before.epoch for epoch in self.stopped_epochs)
 
 
+class BrokerProcess(NamedTuple):
+    """What a process registers.
+
+    Attributes:
+        incarnation: a random text of this process.
+        rack: None: not set.
+        listeners: returns the advertised addresses, by name of the listener.
+    """
+
+    incarnation: str
+    rack: str | None
+    listeners: Callable[[], Mapping[str, Endpoint]]
+
+
 def join_cluster(store: ClusterStore, folders: Iterable[tuple[str, str | None]], rng: random.Random) -> str:
     """Return the cluster's id. The first broker gives a new cluster the id of its folders, or a
     random one. Blocks.
@@ -131,10 +145,7 @@ def join_cluster(store: ClusterStore, folders: Iterable[tuple[str, str | None]],
 class Registration:
     """The session of one broker, and its record in the store.
 
-    Args:
-        incarnation: a random text of this process.
-        listeners: the advertised addresses, by name of the listener.
-        identity: what tells whether the data folders are those that took part last.
+    Args: identity: tells whether the data folders are those that took part last.
 
     Attributes:
         session: the present one, which may be lost; None before `begin`.
@@ -149,20 +160,16 @@ class Registration:
         cluster: ClusterBrokers,
         settings: MemberConfig,
         jobs: Jobs,
-        *,
-        rack: str | None,
-        incarnation: str,
-        listeners: Callable[[], Mapping[str, Endpoint]],
         identity: FolderIdentity,
+        process: BrokerProcess,
     ) -> None:
         self._store = store
         self._metadata = metadata
         self._cluster = cluster
         self._settings = settings
         self._jobs = jobs
-        self._rack = rack
-        self._incarnation = incarnation
-        self._listeners = listeners
+        self._process = process
+        self._incarnation = process.incarnation
         self._identity = identity
         self._attempted: set[int] = set()  # broker epochs that this process tried to commit
         self._is_loss_reported = False
@@ -370,10 +377,10 @@ class Registration:
             self._cluster.node_id,
             self.session.epoch,
             self._incarnation,
-            dict(self._listeners()),
+            dict(self._process.listeners()),
             shutting_down=self.is_leaving,
             clean=self._is_clean(self._logs),
-            rack=self._rack,
+            rack=self._process.rack,
             release=__version__,
             directories=self._logs.directories,
             features={feature.name: (feature.level_min, feature.level_max) for feature in FEATURES},
