@@ -52,7 +52,7 @@ class Member:
             MemberConfig.of(config),
             jobs,
             identity,
-            BrokerProcess(rng.randbytes(16).hex(), broker.rack, self._listeners),
+            BrokerProcess(rng.randbytes(16).hex(), broker.rack, self._listeners, logs.appended_total),
         )
         self.controller = Controller(config, store, self._metadata, self._cluster, self.registration, jobs)
         self.isr_changes = IsrChanges(

@@ -50,6 +50,10 @@ MARK_QUEUE = "registration marks"
 """Of jobs. They are written in order, and the store is not waited for."""
 GRACE_MS = 4000.0
 """A store may end a session by this later than its timeout: two ticks of ZooKeeper."""
+RENEW_MS = 10_000.0
+"""While records are appended, the stamp of the data folders is renewed so often: a copy of a
+running broker's folder that is put back is older than its last stamp then, though of one life.
+"""
 POLL_S = 0.2
 logger = logging.getLogger("kqueue.broker")
 
@@ -100,11 +104,13 @@ class BrokerProcess(NamedTuple):
         incarnation: a random text of this process.
         rack: None: not set.
         listeners: returns the advertised addresses, by name of the listener.
+        progress: returns a number that changes when records are appended.
     """
 
     incarnation: str
     rack: str | None
     listeners: Callable[[], Mapping[str, Endpoint]]
+    progress: Callable[[], int] = lambda: 0
 
 
 def join_cluster(store: ClusterStore, folders: Iterable[tuple[str, str | None]], rng: random.Random) -> str:
@@ -173,6 +179,9 @@ class Registration:
         self._identity = identity
         self._attempted: set[int] = set()  # broker epochs that this process tried to commit
         self._is_loss_reported = False
+        self._progress = 0  # at the last stamp
+        self._renewals = 0
+        self._renewal_timer: PeriodicTimer | None = None
         self._logs: LogsFound | None = None  # once they are recovered
         self._beating = self._committing = self._is_unwritable = False
         self._failed_beat: StorageFailed | None = None
@@ -232,6 +241,7 @@ class Registration:
         assert self.session is not None
         interval_ms = min(self._settings.heartbeat_interval_ms, max(self.session.timeout_ms / 3, 1))
         self._timer = timers.every(interval_ms, self._beat)
+        self._renewal_timer = timers.every(RENEW_MS, self._renew)
 
     def announce(self, logs: LogsFound) -> None:
         """Commit the record: the logs are recovered."""
@@ -248,8 +258,7 @@ class Registration:
         is away it ends by its timeout. A second call does nothing. Thread: any, once the owner
         thread changes nothing more.
         """
-        if self._timer is not None:
-            self._timer.cancel()
+        self._stop_timers()
         session, self.session = self.session, None
         if session is not None:
             try:
@@ -259,9 +268,13 @@ class Registration:
 
     def abandon(self) -> None:
         """Give no more signs of life. The session ends by its timeout."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._stop_timers()
         self.session = None
+
+    def _stop_timers(self) -> None:
+        for timer in (self._timer, self._renewal_timer):
+            if timer is not None:
+                timer.cancel()
 
     # --- signs of life
 
@@ -346,6 +359,39 @@ class Registration:
 
         self._mark(mark, marked)
 
+    def _renew(self) -> None:
+        """Give the data folders a new stamp, if records were appended since the last one."""
+        progress = self._process.progress()
+        own = self.own
+        if progress == self._progress or own is None or self._committing:
+            return
+        stored = self._identity.trusted(own)
+        if stored is None:
+            return  # the store is of an earlier kqueue, or another image of this process registered
+        self._committing = True
+        self._renewals += 1
+        stamp = RegistrationStamp(own.epoch, f"{self._incarnation}-{own.epoch}-{self._renewals}")
+        mark, session = RegistrationMark(stored, stamp), self.session
+
+        def marked(error: BaseException | None) -> None:
+            if error is not None or self.session is not session:
+                self._committing = False
+                self._settle()
+                return
+            self._identity.marked(mark)
+            self._metadata.commit(
+                "renew the stamp", {self._identity.key: self._identity.encode(stamp)}, done, by=session
+            )
+
+        def done(error: KqueueError | None) -> None:
+            if error is None:
+                self._progress = progress
+                self._mark(RegistrationMark(stamp), _confirmed)
+            self._committing = False
+            self._settle()
+
+        self._mark(mark, marked)
+
     def _mark(self, mark: RegistrationMark, done: Callable[[BaseException | None], None]) -> None:
         def finish(_: None, error: BaseException | None) -> None:
             done(error)
@@ -391,8 +437,8 @@ class Registration:
         if before is not None and before.incarnation == self._incarnation:
             # the same process lost its session, and nothing else; unless it is an older image of
             # its machine that goes on, while another image of it had registered
-            return before.clean and before.epoch in self._attempted
-        is_older_copy = self._identity.compare(before) is not Comparison.SAME
+            return before.clean and before.epoch in self._attempted and not self._is_older_copy(before)
+        is_older_copy = self._is_older_copy(before)
         is_clean = logs.is_clean(before, is_older_copy)
         if not is_clean and not self._is_loss_reported:
             self._is_loss_reported = True
@@ -401,6 +447,9 @@ class Registration:
             else:
                 logger.warning("records that this broker confirmed may be missing: others lead what they can")
         return is_clean
+
+    def _is_older_copy(self, before: BrokerRegistration | None) -> bool:
+        return self._identity.compare(before) is not Comparison.SAME
 
     def _settled(self, error: KqueueError | None) -> None:
         self._committing = False

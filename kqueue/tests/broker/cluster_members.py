@@ -71,6 +71,7 @@ class Member:
         self.world = world
         self.folder = folder = folder or world.folders.setdefault(node_id, Folder())
         self.is_paused = False
+        self.appended = 0
         self.timers = Timers(world.clock)
         self.purgatory = Purgatory(self.timers, world.clock)
         self.jobs = SteppedJobs()
@@ -85,6 +86,7 @@ class Member:
                 incarnation or f"process-{node_id}-{random.random()}",
                 None,
                 lambda: {"A": Endpoint(f"host{node_id}", 9092)},
+                lambda: self.appended,
             ),
         )  # fmt: skip
         self.controller = Controller(config, self.store, self.metadata, self.cluster, self.registration, self.jobs)

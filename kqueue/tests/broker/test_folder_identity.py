@@ -227,3 +227,83 @@ def test_an_older_image_of_a_machine_that_goes_on_may_lack_records() -> None:
     member.controller.stop()
     world.advance(3000)
     assert not member.record.clean
+
+
+# --- copies of a folder that is in use
+
+
+def test_while_records_are_appended_the_stamp_is_renewed_and_else_it_stays() -> None:
+    world = World()
+    (member,) = world.started(1)
+    first = world.folders[1].mark
+    world.advance(30_000)
+    assert world.folders[1].mark == first
+    member.appended = 1000
+    world.advance(11_000)
+    renewed = world.folders[1].mark
+    assert renewed is not None
+    assert renewed != first
+    assert member.registration._identity.stored() == renewed.committed
+    world.advance(30_000)
+    assert world.folders[1].mark == renewed
+
+
+def test_a_copy_of_a_folder_in_use_is_older_once_records_were_appended() -> None:
+    world = World()
+    (member,) = world.started(1)
+    copy = world.folders[1].copy()
+    member.appended = 1000
+    world.advance(11_000)
+    crashed(world, 1)
+    again = world.member(1, folder=copy).begin()
+    again.controller.stop()
+    again.registration.announce(CLEAN)
+    world.settle()
+    assert not again.record.clean
+
+
+@pytest.mark.parametrize("steps", range(8))
+def test_a_crash_at_any_step_of_a_renewal_leaves_a_healthy_broker_clean(steps: int) -> None:
+    world = World()
+    (member,) = world.started(1)
+    member.appended = 1000
+    member.registration._renew()
+    for _ in range(steps):
+        member.jobs.step()
+    crashed(world, 1)
+    again = world.member(1).begin()
+    again.controller.stop()
+    again.registration.announce(CLEAN)
+    world.settle()
+    assert again.record.clean
+
+
+def test_a_renewal_that_the_disk_or_the_store_refuses_is_repeated() -> None:
+    world = World()
+    (member,) = world.started(1)
+    first = world.folders[1].mark
+    member.appended = 1000
+    world.folders[1].error = StorageFailed("the disk is full")
+    world.advance(21_000)
+    assert world.folders[1].mark == first
+    world.folders[1].error = None
+    world.advance(11_000)
+    assert world.folders[1].mark != first
+    assert member.registration.is_unfenced
+
+
+def test_a_session_that_was_lost_in_a_renewal_is_registered_again_clean() -> None:
+    world = World()
+    world.started(1)
+    (member,) = world.started(2)
+    member.appended = 1000
+    member.registration._renew()
+    member.is_paused = True
+    world.advance(12_000)
+    member.is_paused = False
+    world.advance(3000)
+    assert member.record.clean
+    assert not member.record.fenced
+    mark = world.folders[2].mark
+    assert mark is not None
+    assert mark.committed == member.registration._identity.stored()

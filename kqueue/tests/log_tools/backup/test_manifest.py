@@ -32,8 +32,10 @@ def test_a_backup_without_its_manifest_is_no_backup(tmp_path: Path) -> None:
         ("{", "can't be read"),
         ('{"format": 1}', "can't be read"),
         (
-            '{"format": 1, "created_ms": 0, "release": "", "is_of_one_moment": true, "window_ms": 0, '
-            + '"folders": [], "store": null, "files": [["../outside", 1, null]]}',
+            (
+                '{"format": 1, "created_ms": 0, "release": "", "is_of_one_moment": true, "window_ms": 0, '
+                '"folders": [], "store": null, "files": [["../outside", 1, null]]}'
+            ),
             "names '../outside', which is not in the backup",
         ),
     ],
