@@ -370,7 +370,8 @@ class Registration:
             return  # the store is of an earlier kqueue, or another image of this process registered
         self._committing = True
         self._renewals += 1
-        stamp = RegistrationStamp(own.epoch, f"{self._incarnation}-{own.epoch}-{self._renewals}")
+        text = f"{self._incarnation}-{own.epoch}-{self._renewals}"
+        stamp = RegistrationStamp(own.epoch, text, self._renewals)
         mark, session = RegistrationMark(stored, stamp), self.session
 
         def marked(error: BaseException | None) -> None:

@@ -307,3 +307,15 @@ def test_a_session_that_was_lost_in_a_renewal_is_registered_again_clean() -> Non
     mark = world.folders[2].mark
     assert mark is not None
     assert mark.committed == member.registration._identity.stored()
+
+
+def test_a_copy_of_a_store_in_use_is_refused_once_records_were_appended() -> None:
+    world = World()
+    (member,) = world.started(1)
+    older = dict(world.store.read("/"))
+    member.appended = 1000
+    world.advance(11_000)
+    crashed(world, 1)
+    world.store.commit({}, {key: entry.value for key, entry in older.items()}, ())
+    with pytest.raises(OlderStore):
+        world.member(1).begin()
