@@ -1,6 +1,6 @@
 """Tells whether a broker's data folders are those that took part in the cluster last.
 
-    /folders/<node id>    {"epoch": broker epoch, "stamp": text of the last registration's stamp}
+    /folders/<node id>    {"epoch": broker epoch, "stamp": text of the last stamp, "renewal": n}
 
 The record is committed together with the broker's registration, and outlives its removal. The
 data folders have marks with the same stamp: see `kqueue.log.folders.registration_mark`.
@@ -66,7 +66,8 @@ class FolderIdentity:
     @staticmethod
     def encode(stamp: RegistrationStamp) -> bytes:
         """Return the record for the store."""
-        return json.dumps({"epoch": stamp.epoch, "stamp": stamp.text}, separators=(",", ":")).encode()
+        values = {"epoch": stamp.epoch, "stamp": stamp.text, "renewal": stamp.renewal}
+        return json.dumps(values, separators=(",", ":")).encode()
 
     def stored(self) -> RegistrationStamp | None:
         """Return the stamp in the store; None: none. Raises StorageFailed: it is damaged."""
@@ -75,7 +76,7 @@ class FolderIdentity:
             return None
         try:
             values = json.loads(record)
-            return RegistrationStamp(int(values["epoch"]), str(values["stamp"]))
+            return RegistrationStamp(int(values["epoch"]), str(values["stamp"]), int(values["renewal"]))
         except (ValueError, KeyError, TypeError) as error:
             raise StorageFailed(f"the metadata store is damaged: {self.key} can't be read: {error!r}") from error
 
@@ -117,7 +118,7 @@ class FolderIdentity:
         """
         trusted = self.trusted(before)
         if trusted is not None:
-            return trusted._replace(epoch=stamp.epoch)
+            return stamp._replace(text=trusted.text)
         return None if self.compare(before) is Comparison.SAME else stamp
 
     def describe_older_copy(self) -> str:

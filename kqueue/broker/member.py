@@ -17,7 +17,7 @@ from kqueue.broker.controller import Controller
 from kqueue.broker.failed_logs import FailedLogs
 from kqueue.broker.folder_identity import FolderIdentity
 from kqueue.broker.isr_changes import IsrChanges
-from kqueue.broker.registration import LogsFound, Registration
+from kqueue.broker.registration import BrokerProcess, LogsFound, Registration
 from kqueue.metadata.store import ClusterStore, Session
 from kqueue.replication.config import MemberConfig
 from kqueue.replication.registrations import Endpoint
@@ -51,10 +51,8 @@ class Member:
             self._cluster,
             MemberConfig.of(config),
             jobs,
-            rack=broker.rack,
-            incarnation=rng.randbytes(16).hex(),
-            listeners=self._listeners,
-            identity=identity,
+            identity,
+            BrokerProcess(rng.randbytes(16).hex(), broker.rack, self._listeners, logs.appended_total),
         )
         self.controller = Controller(config, store, self._metadata, self._cluster, self.registration, jobs)
         self.isr_changes = IsrChanges(

@@ -51,6 +51,10 @@ MARK_QUEUE = "registration marks"
 """Of jobs. They are written in order, and the store is not waited for."""
 GRACE_MS = 4000.0
 """A store may end a session by this later than its timeout: two ticks of ZooKeeper."""
+RENEW_MS = 10_000.0
+"""While records are appended, the stamp of the data folders is renewed so often: a copy of a
+running broker's folder that is put back is older than its last stamp then, though of one life.
+"""
 POLL_S = 0.2
 logger = logging.getLogger("kqueue.broker")
 
@@ -94,6 +98,22 @@ class LogsFound(NamedTuple):
         return self.flushes_first or all(epoch == before.epoch for epoch in self.stopped_epochs)
 
 
+class BrokerProcess(NamedTuple):
+    """What a process registers.
+
+    Attributes:
+        incarnation: a random text of this process.
+        rack: None: not set.
+        listeners: returns the advertised addresses, by name of the listener.
+        progress: returns a number that changes when records are appended.
+    """
+
+    incarnation: str
+    rack: str | None
+    listeners: Callable[[], Mapping[str, Endpoint]]
+    progress: Callable[[], int] = lambda: 0
+
+
 def join_cluster(store: ClusterStore, folders: Iterable[tuple[str, str | None]], rng: random.Random) -> str:
     """Return the cluster's id. The first broker gives a new cluster the id of its folders, or a
     random one. Blocks.
@@ -132,10 +152,7 @@ def join_cluster(store: ClusterStore, folders: Iterable[tuple[str, str | None]],
 class Registration:
     """The session of one broker, and its record in the store.
 
-    Args:
-        incarnation: a random text of this process.
-        listeners: the advertised addresses, by name of the listener.
-        identity: what tells whether the data folders are those that took part last.
+    Args: identity: tells whether the data folders are those that took part last.
 
     Attributes:
         session: the present one, which may be lost; None before `begin`.
@@ -150,23 +167,22 @@ class Registration:
         cluster: ClusterBrokers,
         settings: MemberConfig,
         jobs: Jobs,
-        *,
-        rack: str | None,
-        incarnation: str,
-        listeners: Callable[[], Mapping[str, Endpoint]],
         identity: FolderIdentity,
+        process: BrokerProcess,
     ) -> None:
         self._store = store
         self._metadata = metadata
         self._cluster = cluster
         self._settings = settings
         self._jobs = jobs
-        self._rack = rack
-        self._incarnation = incarnation
-        self._listeners = listeners
+        self._process = process
+        self._incarnation = process.incarnation
         self._identity = identity
         self._attempted: set[int] = set()  # broker epochs that this process tried to commit
         self._is_loss_reported = False
+        self._progress = 0  # at the last stamp
+        self._renewals = 0
+        self._renewal_timer: PeriodicTimer | None = None
         self._logs: LogsFound | None = None  # once they are recovered
         self._beating = self._committing = self._is_unwritable = False
         self._failed_beat: StorageFailed | None = None
@@ -226,6 +242,7 @@ class Registration:
         assert self.session is not None
         interval_ms = min(self._settings.heartbeat_interval_ms, max(self.session.timeout_ms / 3, 1))
         self._timer = timers.every(interval_ms, self._beat)
+        self._renewal_timer = timers.every(RENEW_MS, self._renew)
 
     def announce(self, logs: LogsFound) -> None:
         """Commit the record: the logs are recovered."""
@@ -242,8 +259,7 @@ class Registration:
         is away it ends by its timeout. A second call does nothing. Thread: any, once the owner
         thread changes nothing more.
         """
-        if self._timer is not None:
-            self._timer.cancel()
+        self._stop_timers()
         session, self.session = self.session, None
         if session is not None:
             try:
@@ -253,9 +269,13 @@ class Registration:
 
     def abandon(self) -> None:
         """Give no more signs of life. The session ends by its timeout."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._stop_timers()
         self.session = None
+
+    def _stop_timers(self) -> None:
+        for timer in (self._timer, self._renewal_timer):
+            if timer is not None:
+                timer.cancel()
 
     # --- signs of life
 
@@ -340,6 +360,40 @@ class Registration:
 
         self._mark(mark, marked)
 
+    def _renew(self) -> None:
+        """Give the data folders a new stamp, if records were appended since the last one."""
+        progress = self._process.progress()
+        own = self.own
+        if progress == self._progress or own is None or self._committing:
+            return
+        stored = self._identity.trusted(own)
+        if stored is None:
+            return  # the store is of an earlier kqueue, or another image of this process registered
+        self._committing = True
+        self._renewals += 1
+        text = f"{self._incarnation}-{own.epoch}-{self._renewals}"
+        stamp = RegistrationStamp(own.epoch, text, self._renewals)
+        mark, session = RegistrationMark(stored, stamp), self.session
+
+        def marked(error: BaseException | None) -> None:
+            if error is not None or self.session is not session:
+                self._committing = False
+                self._settle()
+                return
+            self._identity.marked(mark)
+            self._metadata.commit(
+                "renew the stamp", {self._identity.key: self._identity.encode(stamp)}, done, by=session
+            )
+
+        def done(error: KqueueError | None) -> None:
+            if error is None:
+                self._progress = progress
+                self._mark(RegistrationMark(stamp), _confirmed)
+            self._committing = False
+            self._settle()
+
+        self._mark(mark, marked)
+
     def _mark(self, mark: RegistrationMark, done: Callable[[BaseException | None], None]) -> None:
         def finish(_: None, error: BaseException | None) -> None:
             done(error)
@@ -371,10 +425,10 @@ class Registration:
             self._cluster.node_id,
             self.session.epoch,
             self._incarnation,
-            dict(self._listeners()),
+            dict(self._process.listeners()),
             shutting_down=self.is_leaving,
             clean=self._is_clean(self._logs),
-            rack=self._rack,
+            rack=self._process.rack,
             release=__version__,
             directories=self._logs.directories,
             features={feature.name: (feature.level_min, feature.level_max) for feature in FEATURES},
@@ -385,8 +439,8 @@ class Registration:
         if before is not None and before.incarnation == self._incarnation:
             # the same process lost its session, and nothing else; unless it is an older image of
             # its machine that goes on, while another image of it had registered
-            return before.clean and before.epoch in self._attempted
-        is_older_copy = self._identity.compare(before) is not Comparison.SAME
+            return before.clean and before.epoch in self._attempted and not self._is_older_copy(before)
+        is_older_copy = self._is_older_copy(before)
         is_clean = logs.is_clean(before, is_older_copy)
         if not is_clean and not self._is_loss_reported:
             self._is_loss_reported = True
@@ -395,6 +449,9 @@ class Registration:
             else:
                 logger.warning("records that this broker confirmed may be missing: others lead what they can")
         return is_clean
+
+    def _is_older_copy(self, before: BrokerRegistration | None) -> bool:
+        return self._identity.compare(before) is not Comparison.SAME
 
     def _settled(self, error: KqueueError | None) -> None:
         self._committing = False

@@ -458,6 +458,10 @@ class LogManager:
         properties = next(iter(self._folders)).properties
         yield partial(copier.finish, properties, self._clock.wall_ms(), self.broker_epoch)
 
+    def appended_total(self) -> int:
+        """Return a number that differs once a record was appended to an open log."""
+        return sum(log.end_offset for log in self._logs.values())
+
     def write_registration_mark(self, mark: RegistrationMark) -> None:
         """Write the mark of a registration into all data folders. Blocks. Thread: any.
 

@@ -43,7 +43,8 @@ class DataFolders:
     """Opens and locks the data folders; at least one can be used.
 
     Attributes: offline: those that can't be used.
-    Raises: FolderInUse: another broker has one of them. StorageFailed: none can be used.
+    Raises: FolderInUse: another broker has one of them. StorageFailed: none can be used, or one is
+        a copy of another one.
         TooManyOpenFiles.
     """
 
@@ -83,6 +84,7 @@ class DataFolders:
                     continue
                 self._folders.append(folder)
                 cluster_id = folder.cluster_id
+            self._check_ids()
             self._report_offline()
         except BaseException:
             for folder in self._folders:
@@ -104,6 +106,18 @@ class DataFolders:
 
     def __len__(self) -> int:
         return len(self._folders)
+
+    def _check_ids(self) -> None:
+        """Check that no folder is a copy of another one. Raises: StorageFailed."""
+        places: dict[str, str] = {}
+        for folder in self._folders:
+            id, place = folder.properties["directory.id"], folder.storage.location
+            if id in places:
+                raise StorageFailed(
+                    f"{places[id]} and {place} have the same directory.id {id}: one is a copy of the other one. Put "
+                    "back the folder that it replaced, or take it out of log.dirs"
+                )
+            places[id] = place
 
     def _report_offline(self) -> None:
         if not self._folders:

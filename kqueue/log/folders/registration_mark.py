@@ -1,13 +1,14 @@
 """The mark of a data folder's last registrations with its cluster: `.kqueue_registration`.
 
-    {"version":0,"committed":[epoch,"text"],"pending":[epoch,"text"]}
+    {"version":0,"committed":[epoch,"text",renewal],"pending":[epoch,"text",renewal]}
 
-Each registration has a stamp: its broker epoch, and a text that no other registration has. The
+Each registration has a stamp: its broker epoch, and a text that no other registration has. It is
+renewed while records are appended, so that a copy of a folder in use is told from the original. The
 metadata store keeps the stamp of a broker's last registration, and each of its data folders has it
 here. A folder with another stamp is not the one that took part last: it is an older copy, or the
 store is one. `compare_marks` tells which.
 
-A registration writes the mark twice:
+A registration, and each renewal, writes the mark twice:
 
     1. committed = the store's stamp, pending = the new one      before the commit
     2. the commit puts the new stamp into the store
@@ -32,14 +33,28 @@ from kqueue.storage import Storage
 
 REGISTRATION_MARK = ".kqueue_registration"
 VERSION = 0
+NO_ORDER = (-1, 0)
+"""Before that of any stamp."""
 logger = logging.getLogger("kqueue.log")
 
 
 class RegistrationStamp(NamedTuple):
-    """A registration. `epoch`: the broker epoch. `text`: of this registration only."""
+    """A registration, or its renewal.
+
+    Attributes:
+        epoch: the broker epoch.
+        text: of no other registration, and of no other renewal.
+        renewal: its number within the epoch; 0: the registration.
+    """
 
     epoch: int
     text: str
+    renewal: int = 0
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """What a later stamp of one history of the store has more of."""
+        return self.epoch, self.renewal
 
 
 class RegistrationMark(NamedTuple):
@@ -68,8 +83,8 @@ def compare_marks(stored: RegistrationStamp | None, marks: Iterable[Registration
     A folder that knows a later registration than the store goes before one that knows an earlier.
     """
     others = [mark for mark in marks if stored is None or not mark.holds(stored)]
-    known = max((mark.committed.epoch for mark in others if mark.committed is not None), default=-1)
-    if known > (-1 if stored is None else stored.epoch):
+    known = max((mark.committed.order for mark in others if mark.committed is not None), default=NO_ORDER)
+    if known > (NO_ORDER if stored is None else stored.order):
         return Comparison.OLDER_STORE
     return Comparison.OLDER_FOLDER if others and stored is not None else Comparison.SAME
 
@@ -123,5 +138,5 @@ def _decode(data: bytes) -> RegistrationMark:
 def _stamp(value: Any) -> RegistrationStamp | None:
     if value is None:
         return None
-    epoch, text = value
-    return RegistrationStamp(int(epoch), str(text))
+    epoch, text, renewal = value
+    return RegistrationStamp(int(epoch), str(text), int(renewal))

@@ -13,7 +13,7 @@ from kqueue.broker.cluster_metadata import ClusterMetadata
 from kqueue.broker.controller import Controller
 from kqueue.broker.folder_identity import FolderIdentity
 from kqueue.broker.purgatory import Purgatory
-from kqueue.broker.registration import LogsFound, Registration
+from kqueue.broker.registration import BrokerProcess, LogsFound, Registration
 from kqueue.log.folders.registration_mark import RegistrationMark
 from kqueue.metadata.memory import MemoryStore
 from kqueue.metadata.store import ClusterStore
@@ -71,6 +71,7 @@ class Member:
         self.world = world
         self.folder = folder = folder or world.folders.setdefault(node_id, Folder())
         self.is_paused = False
+        self.appended = 0
         self.timers = Timers(world.clock)
         self.purgatory = Purgatory(self.timers, world.clock)
         self.jobs = SteppedJobs()
@@ -80,10 +81,13 @@ class Member:
         self.metadata = ClusterMetadata(self.store, self.jobs, self.purgatory, self.timers, world.clock)
         self.registration = Registration(
             self.store, self.metadata, self.cluster, MemberConfig.of(config), self.jobs,
-            rack=None,
-            incarnation=incarnation or f"process-{node_id}-{random.random()}",
-            listeners=lambda: {"A": Endpoint(f"host{node_id}", 9092)},
-            identity=FolderIdentity(node_id, self.metadata, folder.marks, folder.write, f"folder of {node_id}"),
+            FolderIdentity(node_id, self.metadata, folder.marks, folder.write, f"folder of {node_id}"),
+            BrokerProcess(
+                incarnation or f"process-{node_id}-{random.random()}",
+                None,
+                lambda: {"A": Endpoint(f"host{node_id}", 9092)},
+                lambda: self.appended,
+            ),
         )  # fmt: skip
         self.controller = Controller(config, self.store, self.metadata, self.cluster, self.registration, self.jobs)
         self.metadata.observe(BROKERS_PREFIX, self.cluster.apply)

@@ -20,6 +20,7 @@ from kqueue.cli.app import kqueue as root
 Kq = Callable[..., Result]
 PRINTS_A_TABLE = ("columns(", "Table(")
 TEXTS = {"topics list", "topics describe", "groups list", "log repair"}
+TEXTS |= {"backup create", "backup verify", "backup restore"}
 """Commands whose text is as good as a table."""
 WITHOUT = {
     *("configs alter", "demo", "groups delete", "groups delete-offsets", "topics create", "plugins new"),

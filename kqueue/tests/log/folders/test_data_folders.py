@@ -8,7 +8,7 @@ import pytest
 
 from kqueue.base.errors import FolderInUse, StorageFailed
 from kqueue.log.config import LogConfig
-from kqueue.log.formats.checkpoints import RECOVERY_POINTS
+from kqueue.log.formats.checkpoints import META_PROPERTIES, RECOVERY_POINTS
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager, OfflineFolder
 from kqueue.storage import MemoryStorage, Storage
@@ -189,3 +189,12 @@ def test_bits_that_were_flipped_in_a_topics_id_do_not_lose_the_partition(caplog:
     assert manager.found()[("t", 0)].topic_id != ID
     assert read_values(log_of(manager)) == [b"0"]
     assert storage.read("t-0/partition.metadata") == metadata
+
+
+def test_a_folder_that_was_replaced_by_a_copy_of_another_one_is_refused_with_both_names() -> None:
+    first, second = two_folders()
+    start(first, second).close()
+    second.write_atomic(META_PROPERTIES, first.read(META_PROPERTIES))
+    with pytest.raises(StorageFailed, match=r"have the same directory.id .*: one is a copy of the other one. Put back"):
+        start(first, second)
+    start(first).close()

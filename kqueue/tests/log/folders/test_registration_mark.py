@@ -19,6 +19,7 @@ from kqueue.storage.memory import MemoryStorage
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 
 FIRST, SECOND, THIRD = (RegistrationStamp(epoch, f"stamp-{epoch}") for epoch in (3, 5, 8))
+RENEWED = RegistrationStamp(FIRST.epoch, "renewed", 1)
 FULL = RegistrationMark(FIRST, SECOND)
 
 
@@ -110,6 +111,8 @@ SAME, OLDER_FOLDER, OLDER_STORE = Comparison.SAME, Comparison.OLDER_FOLDER, Comp
         (SECOND, [RegistrationMark(None, THIRD)], OLDER_FOLDER),  # a copy's start that crashed before its commit
         (SECOND, [RegistrationMark(RegistrationStamp(5, "another"))], OLDER_FOLDER),  # an epoch given out twice
         (FIRST, [RegistrationMark(SECOND)], OLDER_STORE),
+        (RENEWED, [RegistrationMark(FIRST)], OLDER_FOLDER),  # a copy of a folder in use
+        (FIRST, [RegistrationMark(RENEWED)], OLDER_STORE),  # a copy of a store in use
         (FIRST, [RegistrationMark(SECOND, THIRD)], OLDER_STORE),
         (None, [RegistrationMark(FIRST)], OLDER_STORE),
         (FIRST, [RegistrationMark(FIRST), RegistrationMark(SECOND)], OLDER_STORE),
