@@ -21,8 +21,8 @@ import pytest
 
 import kqueue.testing
 from kqueue.config.catalog import CATALOG
-from kqueue.config.plugins import CONTRACTS
 from kqueue.config.environment import PLUGIN_VARIABLES
+from kqueue.config.plugins import CONTRACTS
 from kqueue.testing.process_environment import process_environment
 
 ROOT = Path(__file__).parents[2]
