@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kqueue.base.clock import OffsetClock
-from kqueue.base.settings import format_value
+from kqueue.base.settings import Scope, format_value
 from kqueue.broker.topics import NewTopic
 from kqueue.config.properties import keyword_name
 from kqueue.embedded.inspection.mixin import InspectionMixin
@@ -132,7 +132,11 @@ class Node(InspectionMixin):
         async def alter() -> None:
             broker = self._server.broker
             resource = ConfigResource(ResourceType.BROKER, str(broker.node_id))
-            await self._server.result(broker.configs.alter(resource, config_changes(settings)))
+            changes = config_changes(settings)
+            for change in changes:
+                if change.value is not None:  # clients may set unknown names, for plugins; a keyword is a misspelt one
+                    broker.config.catalog.find(change.name, Scope.BROKER)
+            await self._server.result(broker.configs.alter(resource, changes))
 
         self._call(alter)
 
