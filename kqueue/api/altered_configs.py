@@ -76,7 +76,9 @@ def _start(
 ) -> Outcome:
     try:
         if counts[requested.resource_type, requested.resource_name] > 1:
-            raise InvalidRequest("the resource is twice in the request, expected each resource once")
+            raise InvalidRequest(
+                "Each resource must appear at most once.: the resource is twice in the request, expected each once"
+            )
         require_config_access(context, AclOperation.ALTER_CONFIGS, requested.resource_type, requested.resource_name)
         return alter(ConfigResource(resource_type(requested.resource_type), requested.resource_name), requested)
     except KqueueError as error:
@@ -89,4 +91,4 @@ def resource_type(number: int) -> ResourceType:
         return ResourceType(number)
     except ValueError:
         known = ", ".join(f"{type.value} ({type.name})" for type in ResourceType)
-        raise InvalidRequest(f"unknown type of resource {number}, expected one of {known}") from None
+        raise InvalidRequest(f"Unknown resource type {number}: expected one of {known}") from None

@@ -12,6 +12,7 @@ from kqueue.api.config_entries import ConfigEntry
 from kqueue.base.config import ConfigSource
 from kqueue.base.settings import ANY, Scope, Setting, SettingType
 from kqueue.broker.backlog import BacklogDescription
+from kqueue.broker.topic_configs import BACKLOG_ENTRY
 
 PARTITIONS_MAX = 100
 """Partitions in the entry, those with most unread messages: before version 4 a value has at most
@@ -19,7 +20,7 @@ PARTITIONS_MAX = 100
 """
 GROUP_LENGTH_MAX = 200
 _ROW = Setting(
-    "kqueue.backlog",
+    BACKLOG_ENTRY,
     SettingType.STRING,
     None,
     ANY,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kqueue.base.config import BROKER_SOURCES, Config, ConfigSource, TopicConfig
-from kqueue.base.settings import Scope, Setting, format_value
+from kqueue.base.settings import Setting, format_value
 
 
 class ConfigSynonym(NamedTuple):
@@ -52,14 +52,14 @@ class TopicConfigEntries:
 
 def broker_config_entries(config: Config) -> list[ConfigEntry]:
     """Return the entries of a broker, by name."""
-    return [_broker_entry(config, config.catalog.find(name, Scope.BROKER)) for name in sorted(config)]
+    return [_broker_entry(config, config.catalog.find_any_broker(name)) for name in sorted(config)]
 
 
 def broker_default_entries(config: Config) -> list[ConfigEntry]:
     """Return the entries of the dynamic defaults of all brokers, by name: those that are set."""
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER
     values = config.set_by(source)
-    return [own_entry(config.catalog.find(name, Scope.BROKER), values[name], source) for name in sorted(values)]
+    return [own_entry(config.catalog.find_any_broker(name), values[name], source) for name in sorted(values)]
 
 
 def own_entries(

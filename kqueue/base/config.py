@@ -93,7 +93,7 @@ class Config:
     def chain(self, name: str) -> list[ResolvedValue]:
         """Return all values of this setting, the effective one first, the default last."""
         values = [ResolvedValue(name, layer[name], source) for source, layer in self._layers.items() if name in layer]
-        return [*values, ResolvedValue(name, self.catalog.find(name, Scope.BROKER).default, ConfigSource.DEFAULT)]
+        return [*values, ResolvedValue(name, self.catalog.find_any_broker(name).default, ConfigSource.DEFAULT)]
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over all declared names, and the names of single listeners that are set."""

@@ -22,6 +22,7 @@ GiB = 1024 * MiB
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 LONG_MIN = -(2**63)
+SHOWN_LENGTH_MAX = 200
 
 
 class SettingType(enum.Enum):
@@ -29,6 +30,7 @@ class SettingType(enum.Enum):
     ConfigDef.Type.
     """
 
+    UNKNOWN = 0  # of a name that nobody declares; its value may be a secret
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -75,11 +77,30 @@ class Prefix(enum.Enum):
 _PREFIXED = re.compile(r"listener\.name\.(?P<listener>[a-z0-9_-]+)\.(?P<rest>.+)")
 
 
+def _no_words(value: Any) -> str:
+    return ""
+
+
+def _whole(value: Any) -> Any:
+    return value
+
+
 class Validator(NamedTuple):
-    """A condition for values, and its description for messages (``at least 1``)."""
+    """A condition for values.
+
+    Attributes:
+        description: of what it accepts, for messages: ``at least 1``.
+        refusal: Kafka's words about a value that it does not accept; empty: Kafka has none. Scripts
+            look for them. Source: Kafka ConfigDef.Range, ValidString.
+        shown: the part of the value that messages show.
+        is_sentence: whether `refusal` is all that Kafka says.
+    """
 
     description: str
     accepts: Callable[[Any], bool]
+    refusal: Callable[[Any], str] = _no_words
+    shown: Callable[[Any], Any] = _whole
+    is_sentence: bool = False
 
 
 ANY = Validator("any value", lambda value: True)
@@ -87,17 +108,22 @@ ANY = Validator("any value", lambda value: True)
 
 def at_least(low: float) -> Validator:
     """Accept numbers from `low` on."""
-    return Validator(f"at least {low}", lambda value: value >= low)
+    return Validator(f"at least {low}", lambda value: value >= low, lambda value: f"Value must be at least {low}")
 
 
 def between(low: float, high: float) -> Validator:
     """Accept numbers from `low` to `high`, both included."""
-    return Validator(f"from {low} to {high}", lambda value: low <= value <= high)
+
+    def refusal(value: float) -> str:
+        return f"Value must be no more than {high}" if value > high else f"Value must be at least {low}"
+
+    return Validator(f"from {low} to {high}", lambda value: low <= value <= high, refusal)
 
 
 def one_of(*values: str) -> Validator:
     """Accept these texts."""
-    return Validator(f"one of {', '.join(values)}", lambda value: value in values)
+    names = ", ".join(values)
+    return Validator(f"one of {names}", lambda value: value in values, lambda value: f"String must be one of: {names}")
 
 
 class Synonym(NamedTuple):
@@ -143,7 +169,7 @@ class Setting:
     @property
     def is_secret(self) -> bool:
         """Whether messages, logs and responses never contain the value."""
-        return self.kind is SettingType.PASSWORD or is_secret(self.name)
+        return self.kind in (SettingType.PASSWORD, SettingType.UNKNOWN) or is_secret(self.name)
 
     def parse(self, value: object) -> Any:
         """Return the typed value of a text, or of a Python value. None stays None.
@@ -155,19 +181,32 @@ class Setting:
         try:
             parsed = _PARSERS[self.kind](value)
         except (ValueError, TypeError):
-            raise self._wrong(value) from None
+            raise self._wrong(value, _TYPE_REFUSALS.get(self.kind, "")) from None
         if not self.valid.accepts(parsed):
-            raise self._wrong(value)
+            refusal = self.valid.refusal(parsed)
+            if self.valid.is_sentence:
+                raise SettingError(f"{refusal}; expected {self.expected}")
+            raise self._wrong(self.valid.shown(parsed), refusal)
         return parsed
+
+    def is_of_type(self, value: object) -> bool:
+        """Return whether a text, or a Python value, is of the type, valid or not."""
+        try:
+            _PARSERS[self.kind](value)
+        except (ValueError, TypeError):
+            return False
+        return True
 
     @property
     def expected(self) -> str:
         """What values it takes, for messages."""
         return f"{_KIND_WORDS[self.kind]}, {self.valid.description}"
 
-    def _wrong(self, value: object) -> SettingError:
-        shown = self.name if self.is_secret else f"{self.name}={value!r}"
-        return SettingError(f"{shown}: expected {self.expected}")
+    def _wrong(self, value: object, refusal: str) -> SettingError:
+        """Return Kafka's sentence about a value, with its words `refusal`, and what is expected."""
+        shown = "[hidden]" if self.is_secret else (format_value(value) or "")[:SHOWN_LENGTH_MAX]
+        words = f"{refusal}; " if refusal else ""
+        return SettingError(f"Invalid value {shown} for configuration {self.name}: {words}expected {self.expected}")
 
 
 _SECRET = re.compile(
@@ -208,12 +247,22 @@ def _parse_int(low: int, high: int) -> Callable[[object], int]:
     def parse(value: object) -> int:
         if isinstance(value, (bool, float)):
             raise ValueError(value)
-        number = int(str(value).strip())
+        text = str(value).strip()
+        if _WHOLE.fullmatch(text) is None:
+            raise ValueError(text)  # Python would read 5_000
+        number = int(text)
         if not low <= number <= high:
             raise ValueError(number)
         return number
 
     return parse
+
+
+def _parse_double(value: object) -> float:
+    text = str(value).strip()
+    if "_" in text:
+        raise ValueError(text)
+    return float(text)
 
 
 def _parse_list(value: object) -> list[str]:
@@ -233,11 +282,18 @@ _PARSERS: dict[SettingType, Callable[[object], Any]] = {
     SettingType.SHORT: _parse_int(-(2**15), 2**15 - 1),
     SettingType.INT: _parse_int(-(2**31), INT_MAX),
     SettingType.LONG: _parse_int(LONG_MIN, LONG_MAX),
-    SettingType.DOUBLE: lambda value: float(str(value)),
+    SettingType.DOUBLE: _parse_double,
     SettingType.LIST: _parse_list,
     SettingType.CLASS: _parse_text,
     SettingType.PASSWORD: _parse_text,
+    SettingType.UNKNOWN: _parse_text,
 }
+_WHOLE = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_TYPE_REFUSALS = {
+    kind: f"Not a number of type {kind.name}"
+    for kind in (SettingType.SHORT, SettingType.INT, SettingType.LONG, SettingType.DOUBLE)
+} | {SettingType.BOOLEAN: "Expected value to be either true or false"}
+"""Kafka's words about a text that is not of a type. Source: Kafka ConfigDef.parseType."""
 _KIND_WORDS: dict[SettingType, str] = {
     SettingType.BOOLEAN: "true or false",
     SettingType.STRING: "text",
@@ -248,7 +304,20 @@ _KIND_WORDS: dict[SettingType, str] = {
     SettingType.LIST: "a comma-separated list",
     SettingType.CLASS: "a class name",
     SettingType.PASSWORD: "text",
+    SettingType.UNKNOWN: "text",
 }
+
+
+UndeclaredSettings = Callable[[str], Setting | None]
+"""Returns the row of a broker setting that is only stored and shown; None: an unknown name."""
+
+
+def unknown_setting(name: str) -> Setting:
+    """Return the row of a broker setting that nobody declares."""
+    of_listener = _PREFIXED.fullmatch(name) is not None
+    mode = UpdateMode.PER_BROKER if of_listener else UpdateMode.CLUSTER_WIDE
+    doc = "Stored and shown only: kqueue does not know it."
+    return Setting(name, SettingType.UNKNOWN, None, ANY, Scope.BROKER, doc, without_effect=True, dynamic=mode)
 
 
 class Catalog:
@@ -256,7 +325,9 @@ class Catalog:
     (`min.insync.replicas`).
     """
 
-    def __init__(self, *tables: Iterable[Setting]) -> None:
+    def __init__(self, *tables: Iterable[Setting], undeclared: UndeclaredSettings | None = None) -> None:
+        """Take the rows. `undeclared`: knows settings of Kafka that have no row."""
+        self._undeclared = undeclared or (lambda name: None)
         self.topic: dict[str, Setting] = {}
         self.broker: dict[str, Setting] = {}
         self._scopes: dict[Scope, dict[str, Setting]] = {
@@ -294,6 +365,13 @@ class Catalog:
             )
             raise SettingError(f"{problem}{did_you_mean(name, [*rows, *also_known])}")
         return row
+
+    def find_any_broker(self, name: str) -> Setting:
+        """Return the row of a broker setting; of a name that nobody declares one without effect,
+        whose values are never shown. Kafka stores such names too, for its plugins.
+        """
+        row = self.find_broker(name) or self._undeclared(name)
+        return unknown_setting(name) if row is None else row
 
     def find_broker(self, name: str) -> Setting | None:
         """Return the row of a broker setting, also of one listener (its default is None: the value

@@ -281,7 +281,12 @@ CLIENT_METRICS_SETTINGS: tuple[Setting, ...] = (
         "interval.ms",
         SettingType.INT,
         300_000,
-        between(100, 3_600_000),
+        between(100, 3_600_000)._replace(
+            refusal=lambda value: (
+                f"Invalid value {value} for interval.ms, interval must be between 100 and 3600000 (1 hour)"
+            ),
+            is_sentence=True,
+        ),
         Scope.CLIENT_METRICS,
         "Interval at which clients send their metrics.",
     ),
@@ -293,6 +298,8 @@ CLIENT_METRICS_SETTINGS: tuple[Setting, ...] = (
             f"KEY=PATTERN, comma separated, with a KEY of {', '.join(CLIENT_MATCH_KEYS)}, "
             f"and a PATTERN of about {MATCH_STATES_MAX} characters, repetitions counted out",
             _are_matches,
+            lambda value: f"Illegal client matching pattern: {','.join(value)[:200]}",
+            is_sentence=True,
         ),
         Scope.CLIENT_METRICS,
         "Clients that send metrics: those for which all these patterns match. Empty: every client.",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kqueue.base.config_resources import ConfigChange, ConfigOperation
-from kqueue.base.errors import InvalidConfig, InvalidRequest
+from kqueue.base.errors import InvalidConfig, InvalidRequest, SettingError
 from kqueue.base.settings import Setting, SettingType, format_value
 
 RESOURCE_BYTES_MAX = 256 * 1024
@@ -21,8 +21,15 @@ def check_names(names: Sequence[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise InvalidRequest(f"setting {name!r} is twice in the request, expected each setting once")
+            raise InvalidRequest(
+                f"Error due to duplicate config keys: setting {name!r} is twice in the request, expected each once"
+            )
         seen.add(name)
+
+
+def not_a_list(name: str, operation: ConfigOperation) -> str:
+    """Return Kafka's words about APPEND and SUBTRACT of a setting that is no list."""
+    return f"Can't {operation.name} to key {name} because its type is not LIST."
 
 
 def changed_values(
@@ -30,6 +37,7 @@ def changed_values(
     own: Mapping[str, Any],
     in_force: Callable[[Setting], Any],
     changes: Sequence[ConfigChange],
+    not_a_list: Callable[[str, ConfigOperation], str] = not_a_list,
 ) -> dict[str, Any]:
     """Return the values of a resource after `changes`, not checked yet.
 
@@ -38,6 +46,7 @@ def changed_values(
         own: the resource's parsed values.
         in_force: returns the value to which APPEND adds, and from which SUBTRACT removes, where
             the resource has none of its own.
+        not_a_list: returns Kafka's words about APPEND and SUBTRACT of a setting that is no list.
     Raises: InvalidRequest: a setting twice, or without a value. InvalidConfig: APPEND or SUBTRACT
         of a setting that is not a list. What `find` raises.
     """
@@ -48,19 +57,44 @@ def changed_values(
             values.pop(name, None)  # also an unknown one, as in Kafka: so leftovers can be removed
             continue
         if value is None:
-            raise InvalidRequest(f"{name}: {operation.name} expects a value, found null; use DELETE to unset it")
+            raise InvalidRequest(
+                f"Null value not supported for : {name}: {operation.name} expects a value, found null; use DELETE to "
+                "unset it"
+            )
         if operation is ConfigOperation.SET:
             values[name] = value
         else:
-            values[name] = _changed_list(find(name), operation, value, values.get(name), in_force)
+            values[name] = _changed_list(
+                _list_row(find, name, operation, not_a_list), operation, value, values.get(name), in_force
+            )
     return values
+
+
+def _list_row(
+    find: Callable[[str], Setting],
+    name: str,
+    operation: ConfigOperation,
+    not_a_list: Callable[[str, ConfigOperation], str],
+) -> Setting:
+    """Return the row of a list. Raises InvalidConfig: it is none, or `find` raises SettingError."""
+    try:
+        row = find(name)
+    except SettingError as error:
+        raise InvalidConfig(f"{not_a_list(name, operation)} {error}") from None
+    # of a broker, Kafka looks first whether the setting can change
+    if row.kind is not SettingType.LIST and not row.is_read_only:
+        raise InvalidConfig(
+            f"{not_a_list(name, operation)} {operation.name} is for lists, and {name} has one value ({row.kind.name}): "
+            "use SET"
+        )
+    return row
 
 
 def _changed_list(
     row: Setting, operation: ConfigOperation, value: str, own: Any, in_force: Callable[[Setting], Any]
 ) -> list[str]:
-    if row.kind is not SettingType.LIST:
-        raise InvalidConfig(f"{operation.name} is for lists, and {row.name} has one value ({row.kind.name}): use SET")
+    if row.is_read_only:
+        return [value]  # which is refused when the result is checked
     items = list((own if own is not None else in_force(row)) or [])
     named = [item.strip() for item in value.split(",") if item.strip()]
     if operation is ConfigOperation.SUBTRACT:
@@ -75,7 +109,10 @@ def replaced_values(values: Sequence[tuple[str, str | None]]) -> dict[str, Any]:
     check_names([name for name, _ in values])
     unset = [name for name, value in values if value is None]
     if unset:
-        raise InvalidRequest(f"{unset[0]}: expected a value, found null; leave the setting out to unset it")
+        raise InvalidRequest(
+            f"Null value not supported for : {','.join(unset)}: {unset[0]}: expected a value, found null; leave the "
+            "setting out to unset it"
+        )
     return dict(values)
 
 

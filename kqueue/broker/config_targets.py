@@ -14,9 +14,11 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from kqueue.base.config import Config, ConfigSource, SlowCheck
+from kqueue.base.config_resources import ConfigOperation
 from kqueue.base.errors import InvalidConfig, InvalidRequest, PolicyViolation, SettingError, StorageFailed
 from kqueue.base.names import check_topic, did_you_mean
-from kqueue.base.settings import Scope, Setting, UpdateMode, format_value
+from kqueue.base.settings import Scope, Setting, SettingType, UpdateMode, format_value
+from kqueue.broker.config_changes import not_a_list
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.topic_configs import check_configs
 from kqueue.broker.topics import PREFIX as TOPICS_PREFIX
@@ -34,6 +36,8 @@ SEALED = "sealed"
 DEFAULT_BROKER = "default"
 """Last part of the key of the defaults of all brokers; a broker's own key ends with its number."""
 NAME_LENGTH_MAX = 1000
+REPORTED_MAX = 1000
+"""Names of settings without effect that a broker warns of."""
 RESOURCES_MAX = 10_000
 """Resources of one type that have settings without existing otherwise: groups, client metrics."""
 
@@ -56,6 +60,10 @@ class ConfigTarget(Protocol):
 
     def find(self, name: str) -> Setting:
         """Return the row of a setting. Raises SettingError."""
+        ...
+
+    def not_a_list(self, name: str, operation: ConfigOperation) -> str:
+        """Return Kafka's words about APPEND and SUBTRACT of a setting that is no list."""
         ...
 
     def own(self, resource: str) -> Mapping[str, Any]:
@@ -92,11 +100,16 @@ class TopicTarget:
         """See `ConfigTarget`."""
         return self._config.catalog.find(name, Scope.TOPIC)
 
+    def not_a_list(self, name: str, operation: ConfigOperation) -> str:
+        """See `ConfigTarget`."""
+        return not_a_list(name, operation)
+
     def own(self, resource: str) -> Mapping[str, Any]:
         """See `ConfigTarget`."""
         if not resource:
             raise InvalidRequest(
-                "expected the name of a topic, found an empty name: topics have no defaults of their own"
+                "Default topic resources are not allowed.: expected the name of a topic, found an empty name: topics "
+                "have no defaults of their own"
             )
         return self._topics.get(check_topic(resource)).config.overrides
 
@@ -131,6 +144,7 @@ class BrokerTarget:
         self._sealer = sealer
         self._node_id = node_id
         self._metadata = metadata
+        self._reported: set[str] = set()
 
     def load(self) -> None:
         """Put the stored values in force. A setting that no longer exists is skipped and logged."""
@@ -148,9 +162,24 @@ class BrokerTarget:
     def _apply(self, part: str, stored: bytes | None) -> None:
         values = {} if stored is None else _decoded(BROKERS_PREFIX + part, stored)
         source = _source("" if part == DEFAULT_BROKER else part)
-        self._config.set_dynamic(
-            source, _usable(self._config.catalog.find_broker, self._unsealed(values), "the broker")
-        )
+        usable = _usable(self._config.catalog.find_any_broker, self._unsealed(values), "the broker")
+        self._warn_of_ineffective(usable)
+        self._config.set_dynamic(source, usable)
+
+    def _warn_of_ineffective(self, values: Mapping[str, Any]) -> None:
+        """Warn once of each setting that has no effect."""
+        for name, value in values.items():
+            row = self.find(name)
+            if row.without_effect and value != row.default and self._is_new(name):
+                guess = did_you_mean(name, self._config.catalog.broker) if row.kind is SettingType.UNKNOWN else ""
+                logger.warning("broker %d: %s has no effect: %s%s", self._node_id, name, row.doc.rstrip("."), guess)
+
+    def _is_new(self, name: str) -> bool:
+        """Return whether no warning named the setting; bounded, as clients choose names."""
+        if name in self._reported or len(self._reported) >= REPORTED_MAX:
+            return False
+        self._reported.add(name)
+        return True
 
     def _unsealed(self, values: Mapping[str, Any]) -> dict[str, str]:
         """Return values as text; those that can't be decrypted are left out, and logged."""
@@ -180,14 +209,24 @@ class BrokerTarget:
         if resource in ("", str(self._node_id)):
             return
         if not resource.isdecimal():
-            raise InvalidRequest(f"expected the id of a broker, or an empty name for all, found {resource[:80]!r}")
+            raise InvalidRequest(
+                f"Node id must be an integer, but it is: {resource[:80]}: expected the id of a broker, or an empty "
+                f"name for all, found {resource[:80]!r}"
+            )
         raise InvalidRequest(
-            f"this is broker {self._node_id}: settings of broker {resource} are known to that one only, ask it"
+            f"Unexpected broker id, expected {self._node_id}, but received {resource}: this is broker {self._node_id}: "
+            f"settings of broker {resource} are known to that one only, ask it"
         )
 
     def find(self, name: str) -> Setting:
+        """See `ConfigTarget`. A name that nobody declares has a row without effect."""
+        return self._config.catalog.find_any_broker(name)
+
+    def not_a_list(self, name: str, operation: ConfigOperation) -> str:
         """See `ConfigTarget`."""
-        return self._config.catalog.find(name, Scope.BROKER)
+        if self.find(name).kind is SettingType.UNKNOWN:
+            return f"Unknown config name: {name}."
+        return f"Config value {operation.name.lower()} is not allowed for config key: {name}."
 
     def own(self, resource: str) -> Mapping[str, Any]:
         """See `ConfigTarget`."""
@@ -199,24 +238,32 @@ class BrokerTarget:
         return self._config.chain(row.name)[0].value
 
     def check(self, resource: str, values: Mapping[str, Any]) -> CheckedValues:
-        """See `ConfigTarget`. A wrong value is an InvalidRequest, as in Kafka."""
+        """See `ConfigTarget`. A wrong value is an InvalidRequest, as in Kafka, and the checks have
+        the order of Kafka's.
+        """
+        rows = {name: self.find(name) for name in values}
+        _check_none(
+            [name for name, row in rows.items() if row.is_read_only],
+            "Cannot update these configs dynamically",
+            "can't be changed at run time: set it in the broker's configuration and restart the broker",
+        )
+        _check_none(
+            [name for name in rows if name in _OF_LISTENERS],
+            "These security configs can be dynamically updated only per-listener using the listener prefix",
+            "can be changed at run time for one listener only: expected listener.name.<listener>. before the name",
+        )
         parsed = {}
         for name, value in values.items():
-            row = self.find(name)
-            if row.is_read_only:
-                raise InvalidRequest(
-                    f"{name} can't be changed at run time: set it in the broker's configuration and restart the broker"
-                )
-            if name in _OF_LISTENERS:
-                raise InvalidRequest(
-                    f"{name} can be changed at run time for one listener only: expected listener.name.<listener>.{name}"
-                )
-            if resource == "" and row.dynamic is UpdateMode.PER_BROKER:
-                raise InvalidRequest(f"{name} can be changed for one broker only: expected the id of a broker")
             try:
-                parsed[name] = row.parse(value)
+                parsed[name] = rows[name].parse(value)
             except SettingError as error:
                 raise InvalidRequest(str(error)) from None
+        if resource == "":
+            _check_none(
+                [name for name, row in rows.items() if row.dynamic is UpdateMode.PER_BROKER],
+                "Cannot update these configs at default cluster level, broker id must be specified",
+                "can be changed for one broker only: expected the id of a broker",
+            )
         try:
             slow = self._config.check_dynamic(_source(resource), parsed)
         except SettingError as error:
@@ -252,6 +299,8 @@ class NamedTarget:
         *,
         default_names: Mapping[str, str],
         config_errors: Container[str] | None,
+        unknown: str,
+        empty_name: str,
         check_values: Callable[[Mapping[str, Any]], None] = lambda values: None,
     ) -> None:
         """Take the type's name for messages (``group``), its rows, and the prefix of its keys.
@@ -260,11 +309,14 @@ class NamedTarget:
             default_names: under which name the default of a setting is a synonym; none: it is not.
             config_errors: settings whose wrong values are INVALID_CONFIG, None: all; others are
                 INVALID_REQUEST, as in Kafka.
+            unknown, empty_name: Kafka's words about a name of a setting and about an empty name.
             check_values: raises RequestRefused for parsed values that the broker does not allow.
         """
         self.source = source
         self.default_names = default_names
         self._config_errors = config_errors
+        self._unknown = unknown
+        self._empty_name = empty_name
         self._check_values = check_values
         self._what = what
         self._rows = rows
@@ -300,11 +352,15 @@ class NamedTarget:
     def find(self, name: str) -> Setting:
         """See `ConfigTarget`."""
         if name not in self._rows:
-            raise SettingError(f"no {self._what} setting is called {name!r}{did_you_mean(name, self._rows)}")
+            raise SettingError(
+                f"{self._unknown}: {name}: no {self._what} setting is called {name!r}{did_you_mean(name, self._rows)}"
+            )
         return self._rows[name]
 
     def own(self, resource: str) -> Mapping[str, Any]:
         """See `ConfigTarget`; empty where nothing is set."""
+        if not resource:
+            raise InvalidRequest(f"{self._empty_name}: expected the name of a {self._what}, found an empty name")
         if not resource or len(resource) > NAME_LENGTH_MAX or "\0" in resource:
             raise InvalidRequest(
                 f"expected the name of a {self._what}, 1 to {NAME_LENGTH_MAX} characters without NUL, "
@@ -320,6 +376,10 @@ class NamedTarget:
         """Return the values in force of a resource, by name of all settings of its type."""
         return {name: row.default for name, row in self._rows.items()} | self._values.get(resource, {})
 
+    def not_a_list(self, name: str, operation: ConfigOperation) -> str:
+        """See `ConfigTarget`."""
+        return not_a_list(name, operation)
+
     def in_force(self, resource: str, row: Setting) -> Any:
         """See `ConfigTarget`."""
         return row.default
@@ -330,10 +390,12 @@ class NamedTarget:
             raise PolicyViolation(f"{RESOURCES_MAX} resources of type {self._what} have settings: remove some first")
         parsed = {}
         for name, value in values.items():
+            as_config = self._config_errors is None or name in self._config_errors
             try:
-                parsed[name] = self.find(name).parse(value)
+                row = self.find(name)
+                parsed[name] = row.parse(value)
             except SettingError as error:
-                as_config = self._config_errors is None or name in self._config_errors
+                as_config = as_config or (name in self._rows and not self._rows[name].is_of_type(value))
                 raise (InvalidConfig if as_config else InvalidRequest)(str(error)) from None
         self._check_values(parsed)
         return CheckedValues(parsed)
@@ -345,6 +407,12 @@ class NamedTarget:
     def names(self) -> list[str]:
         """See `ConfigTarget`."""
         return sorted(self._values)
+
+
+def _check_none(names: Sequence[str], refusal: str, problem: str) -> None:
+    """Raise InvalidRequest if there are `names`, with Kafka's words `refusal`, then `problem`."""
+    if names:
+        raise InvalidRequest(f"{refusal}: [{', '.join(names)}]: {', '.join(names[:3])} {problem}")
 
 
 def _source(resource: str) -> ConfigSource:

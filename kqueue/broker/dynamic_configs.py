@@ -90,6 +90,8 @@ class DynamicConfigs:
             GROUPS_PREFIX,
             default_names=GROUP_DEFAULT_NAMES,
             config_errors=None,
+            unknown="Unknown group config name",
+            empty_name="Default group resources are not allowed.",
             check_values=lambda values: GroupConfig.of(config).check_own(values),
         )
         self.client_metrics = NamedTarget(
@@ -100,6 +102,8 @@ class DynamicConfigs:
             CLIENT_METRICS_PREFIX,
             default_names={},
             config_errors=("match",),
+            unknown="Unknown client metrics configuration",
+            empty_name="Subscription name can't be empty",
         )
         self.loggers = LoggerLevels()
         self._targets: dict[ResourceType, ConfigTarget] = {
@@ -143,7 +147,9 @@ class DynamicConfigs:
         target = self._targets[resource.type]
 
         def plan(own: Values) -> Values:
-            return changed_values(target.find, own, lambda row: target.in_force(resource.name, row), changes)
+            return changed_values(
+                target.find, own, lambda row: target.in_force(resource.name, row), changes, target.not_a_list
+            )
 
         return self._submit(_Alteration(resource, target, plan, validate_only))
 
@@ -153,7 +159,10 @@ class DynamicConfigs:
         """Replace all settings of a resource; those that are not named are unset. As `alter`."""
         if resource.type is ResourceType.BROKER_LOGGER:
             return _failed(
-                InvalidRequest("levels of loggers can't be replaced all at once: use IncrementalAlterConfigs")
+                InvalidRequest(
+                    f"Unknown resource type {resource.type.value}: levels of loggers can't be replaced all at once: "
+                    "use IncrementalAlterConfigs"
+                )
             )
         alteration = _Alteration(
             resource, self._targets[resource.type], lambda own: replaced_values(values), validate_only
@@ -175,7 +184,10 @@ class DynamicConfigs:
     def check_logger_resource(self, name: str) -> None:
         """Raise InvalidRequest if `name` is not the id of this broker."""
         if not name:
-            raise InvalidRequest("expected the id of a broker, found an empty name: loggers have no defaults")
+            raise InvalidRequest(
+                "Node id must be an integer, but it is: : expected the id of a broker, found an empty name: loggers "
+                "have no defaults"
+            )
         self.brokers.check_name(name)
 
     # --- changes one after another

@@ -47,16 +47,30 @@ class LoggerLevels:
         names = {ROOT, *_logger_names()}
         for operation, name, value in changes:
             if operation not in (ConfigOperation.SET, ConfigOperation.DELETE):
-                raise InvalidRequest(f"{name}: {operation.name} is not for loggers, expected SET or DELETE")
+                raise InvalidRequest(
+                    f"{operation.name} operation is not allowed for the BROKER_LOGGER resource: {name}: "
+                    f"{operation.name} is not for loggers, expected SET or DELETE"
+                )
             if name not in names:
-                raise InvalidConfig(f"there is no logger {name[:200]!r}{did_you_mean(name, names)}")
+                raise InvalidConfig(
+                    f"Logger {name[:200]} does not exist!: there is no logger {name[:200]!r}{did_you_mean(name, names)}"
+                )
             if operation is ConfigOperation.DELETE:
                 if name == ROOT:
-                    raise InvalidRequest("the level of logger root can't be removed, only set")
+                    raise InvalidRequest(
+                        "Removing the log level of the root logger is not allowed: the level of logger root can't be "
+                        "removed, only set"
+                    )
             elif value is None:
-                raise InvalidRequest(f"{name}: expected a level, found null; use DELETE to unset it")
+                raise InvalidRequest(
+                    f"Null value not supported for : {name}: expected a level, found null; use DELETE to unset it"
+                )
             elif value not in LEVELS:
-                raise InvalidConfig(f"{name}: expected a level of {', '.join(LEVELS)}, found {value[:80]!r}")
+                raise InvalidConfig(
+                    f"Cannot set the log level of {name} to {value[:80]} as it is not a supported log level. Valid log "
+                    f"levels are {', '.join(sorted(LEVELS))}: expected a level of {', '.join(LEVELS)}, found "
+                    f"{value[:80]!r}"
+                )
 
     def apply(self, changes: Sequence[ConfigChange]) -> None:
         """Make checked changes. A logger whose level is deleted has that of its parent."""

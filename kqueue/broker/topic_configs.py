@@ -11,13 +11,17 @@ from kqueue.broker.config_changes import check_size
 from kqueue.records.partitioners import PARTITIONERS
 
 PARTITIONER = "kqueue.partitioner"
+BACKLOG_ENTRY = "kqueue.backlog"
+"""The entry of DescribeConfigs that shows a state and is no setting."""
 
 
 def config_of_new(config: Config, overrides: Mapping[str, str | None]) -> TopicConfig:
     """Return the settings of a new topic. Raises InvalidConfig, PolicyViolation."""
     unset = [key for key, value in overrides.items() if value is None]
     if unset:
-        raise InvalidConfig(f"setting {unset[0]} has no value")
+        raise InvalidConfig(
+            f"Null value not supported for topic configs: {','.join(unset)}: setting {unset[0]} has no value"
+        )
     check_size("topic", overrides)
     return check_configs(config, overrides, {})
 
@@ -27,6 +31,8 @@ def check_configs(config: Config, overrides: Mapping[str, Any], old: Mapping[str
 
     Raises: InvalidConfig.
     """
+    # tools write all that is described back
+    overrides = {name: value for name, value in overrides.items() if name != BACKLOG_ENTRY}
     try:
         checked = config.for_topic(overrides)
         if checked.overrides.get(PARTITIONER) != old.get(PARTITIONER):
@@ -36,7 +42,10 @@ def check_configs(config: Config, overrides: Mapping[str, Any], old: Mapping[str
         raise InvalidConfig(str(error)) from None
     low, high = checked["min.compaction.lag.ms"], checked["max.compaction.lag.ms"]
     if low > high:
-        raise InvalidConfig(f"expected min.compaction.lag.ms of at most max.compaction.lag.ms={high}, found {low}")
+        raise InvalidConfig(
+            f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high}): expected "
+            f"min.compaction.lag.ms of at most max.compaction.lag.ms={high}, found {low}"
+        )
     return checked
 
 

@@ -219,10 +219,14 @@ def alter(
     with own_client(bootstrap) as client, _words_of_options(entity_type, bootstrap, (name,) if name else ()):
         unset = _unset(client, entity_type, name or "", deleted)
         client.alter_configs(_kind(entity_type), name or "", changes, validate_only=validate_only)
+        stored = [] if validate_only else [change.name for change in changes if change.name not in deleted]
+        unknown = _unknown(client, entity_type, name or "", stored)
     settings = [change.name for change in changes if change.name not in unset]
     done = "The changes are valid" if validate_only else "Changed"
     if settings:
         click.echo(f"{done}: {_title(entity_type, name or '')}: {', '.join(settings)}.")
+    for hint in unknown:
+        click.echo(hint, err=True)
     if unset:
         click.echo(f"Nothing to delete: {_title(entity_type, name or '')}: {', '.join(unset)} was not set there.")
 
@@ -237,6 +241,27 @@ def _changes(
     changes += [ConfigChange(ConfigOperation.APPEND, *pair) for pair in parse_name_values(appended, "--append")]
     changes += [ConfigChange(ConfigOperation.SUBTRACT, *pair) for pair in parse_name_values(subtracted, "--subtract")]
     return changes
+
+
+def _unknown(client: Client, entity_type: str, name: str, settings: Sequence[str]) -> list[str]:
+    """Return a sentence about each setting of brokers that was set and that no broker knows.
+
+    Brokers store such names, for plugins, and describe them as read-only.
+    """
+    if entity_type != "brokers" or not settings:
+        return []
+    rows = client.configs(_kind(entity_type), [name], None)[name]
+    unknown = [setting for setting in settings if setting in rows and rows[setting].is_read_only]
+    if not unknown:
+        return []
+    known = set(rows)
+    if not name:
+        known |= client.configs(_kind(entity_type), [str(min(client.metadata([]).brokers))], None).popitem()[1].keys()
+    known -= set(unknown)
+    return [
+        f"{setting} is stored and has no effect: the broker does not know it{did_you_mean(setting, known)}"
+        for setting in unknown
+    ]
 
 
 def _unset(client: Client, entity_type: str, name: str, deleted: Sequence[str]) -> list[str]:

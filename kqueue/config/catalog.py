@@ -24,6 +24,7 @@ from kqueue.broker import config as broker_config
 from kqueue.config import plugins
 from kqueue.config.config_providers import PROVIDERS
 from kqueue.config.exposure import ALLOW_INSECURE
+from kqueue.config.kafka_settings import undeclared_setting
 from kqueue.config.listeners import CONTROL_PLANE_LISTENER, CONTROLLER_LISTENERS, PROCESS_ROLES
 from kqueue.security import tls_config
 from kqueue.security.sasl import config as sasl_config
@@ -31,6 +32,10 @@ from kqueue.security.sasl import config as sasl_config
 BUFFER_SIZE = Validator("-1 (the system chooses), or at least 1024", lambda value: value == -1 or value >= 1024)
 
 ONE_THREAD = "Accepted and shown for Kafka's tools; has no effect in kqueue: one thread serves all connections."
+
+
+def _other_roles(roles: list[str]) -> list[str]:
+    return [role for role in roles if role not in ("broker", "controller")]
 
 
 def _row(name: str, default: int, doc: str) -> Setting:
@@ -109,7 +114,12 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         PROCESS_ROLES,
         SettingType.LIST,
         [],
-        Validator("broker, or broker and controller", lambda roles: set(roles) <= {"broker", "controller"}),
+        Validator(
+            "broker, or broker and controller",
+            lambda roles: not _other_roles(roles),
+            lambda roles: "String must be one of: broker, controller",
+            lambda roles: _other_roles(roles)[0],
+        ),
         Scope.BROKER,
         "Roles of the process in a KRaft file. There is no controller quorum: metadata are in a store "
         "(kqueue.metadata, kqueue.cluster.store). With the role controller, controller.listener.names must say which "
@@ -338,5 +348,6 @@ CATALOG = Catalog(
     plugins.SETTINGS,
     tls_config.SETTINGS,
     sasl_config.SETTINGS,
+    undeclared=undeclared_setting,
 )
 """Every setting that kqueue declares."""

@@ -16,9 +16,19 @@ from __future__ import annotations
 
 import enum
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from kqueue.base.settings import Catalog, Scope, Setting
+from kqueue.base.settings import (
+    ANY,
+    Catalog,
+    Scope,
+    Setting,
+    SettingType,
+    UpdateMode,
+    Validator,
+    at_least,
+    format_value,
+)
 
 
 class SettingEffect(enum.Enum):
@@ -199,6 +209,95 @@ REASONS: tuple[tuple[str, str], ...] = (
 
 The first match counts.
 """
+
+
+_DYNAMIC: dict[str, tuple[SettingType, int | None, UpdateMode]] = {
+    **{
+        name: (kind, low, UpdateMode.CLUSTER_WIDE)
+        for kind, low, names in (
+            (SettingType.BOOLEAN, None, "follower.fetch.last.tiered.offset.enable"),
+            (SettingType.LIST, None, "metric.reporters"),
+            (
+                SettingType.INT,
+                524288,
+                "group.coordinator.cached.buffer.max.bytes share.coordinator.cached.buffer.max.bytes",
+            ),
+            (
+                SettingType.INT,
+                1,
+                (
+                    "remote.fetch.max.wait.ms remote.log.manager.copier.thread.pool.size "
+                    "remote.log.manager.expiration.thread.pool.size remote.log.manager.follower.thread.pool.size "
+                    "remote.log.reader.threads"
+                ),
+            ),
+            (
+                SettingType.LONG,
+                1,
+                (
+                    "remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes "
+                    "remote.log.manager.copy.max.bytes.per.second remote.log.manager.fetch.max.bytes.per.second"
+                ),
+            ),
+        )
+        for name in names.split()
+    },
+    **{
+        name: (kind, None, UpdateMode.PER_BROKER)
+        for kind, names in (
+            (SettingType.STRING, "sasl.kerberos.kinit.cmd sasl.kerberos.service.name"),
+            (SettingType.CLASS, "principal.builder.class ssl.engine.factory.class"),
+            (SettingType.LIST, "sasl.kerberos.principal.to.local.rules cordoned.log.dirs"),
+            (SettingType.LONG, "sasl.kerberos.min.time.before.relogin"),
+            (SettingType.SHORT, "sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds"),
+            (
+                SettingType.DOUBLE,
+                (
+                    "sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor "
+                    "sasl.login.refresh.window.factor sasl.login.refresh.window.jitter"
+                ),
+            ),
+        )
+        for name in names.split()
+    },
+}
+"""Undeclared settings that Kafka changes at run time: type, least value, mode.
+
+Source: Kafka 4.3 DynamicBrokerConfig.dynamicConfigUpdateModes.
+"""
+_OF_LISTENER = re.compile(r"listener\.name\.[^.]+\.(?P<rest>.+)")
+
+
+def undeclared_setting(name: str) -> Setting | None:
+    """Return the row by which an undeclared setting of Kafka is changed at run time, stored and
+    shown; None: Kafka 4 has no such setting.
+
+    What asks for a protection or limit that would be missing is refused.
+    """
+    match = _OF_LISTENER.fullmatch(name)
+    rest = name if match is None else match["rest"]
+    known = _DYNAMIC.get(rest) or _DYNAMIC.get(rest.partition(".")[2]) if match is not None else _DYNAMIC.get(name)
+    refusal = refusal_of(name)
+    if known is None and refusal is None and (match is not None or name not in UNDECLARED):
+        return None
+    kind, low, mode = known or (SettingType.STRING, None, UpdateMode.READ_ONLY)
+    if match is not None:
+        mode = UpdateMode.PER_BROKER
+    valid = ANY if low is None else at_least(low)
+    if refusal is not None:
+        valid = _refusing(refusal, kind)
+    doc = f"Stored and shown only: {reason_for(name)}."
+    return Setting(name, kind, None, valid, Scope.BROKER, doc, without_effect=True, dynamic=mode)
+
+
+def _refusing(refusal: SettingRefusal, kind: SettingType) -> Validator:
+    def accepts(value: Any) -> bool:
+        return (format_value(value) or "").lower() in refusal.allowed
+
+    def words(value: Any) -> str:
+        return f"Class {value} could not be found." if kind is SettingType.CLASS else ""
+
+    return Validator(f"nothing: it asks for {refusal.asks_for}, which kqueue does not have", accepts, words)
 
 
 def is_undeclared(name: str) -> bool:

@@ -9,9 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kqueue.base.clock import OffsetClock
-from kqueue.base.errors import UnknownTopicOrPartition
-from kqueue.base.settings import format_value
-from kqueue.base.text import counted
+from kqueue.base.settings import Scope, format_value
 from kqueue.broker.topics import NO_COUNT, NewTopic
 from kqueue.config.properties import keyword_name
 from kqueue.embedded.argument_checks import check_kind, check_list, check_mapping, check_no_configs, near
@@ -179,7 +177,11 @@ class Node(InspectionMixin):
         async def alter() -> None:
             broker = self._server.broker
             resource = ConfigResource(ResourceType.BROKER, str(broker.node_id))
-            await self._server.result(broker.configs.alter(resource, config_changes(settings)))
+            changes = config_changes(settings)
+            for change in changes:
+                if change.value is not None:  # clients may set unknown names, for plugins; a keyword is a misspelt one
+                    broker.config.catalog.find(change.name, Scope.BROKER)
+            await self._server.result(broker.configs.alter(resource, changes))
 
         self._call(alter)
 

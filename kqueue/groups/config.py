@@ -19,7 +19,9 @@ SHORT_MAX = 2**15 - 1
 DURATION = r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?"
 """A duration as Kafka reads it, in ISO 8601: days, hours, minutes, seconds."""
 _REPLICATION = Validator(
-    f"-1 (as many as there are), or from 1 to {SHORT_MAX}", lambda value: value == -1 or 1 <= value <= SHORT_MAX
+    f"-1 (as many as there are), or from 1 to {SHORT_MAX}",
+    lambda value: value == -1 or 1 <= value <= SHORT_MAX,
+    lambda value: "Value must be at least 1",
 )
 
 
@@ -201,6 +203,10 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
         Validator(
             "latest, earliest, or by_duration:PnDTnHnMn.nS",
             lambda value: value in ("latest", "earliest") or re.fullmatch(DURATION, value) is not None,
+            lambda value: (
+                f"Invalid value `{value}` for configuration share.auto.offset.reset. The value must be either "
+                "'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
+            ),
         ),
         "Where a new share group begins.",
     ),
@@ -208,7 +214,7 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
         "share.isolation.level",
         SettingType.STRING,
         "read_uncommitted",
-        one_of("read_uncommitted", "read_committed"),
+        one_of("read_committed", "read_uncommitted"),
         "Transactional records that a share group receives.",
     ),
     _group_row(
@@ -258,6 +264,14 @@ class GroupTimeSetting(NamedTuple):
     default: int
     low: int
     high: int
+
+    def bound_broken_by(self, value: int) -> str:
+        """Return Kafka's words about a value out of bounds, with the broker's setting."""
+        kind, _, rest = self.name.partition(".")
+        rest = rest.removeprefix("num.")
+        if value < self.low:
+            return f"greater than or equal to group.{kind}.min.{rest}"
+        return f"less than or equal to group.{kind}.max.{rest}"
 
     def of(self, own: Mapping[str, Any]) -> int:
         """Return the value of a group with these settings, moved into the bounds."""
@@ -372,7 +386,10 @@ class GroupConfig:
         for each in (*times, *share, *self.streams.bounded):
             value = own.get(each.name)
             if value is not None and not each.low <= value <= each.high:
-                raise InvalidConfig(f"{each.name} is from {each.low} to {each.high} on this broker, not {value}")
+                raise InvalidConfig(
+                    f"{each.name} must be {each.bound_broken_by(value)}: {each.name} is from {each.low} to {each.high} "
+                    f"on this broker, not {value}"
+                )
 
     @classmethod
     def of(cls, config: Config) -> GroupConfig:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kqueue.base.errors import PluginError, SettingError
+from kqueue.base.errors import PluginError
 from kqueue.base.settings import (
     ANY,
     LONG_MAX,
@@ -44,7 +44,16 @@ def _replicas_row(name: str, kind: SettingType, default: Any, valid: Validator, 
 
 
 def _throttled_row(name: str, doc: str) -> Setting:
-    valid = Validator("* or a list of partition:broker, as 0:1,1:2", _are_replicas)
+    words = (
+        f"{name} must be the literal '*' or a list of replicas in the following format: "
+        "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+    )
+    valid = Validator(
+        "* or a list of partition:broker, as 0:1,1:2",
+        _are_replicas,
+        lambda value: words,
+        lambda value: f"[{', '.join(value)}]",
+    )
     return Setting(name, SettingType.LIST, [], valid, Scope.TOPIC, doc, cluster_only=True)
 
 
@@ -53,16 +62,25 @@ def _are_replicas(value: list[str]) -> bool:
 
 
 def _policies(value: list[str]) -> bool:
-    """Check that there are cleanup policies of these names.
+    """Check that there are cleanup policies of these names."""
+    return not any(map(_unknown_policy, value))
 
-    Raises: SettingError: names the unknown policy and lists the known ones.
-    """
-    for name in value:
-        try:
-            POLICIES.get(name)
-        except PluginError as error:
-            raise SettingError(f"cleanup.policy={','.join(value)}: {error}") from None
-    return True
+
+def _unknown_policy(name: str) -> str:
+    """Return why there is no such policy; empty: there is."""
+    try:
+        POLICIES.get(name)
+    except PluginError as error:
+        return str(error)
+    return ""
+
+
+POLICY_NAMES = Validator(
+    "names of cleanup policies",
+    _policies,
+    lambda value: f"String must be one of: compact, delete; {next(filter(None, map(_unknown_policy, value)))}",
+    lambda value: next(name for name in value if _unknown_policy(name)),
+)
 
 
 def _gzip_level(value: int) -> bool:
@@ -184,7 +202,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         "compression.gzip.level",
         SettingType.INT,
         -1,
-        Validator("from 1 to 9, or -1", _gzip_level),
+        Validator("from 1 to 9, or -1", _gzip_level, lambda value: "Value must be between 1 and 9 or equal to -1"),
         "Compression level when the broker compresses with gzip.",
         "compression.gzip.level",
     ),
@@ -217,7 +235,7 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         "cleanup.policy",
         SettingType.LIST,
         ["delete"],
-        Validator("names of cleanup policies", _policies),
+        POLICY_NAMES,
         "delete: delete old segments. compact: keep the last value of each key and require keys. "
         "consumed: delete what the groups of kqueue.consumed.groups have consumed. Several policies can "
         "be named, including those of plugins. Without any, all records stay (KIP-1161).",
@@ -331,7 +349,15 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         "remote.storage.enable",
         SettingType.BOOLEAN,
         False,
-        Validator("false: there is no remote tier yet", lambda value: not value),
+        Validator(
+            "false: there is no remote tier yet",
+            lambda value: not value,
+            lambda value: (
+                "Tiered Storage functionality is disabled in the broker. "
+                "Topic cannot be configured with remote log storage."
+            ),
+            is_sentence=True,
+        ),
         "Copy sealed segments to a remote tier. Kafka also refuses it where its remote tier is disabled.",
     ),
     _row(

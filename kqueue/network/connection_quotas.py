@@ -127,7 +127,9 @@ def parse_overrides(entries: Sequence[str], flags: int = 0) -> dict[str, int]:
             for info in socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM, flags=flags):
                 limits[str(info[4][0])] = limit
         except (ValueError, OSError):
-            raise SettingError(f"{OVERRIDES}: expected address:number, found {entry!r}") from None
+            raise SettingError(
+                f"Error parsing configuration property '{OVERRIDES}': expected address:number, found {entry!r}"
+            ) from None
     return limits
 
 

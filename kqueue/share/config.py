@@ -14,7 +14,9 @@ from kqueue.base.settings import MiB, Scope, Setting, SettingType, Validator, at
 
 SHORT_MAX = 2**15 - 1
 _REPLICATION = Validator(
-    f"-1 (as many as there are), or from 1 to {SHORT_MAX}", lambda value: value == -1 or 1 <= value <= SHORT_MAX
+    f"-1 (as many as there are), or from 1 to {SHORT_MAX}",
+    lambda value: value == -1 or 1 <= value <= SHORT_MAX,
+    lambda value: "Value must be at least 1",
 )
 _DURATION = re.compile(r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?\Z")
 LATEST = "latest"

@@ -129,7 +129,7 @@ class _Describer:
         return DescribeConfigsResourceResult(
             name=row.setting.name,
             value=row.value,
-            read_only=row.setting.is_read_only,
+            read_only=row.setting.is_read_only or row.setting.kind is SettingType.UNKNOWN,  # as Kafka shows them
             is_default=self.context.api_version < VERSION_SOURCES and row.source is ConfigSource.DEFAULT,
             config_source=row.source.value,
             is_sensitive=row.is_sensitive,

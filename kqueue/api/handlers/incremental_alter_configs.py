@@ -61,7 +61,7 @@ def _operation(number: int) -> ConfigOperation:
         return ConfigOperation(number)
     except ValueError:
         known = ", ".join(f"{operation.value} ({operation.name})" for operation in ConfigOperation)
-        raise InvalidRequest(f"unknown operation {number}, expected one of {known}") from None
+        raise InvalidRequest(f"Unknown operations type {number}: unknown operation, expected one of {known}") from None
 
 
 def _result(resource: AlterConfigsResource, error: BaseException | None) -> AlterConfigsResourceResponse:

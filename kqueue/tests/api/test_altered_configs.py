@@ -29,5 +29,5 @@ def test_a_change_that_the_disk_does_not_take_in_time_is_reported() -> None:
 
 def test_types_of_resources() -> None:
     assert resource_type(32) is ResourceType.GROUP
-    with pytest.raises(InvalidRequest, match="unknown type of resource -1"):
+    with pytest.raises(InvalidRequest, match="Unknown resource type -1"):
         resource_type(-1)

@@ -14,12 +14,12 @@ from kqueue.base.errors import (
     InvalidRequest,
     KqueueError,
     PolicyViolation,
-    SettingError,
     StorageFailed,
 )
 from kqueue.base.promise import Promise
 from kqueue.broker.config_changes import RESOURCE_BYTES_MAX
 from kqueue.broker.dynamic_configs import QUEUED_MAX, ConfigResource
+from kqueue.config.catalog import CATALOG
 from kqueue.metadata.memory import MemoryStore
 from kqueue.testing.simulation import Simulation
 
@@ -102,12 +102,28 @@ def test_the_strongest_source_of_a_topics_value_counts() -> None:
     ("resource", "change", "error", "words"),
     [
         (TOPIC, ConfigChange(SET, "retention.mss", "1"), InvalidConfig, "Unknown topic config name: retention.mss"),
-        (TOPIC, ConfigChange(SET, "retention.ms", "-5"), InvalidConfig, "retention.ms='-5': expected.*at least -1"),
+        (
+            TOPIC,
+            ConfigChange(SET, "retention.ms", "-5"),
+            InvalidConfig,
+            "retention.ms: Value must be at least -1; expected.*at least -1",
+        ),
         (TOPIC, ConfigChange(SET, "retention.ms", "x"), InvalidConfig, "expected a 64-bit number"),
         (TOPIC, ConfigChange(APPEND, "cleanup.policy", "shred"), InvalidConfig, "cleanup.policy"),
         (TOPIC, ConfigChange(SET, "kqueue.partitioner", "nope"), InvalidConfig, "nope"),
         (TOPIC, ConfigChange(SET, "max.compaction.lag.ms", "5"), InvalidConfig, "min.compaction.lag.ms"),
-        (BROKER, ConfigChange(SET, "log.retention.mss", "1"), SettingError, "no broker setting is called"),
+        (
+            BROKER,
+            ConfigChange(APPEND, "log.retention.mss", "1"),
+            InvalidConfig,
+            "Unknown config name: log.retention.mss",
+        ),
+        (
+            DEFAULTS,
+            ConfigChange(SET, "listener.name.a.b", "5"),
+            InvalidRequest,
+            "at default cluster level, broker id must",
+        ),
         (BROKER, ConfigChange(SET, "log.dirs", "/x"), InvalidRequest, "log.dirs can't be changed at run time"),
         (BROKER, ConfigChange(SET, "log.retention.hours", "1"), InvalidRequest, "can't be changed at run time"),
         (BROKER, ConfigChange(SET, "log.retention.ms", "x"), InvalidRequest, "expected a 64-bit number"),
@@ -248,9 +264,56 @@ def test_a_stored_setting_that_is_gone_is_skipped_and_logged(caplog: pytest.LogC
     stored = {"kqueue.of.a.plugin": "1", "log.retention.ms": "5", "log.cleaner.threads": "x"}
     sim.store.commit({}, {"/configs/brokers/1": json.dumps(stored).encode()}, [])
     restarted = crashed(sim)
-    assert restarted.broker.configs.own(BROKER) == {"log.retention.ms": 5}
-    assert "kqueue.of.a.plugin" in caplog.text
+    assert restarted.broker.configs.own(BROKER) == {"log.retention.ms": 5, "kqueue.of.a.plugin": "1"}
+    assert "kqueue.of.a.plugin has no effect" in caplog.text
     assert "log.cleaner.threads" in caplog.text
+
+
+def accepted(sim: Simulation, resource: ConfigResource, change: ConfigChange) -> bool:
+    promise = sim.broker.configs.alter(resource, [change])
+    sim.settle()
+    return promise.done and promise.error is None
+
+
+def test_unknown_settings_of_a_broker_are_stored_with_one_warning(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kqueue.testing.simulation.CATALOG", CATALOG)
+    sim = Simulation()
+    for value in ("1", "2"):
+        assert accepted(sim, BROKER, ConfigChange(SET, "log.retention.mss", value))
+    assert accepted(sim, DEFAULTS, ConfigChange(SET, "my.plugin", "x"))
+    assert accepted(sim, BROKER, ConfigChange(SET, "metric.reporters", "com.example.Reporter"))
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [text.partition(" has no effect: Stored and shown only: ")[::2] for text in warnings] == [
+        ("broker 1: log.retention.mss", "kqueue does not know it; did you mean 'log.retention.ms'?"),
+        ("broker 1: my.plugin", "kqueue does not know it"),
+        ("broker 1: metric.reporters", "no metrics are reported"),
+    ]
+    restarted = crashed(sim)
+    own = restarted.broker.configs.own
+    assert own(BROKER) == {"log.retention.mss": "2", "metric.reporters": ["com.example.Reporter"]}
+    assert own(DEFAULTS) == {"my.plugin": "x"}
+    assert accepted(restarted, BROKER, ConfigChange(DELETE, "log.retention.mss"))
+    assert own(BROKER) == {"metric.reporters": ["com.example.Reporter"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("principal.builder.class", "x", "Class x could not be found.; expected .*principals that a class builds"),
+        ("listener.name.a.max.connections", "5", "a limit on the connections of one listener"),
+        ("listener.name.a.ssl.engine.factory.class", "x", "a TLS engine written in Java"),
+        ("remote.log.reader.threads", "0", "Value must be at least 1"),
+        ("controller.quorum.voters", "x", r"Cannot update these configs dynamically: \[controller.quorum.voters\]"),
+    ],
+)
+def test_settings_of_kafka_that_kqueue_does_not_have_are_checked(
+    name: str, value: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kqueue.testing.simulation.CATALOG", CATALOG)
+    with pytest.raises(InvalidRequest, match=words):
+        raise refusal(Simulation(), BROKER, ConfigChange(SET, name, value))
 
 
 class CutStore(MemoryStore):

@@ -101,6 +101,18 @@ def test_brokers_have_their_own_values_and_defaults_of_all(alone: Done) -> None:
     ]
 
 
+def test_a_setting_that_the_broker_does_not_know_is_stored_with_a_hint(kq: Kq) -> None:
+    with kqueue.Broker() as broker:
+        for target, shown in ((["1"], "broker 1"), (["--default"], "all brokers")):
+            alter = ["configs", "alter", "brokers", *target, "--add", "log.retention.mss=5"]
+            result = kq(*alter, env={"KQUEUE_BOOTSTRAP": broker.bootstrap})
+            assert (result.exit_code, result.stdout) == (0, f"Changed: {shown}: log.retention.mss.\n")
+            assert result.stderr == (
+                "log.retention.mss is stored and has no effect: the broker does not know it; did you mean "
+                "'log.retention.ms'?\n"
+            )
+
+
 def test_settings_of_the_brokers_start_are_shown(kq: Kq) -> None:
     with kqueue.Broker(settings={"log.retention.ms": 3600000, "num.partitions": 2}) as broker:
         broker.create_topic("t")

@@ -52,5 +52,5 @@ def test_the_default_listener_is_reached_from_this_machine_only() -> None:
     ],
 )
 def test_values_out_of_range_are_refused_with_the_range(name: str, value: object) -> None:
-    with pytest.raises(SettingError, match=f"{name}=.*expected"):
+    with pytest.raises(SettingError, match=f"Invalid value .* for configuration {name}: .*expected"):
         Config(CATALOG, {name: value})

@@ -12,6 +12,7 @@ import pytest
 
 import kqueue
 from kqueue.base.errors import SettingError
+from kqueue.base.settings import Scope, SettingType, UpdateMode
 from kqueue.config.catalog import CATALOG
 from kqueue.config.kafka_settings import (
     _PREFIXES,
@@ -25,6 +26,7 @@ from kqueue.config.kafka_settings import (
     is_undeclared,
     reason_for,
     refusal_of,
+    undeclared_setting,
 )
 from kqueue.config.properties import read_config
 from kqueue.tests.network.harness import connect, serving
@@ -252,3 +254,50 @@ def test_no_connections_per_address_without_overrides_is_a_wrong_setting() -> No
         port = free.getsockname()[1]
     with pytest.raises(SettingError, match=r"max\.connections\.per\.ip=0 admits only the addresses of"):
         kqueue.Broker(port=port, max_connections_per_ip=0).start()
+
+
+OTHER_BOUNDS = {
+    "segment.bytes",
+    "log.segment.bytes",
+    "log.cleaner.backoff.ms",
+    "log.cleaner.io.buffer.size",
+    "log.flush.offset.checkpoint.interval.ms",
+    "max.connection.creation.rate",
+}
+OTHER_WORDS = {"group.consumer.migration.policy", "group.coordinator.rebalance.protocols"}
+ACCEPTED = {"log.roll.hours", "log.roll.jitter.hours"}
+"""A number below 0 is no limit, as for the settings in other units."""
+KAFKAS_REFUSALS = [
+    line.split("\t") for line in (DATA / "kafka-4.3-invalid-values.tsv").read_text().splitlines() if line[0] != "#"
+]
+
+
+@pytest.mark.parametrize("scope", [Scope.TOPIC, Scope.GROUP, Scope.BROKER])
+def test_refusals_of_values_begin_with_kafkas_words(scope: Scope) -> None:
+    """Scope, name, value, and the message of Kafka's ConfigDef about it."""
+    refusals = [row[1:] for row in KAFKAS_REFUSALS if row[0] == scope.value]
+    assert len(refusals) > 20
+    for name, value, message in refusals:
+        row = CATALOG.rows(scope)[name]
+        if name in ACCEPTED and value == "-99":
+            row.parse(value)
+            continue
+        with pytest.raises(SettingError) as caught:
+            row.parse(value)
+        expected = message.partition("at least")[0] if name in OTHER_BOUNDS else message
+        expected = message.partition(": ")[0] if name in OTHER_WORDS else expected
+        assert str(caught.value).startswith(expected)
+
+
+def test_what_kafka_changes_at_run_time_is_stored_if_it_is_not_declared() -> None:
+    row = undeclared_setting("remote.log.reader.threads")
+    assert row is not None
+    assert (row.kind, row.dynamic, row.parse("3")) == (SettingType.INT, UpdateMode.CLUSTER_WIDE, 3)
+    row = undeclared_setting("listener.name.a.sasl.login.refresh.window.jitter")
+    assert row is not None
+    assert (row.kind, row.dynamic) == (SettingType.DOUBLE, UpdateMode.PER_BROKER)
+    assert undeclared_setting("zookeeper.connect") is None
+    assert CATALOG.find_any_broker("zookeeper.connect").kind is SettingType.UNKNOWN
+    static = undeclared_setting("controller.quorum.voters")
+    assert static is not None
+    assert static.is_read_only

@@ -85,14 +85,23 @@ def test_no_source_gives_the_defaults() -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("num.partitions=0", "line 1: num.partitions='0': expected a 32-bit number, at least 1"),
+        (
+            "num.partitions=0",
+            "line 1: Invalid value 0 for configuration num.partitions: Value must be at least 1; expected a 32",
+        ),
         (
             "authorizer.class.name=kafka.security.authorizer.AclAuthorizer",
             "it kept ACLs in ZooKeeper, and Kafka 4 removed it; use org.apache.kafka.metadata.authorizer.Standard",
         ),
         ("authorizer.class.name=org.example.Nobody", "no authorizer is called 'org.example.Nobody'"),
-        ("super.users=ann", "line 1: super.users='ann': expected text, Type:name, separated by semicolons"),
-        ("ssl.client.auth=yes", "line 1: ssl.client.auth='yes': expected text, one of required, requested, none"),
+        (
+            "super.users=ann",
+            "line 1: Invalid value ann for configuration super.users: expected text, Type:name, separated by semi",
+        ),
+        (
+            "ssl.client.auth=yes",
+            "line 1: Invalid value yes for configuration ssl.client.auth: String must be one of: required, req",
+        ),
     ],
 )
 def test_mistakes_are_refused_with_line_and_expectation(content: str, words: str, tmp_path: Path) -> None:
@@ -103,7 +112,7 @@ def test_mistakes_are_refused_with_line_and_expectation(content: str, words: str
 
 
 def test_mistakes_in_other_sources_name_the_source() -> None:
-    with pytest.raises(SettingError, match="--set num.partitions: num.partitions='x'"):
+    with pytest.raises(SettingError, match="--set num.partitions: Invalid value x for configuration num.partitions"):
         read_config(pairs=["num.partitions=x"])
     with pytest.raises(
         SettingError, match="--set num.part: .*'num.partitions'.*; --set a.b: no setting is called 'a.b'"
@@ -400,7 +409,10 @@ def test_malformed_pair_is_not_shown(pair: str) -> None:
 def test_the_value_of_a_declared_secret_is_in_no_message_and_in_no_response() -> None:
     row = Setting("my.password", SettingType.INT, 1, at_least(1), Scope.BROKER, "A number that nobody may know.")
     for value in ("x4711", -4711):
-        with pytest.raises(SettingError, match="my.password: expected a 32-bit number, at least 1") as caught:
+        with pytest.raises(
+            SettingError,
+            match=r"Invalid value \[hidden\] for configuration my.password: .*expected a 32-bit number, at least 1",
+        ) as caught:
             row.parse(value)
         assert "4711" not in str(caught.value)
     (told,) = broker_config_entries(Config(Catalog([row]), {"my.password": 4711}))

@@ -56,7 +56,7 @@ def test_log_dirs_mean_a_disk() -> None:
             {"log_segment_byte": 5},
             "keyword log_segment_byte: .*did you mean 'log.segment.bytes'",
         ),
-        (None, 0, {"num.partitions": 0}, {}, "settings: num.partitions=0: expected .*at least 1"),
+        (None, 0, {"num.partitions": 0}, {}, "settings: Invalid value 0.*num.partitions: .*at least 1"),
     ],
 )
 def test_arguments_that_are_wrong_are_named(

@@ -78,7 +78,10 @@ def test_a_topic_may_have_several_policies(text: str, names: list[str]) -> None:
     ("text", "words"),
     [
         ("compect", "no cleanup policy is called 'compect'; did you mean 'compact'? (there are: "),
-        ("delete,shred", "cleanup.policy=delete,shred: no cleanup policy is called 'shred'"),
+        (
+            "delete,shred",
+            "shred for configuration log.cleanup.policy: String must be one of: compact, delete; no cleanup",
+        ),
     ],
 )
 def test_policies_that_are_not_there_are_refused_with_those_that_are(text: str, words: str) -> None:

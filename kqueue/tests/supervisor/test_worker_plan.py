@@ -86,7 +86,7 @@ def test_a_store_that_is_given_stays_with_its_factors(tmp_path: Path) -> None:
             },
             "listeners PLAINTEXT and INSIDE: their ports are too near: 2 workers have the 2 ports after",
         ),
-        ({"num_partitions": "many"}, "a test: num.partitions='many'"),
+        ({"num_partitions": "many"}, "a test: Invalid value many for configuration num.partitions"),
     ],
 )
 def test_what_does_not_go_with_workers_is_said(settings: dict[str, str], words: str) -> None:

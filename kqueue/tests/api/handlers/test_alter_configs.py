@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import pytest
 
+from kqueue.config.catalog import CATALOG
 from kqueue.tests.api.handlers.test_describe_configs import BROKER, BROKER_LOGGER, TOPIC, one
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from kqueue.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 
 def alter(
@@ -51,11 +53,21 @@ def test_the_dynamic_settings_of_a_broker_are_replaced() -> None:
         (TOPIC, [("retention.ms", "1"), ("retention.ms", "2")], ErrorCode.INVALID_REQUEST, "twice"),
         (TOPIC, [("retention.ms", None)], ErrorCode.INVALID_REQUEST, "found null"),
         (TOPIC, [("nope", "1")], ErrorCode.INVALID_CONFIG, "Unknown topic config name"),
-        (TOPIC, [("retention.ms", "never")], ErrorCode.INVALID_CONFIG, "retention.ms='never'"),
-        (BROKER, [("listeners", "PLAINTEXT://:1")], ErrorCode.INVALID_CONFIG, "listeners"),
+        (
+            TOPIC,
+            [("retention.ms", "never")],
+            ErrorCode.INVALID_CONFIG,
+            "Invalid value never for configuration retention.ms: Not a number of type LONG",
+        ),
+        (
+            BROKER,
+            [("log.dirs", "/x")],
+            ErrorCode.INVALID_REQUEST,
+            "Cannot update these configs dynamically: [l",
+        ),
         (BROKER, [("num.partitions", "2")], ErrorCode.INVALID_REQUEST, "at run time"),
         (BROKER_LOGGER, [("root", "INFO")], ErrorCode.INVALID_REQUEST, "IncrementalAlterConfigs"),
-        (5, [], ErrorCode.INVALID_REQUEST, "unknown type of resource 5"),
+        (5, [], ErrorCode.INVALID_REQUEST, "Unknown resource type 5"),
     ],
 )
 def test_wrong_requests_are_refused(
@@ -66,3 +78,41 @@ def test_wrong_requests_are_refused(
     found, message = alter(client, kind, "1", *values)
     assert (found, words in (message or "")) == (code, True), message
     assert client.sim.broker.topics.get("1").config.overrides == {"flush.ms": 3}
+
+
+@pytest.mark.parametrize("name", ["1", ""])
+def test_an_unknown_setting_of_a_broker_is_stored_and_shown_without_its_value(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kqueue.testing.simulation.CATALOG", CATALOG)
+    client = SimulatedClient()
+    assert alter(client, BROKER, name, ("my.plugin.key", "s3cret"), ("remote.log.reader.threads", "3")) == (0, None)
+    shown = one(client, BROKER, name, "my.plugin.key")
+    assert (shown.value, shown.is_sensitive, shown.read_only, shown.config_type) == (None, True, True, 0)
+    known = one(client, BROKER, name, "remote.log.reader.threads")
+    assert (known.value, known.is_sensitive, known.read_only, known.config_type) == ("3", False, False, 3)
+    assert alter(client, BROKER, name) == (0, None)
+
+
+def test_static_settings_are_all_named_whatever_their_value() -> None:
+    client = SimulatedClient()
+    code, message = alter(client, BROKER, "1", ("node.id", "1"), ("log.retention.ms", "5"), ("log.dirs", ""))
+    assert code == ErrorCode.INVALID_REQUEST
+    assert (message or "").startswith("Cannot update these configs dynamically: [node.id, log.dirs]")
+
+
+def test_all_that_is_described_of_a_topic_can_be_written_back() -> None:
+    client = SimulatedClient()
+    topic = client.sim.topic("a", kqueue_backlog_messages_max="1000")
+    rows = (
+        client.ask(
+            DescribeConfigsRequest(resources=[DescribeConfigsResource(resource_type=TOPIC, resource_name="a")]), 4
+        )
+        .results[0]
+        .configs
+    )
+    values = [(row.name, row.value) for row in rows if row.value is not None]
+    assert "kqueue.backlog" in dict(values)
+    assert alter(client, TOPIC, "a", *values) == (0, None)
+    assert topic.config["kqueue.backlog.messages.max"] == 1000
+    assert "kqueue.backlog" not in topic.config.overrides

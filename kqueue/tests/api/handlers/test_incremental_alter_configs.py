@@ -89,18 +89,39 @@ def test_validate_only_answers_and_changes_nothing() -> None:
     ("asked", "code", "words"),
     [
         (resource(TOPIC, "a", (SET, "nope", "1")), ErrorCode.INVALID_CONFIG, "Unknown topic config name"),
-        (resource(TOPIC, "a", (9, "retention.ms", "1")), ErrorCode.INVALID_REQUEST, "unknown operation 9"),
+        (resource(TOPIC, "a", (9, "retention.ms", "1")), ErrorCode.INVALID_REQUEST, "Unknown operations type 9"),
         (resource(TOPIC, "a", (SET, "retention.ms", None)), ErrorCode.INVALID_REQUEST, "found null"),
         (resource(TOPIC, "a", (SET, "retention.ms", "1"), (DELETE, "retention.ms", "")), 42, "twice"),
         (resource(TOPIC, "a", (APPEND, "retention.ms", "1")), ErrorCode.INVALID_CONFIG, "is for lists"),
         (resource(TOPIC, "", (SET, "retention.ms", "1")), ErrorCode.INVALID_REQUEST, "an empty name"),
         (resource(TOPIC, "a b", (SET, "retention.ms", "1")), ErrorCode.INVALID_TOPIC_EXCEPTION, "a b"),
         (resource(BROKER, "1", (SET, "node.id", "1")), ErrorCode.INVALID_REQUEST, "at run time"),
-        (resource(BROKER, "1", (SET, "nope", "1")), ErrorCode.INVALID_CONFIG, "nope"),
+        (resource(BROKER, "1", (APPEND, "nope", "1")), ErrorCode.INVALID_CONFIG, "Unknown config name: nope"),
+        (
+            resource(CLIENT_METRICS, "a", (SET, "interval.ms", "soon")),
+            ErrorCode.INVALID_CONFIG,
+            "Not a number of type INT",
+        ),
+        (
+            resource(CLIENT_METRICS, "a", (SET, "interval.ms", "5")),
+            ErrorCode.INVALID_REQUEST,
+            "Invalid value 5 for interval.ms, interval must be between 100 and 3600000 (1 hour)",
+        ),
+        (
+            resource(CLIENT_METRICS, "a", (SET, "nope", "5")),
+            ErrorCode.INVALID_REQUEST,
+            "Unknown client metrics configuration: nope",
+        ),
+        (resource(GROUP, "a", (SET, "nope", "5")), ErrorCode.INVALID_CONFIG, "Unknown group config name: nope"),
+        (
+            resource(GROUP, "a", (SET, "consumer.session.timeout.ms", "1")),
+            ErrorCode.INVALID_CONFIG,
+            "consumer.session.timeout.ms must be greater than or equal to group.consumer.min.session.timeout.ms",
+        ),
         (resource(BROKER, "5", (SET, "log.retention.ms", "1")), ErrorCode.INVALID_REQUEST, "this is broker 1"),
         (resource(BROKER_LOGGER, "1", (SET, "nope", "INFO")), ErrorCode.INVALID_CONFIG, "no logger"),
         (resource(GROUP, "", (SET, "consumer.session.timeout.ms", "50000")), ErrorCode.INVALID_REQUEST, "group"),
-        (resource(77, "a"), ErrorCode.INVALID_REQUEST, "unknown type of resource 77, expected one of 2 (TOPIC)"),
+        (resource(77, "a"), ErrorCode.INVALID_REQUEST, "Unknown resource type 77: expected one of 2 (TOPIC)"),
     ],
 )
 @pytest.mark.parametrize("validate_only", [True, False])
