@@ -13,6 +13,7 @@ import os
 import struct
 import sys
 import threading
+from collections.abc import Iterable
 
 try:
     import fcntl
@@ -35,14 +36,24 @@ _SET, _GET = _command("F_OFD_SETLK"), _command("F_OFD_GETLK")
 class SessionLocks:
     """Locks on bytes of the file at `path`, which is created, with mode 0600, by the first call.
 
-    Args: path: None: there are no locks, as on a system without them.
+    Args:
+        path: None: there are no locks, as on a system without them.
+        fd: the open file of another process's object, whose locks this one shares.
     Thread: any.
     """
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(self, path: str | None, fd: int | None = None) -> None:
         self._path = path
-        self._fd: int | None = None
+        self._fd = fd
         self._mutex = threading.Lock()
+
+    def fileno(self) -> int | None:
+        """Return the open file, for another process to share; None: there are no locks."""
+        with self._mutex:
+            try:
+                return self._open() if _SET is not None else None
+            except OSError:
+                return None
 
     def acquire(self, number: int) -> bool:
         """Lock byte `number`; whether it is locked now by this object."""
@@ -61,6 +72,20 @@ class SessionLocks:
             if self._fd is not None and _SET is not None and fcntl is not None:
                 with contextlib.suppress(OSError):
                     fcntl.fcntl(self._fd, _SET, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, number, 1, 0))
+
+    def release_others(self, numbers: Iterable[int]) -> None:
+        """Unlock all bytes but `numbers`."""
+        start = 0
+        with self._mutex:
+            if self._fd is None or _SET is None or fcntl is None:
+                return
+            for number in (*sorted(numbers), None):
+                length = 0 if number is None else number - start  # 0: up to the end
+                if number is None or length:
+                    with contextlib.suppress(OSError):
+                        fcntl.fcntl(self._fd, _SET, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, start, length, 0))
+                if number is not None:
+                    start = number + 1
 
     def is_held(self, number: int) -> bool:
         """Whether byte `number` may be locked, by another object than this; True: unknown, too."""

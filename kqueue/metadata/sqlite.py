@@ -13,9 +13,14 @@ only, upgrades it in one transaction.
 
 Write-ahead logging with synchronous=FULL: one fsync makes a commit durable, and a crash at any
 point leaves it complete or absent. What keeps a session alive is not synced: sessions end with the
-machine. A process that is stopped (SIGSTOP) in the few milliseconds of a commit holds up the
-commits of all others until it goes on, or dies: theirs raise StorageFailed after ten seconds, and
-sessions end by their timeouts. Reads go on; one beside a commit of the same store waits for it.
+machine.
+
+SQLite's write lock is kept by a process that is stopped. So a store that has a session makes its
+commits, elections and signs of life in a process of its own (`sqlite_committer`), which holds the
+lock for milliseconds whatever its broker does, and which others kill if it is stopped itself. Reads
+take no lock that a commit waits for; a reader that is stopped only keeps the write-ahead log from
+being emptied, so it grows meanwhile. A store without a session (a single broker, a command on a
+folder) commits itself, as does one on another clock than the system's (tests).
 """
 
 from __future__ import annotations
@@ -26,12 +31,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 from kqueue.base.clock import Clock, SystemClock, monotonic_s
-from kqueue.base.errors import Conflict, DiskFull, StorageFailed
+from kqueue.base.errors import Conflict, DiskFull, KqueueError, StorageFailed
 from kqueue.metadata.session_locks import SessionLocks
 from kqueue.metadata.sqlite_sessions import LOCK_FILE_SUFFIX, TABLE, SessionRow, SessionTable, SqliteSession, SqliteTerm
-from kqueue.metadata.sqlite_watch import ChangePoller, FileObserver
 from kqueue.metadata.store import (
     Changes,
     ControllerInfo,
@@ -46,6 +51,10 @@ from kqueue.metadata.store import (
 )
 from kqueue.metadata.watchers import Watchers
 
+if TYPE_CHECKING:
+    from kqueue.metadata.sqlite_committer import Committer
+    from kqueue.metadata.sqlite_watch import ChangePoller, FileObserver
+
 FILE_NAME = "kqueue.db"
 FORMAT = 2
 DELETIONS_MAX = 10_000
@@ -56,6 +65,8 @@ BUSY_RETRY_S = 0.0005
 IN_MEMORY = ":memory:"
 """SQLite's name for a database without a file."""
 SIDE_FILE_SUFFIXES = ("-wal", "-shm", "-journal")
+on_busy: Callable[[], None] | None = None
+"""Called while a transaction waits for the lock of another; a committer sets it."""
 
 
 class SqliteStore:
@@ -67,17 +78,30 @@ class SqliteStore:
     Args:
         clock: what sessions expire by: the same one for all who open the file.
         deletions_max: how many deleted keys `changes` remembers; older ones make it complete.
+        start_committer: called with the path and the open file of the locks by the first
+            `register`; None: the default where `clock` is None, else the store commits itself.
+        locks: of a committer: those of its broker.
     Raises: StorageFailed: not a file of kqueue's, of a newer format, or it can't be opened.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, clock: Clock | None = None, deletions_max: int = DELETIONS_MAX
+        self,
+        path: str | os.PathLike[str],
+        *,
+        clock: Clock | None = None,
+        deletions_max: int = DELETIONS_MAX,
+        start_committer: Callable[[str, int | None], Committer] | None = None,
+        locks: SessionLocks | None = None,
     ) -> None:
         self.path = os.fspath(path)
         self._lock = threading.RLock()
         self._deletions_max = deletions_max
         in_memory = self.path == IN_MEMORY
-        self._locks = SessionLocks(None if in_memory else self.path + LOCK_FILE_SUFFIX)
+        self._locks = locks or SessionLocks(None if in_memory else self.path + LOCK_FILE_SUFFIX)
+        self._committer: Committer | None = None
+        self._committer_starter = start_committer
+        has_committer = clock is None or start_committer is not None
+        self._may_have_committer = locks is None and has_committer and not in_memory and os.name == "posix"
         self._table = SessionTable(clock or SystemClock(), self._locks)
         self._sessions: dict[int, SqliteSession] = {}
         """Sessions of this object that are not known to have ended, by epoch."""
@@ -138,6 +162,20 @@ class SqliteStore:
     ) -> Mapping[str, int]:
         deletes = list(deletes)
         check_commit(guards, puts, deletes)
+        if self._committer is None:
+            return self._commit(guards, puts, deletes, by)
+        assert by is None or isinstance(by, SqliteSession | SqliteTerm), f"{by!r}: of another store"
+        values = {key: bytes(value) for key, value in puts.items()}
+        versions: Mapping[str, int] = self._ask("commit", by, dict(guards), values, deletes)
+        return versions
+
+    def _commit(
+        self,
+        guards: Mapping[str, int | None],
+        puts: Mapping[str, bytes],
+        deletes: Sequence[str],
+        by: Session | Term | None,
+    ) -> Mapping[str, int]:
         with self._changing("commit to"):
             if by is not None:
                 self._table.check(self._db, by)
@@ -161,7 +199,12 @@ class SqliteStore:
             self._watchers.clear()
             sessions, self._sessions = list(self._sessions.values()), {}
             try:
-                if sessions:
+                if self._committer is not None:
+                    for session in sessions:
+                        with suppress(KqueueError):
+                            self._ask("end", session)
+                    self._committer.close()
+                elif sessions:
                     with suppress(sqlite3.Error), _transaction(self._db):  # else they end with their locks or timeouts
                         for session in sessions:
                             self._table.end(self._db, session)
@@ -179,8 +222,17 @@ class SqliteStore:
 
     def register(self, node_id: int, incarnation: str, timeout_ms: int) -> SqliteSession:
         check_registration(node_id, incarnation, timeout_ms)
-        with self._lock:
+        self._start_committer()
+        if self._committer is None:
             row = self._begin(node_id, incarnation, timeout_ms)
+        else:
+            try:
+                row = self._ask("register", None, node_id, incarnation, timeout_ms)
+            except StorageFailed:
+                self._locks.release_others(self._table.own_epochs)  # as in `_begin`
+                raise
+        with self._lock:
+            self._table.own_epochs.add(row.epoch)
             for session in [session for session in self._sessions.values() if session.node_id == node_id]:
                 self._forget(session)
             session = self._sessions[row.epoch] = SqliteSession(self, self._table.clock, row)
@@ -188,6 +240,9 @@ class SqliteStore:
 
     def keep_alive(self, session: SqliteSession) -> None:
         """See `Session.keep_alive`."""
+        if self._committer is not None:
+            session.deadline_ms = self._ask("keep_alive", session)
+            return
         with self._failing("write to"), self._unsynced_lock:
             if self._unsynced is None:
                 raise StorageFailed("the metadata store is closed")
@@ -197,8 +252,11 @@ class SqliteStore:
 
     def end(self, holder: SqliteSession | SqliteTerm) -> None:
         """See `Session.end` and `Term.resign`."""
-        with self._changing("write to"):
-            self._table.end(self._db, holder)
+        if self._committer is not None:
+            self._ask("end", holder)
+        else:
+            with self._changing("write to"):
+                self._table.end(self._db, holder)
         holder.mark_lost()
         if isinstance(holder, SqliteSession):
             self._forget(holder)
@@ -209,9 +267,12 @@ class SqliteStore:
 
     def campaign(self, session: Session) -> SqliteTerm | None:
         assert isinstance(session, SqliteSession), f"{session!r}: of another store"
-        with self._changing("campaign in"):
-            epoch = self._table.elect(self._db, session)
+        epoch = self._elect(session) if self._committer is None else self._ask("campaign", session)
         return None if epoch is None else SqliteTerm(self, session, epoch)
+
+    def _elect(self, session: SqliteSession) -> int | None:
+        with self._changing("campaign in"):
+            return self._table.elect(self._db, session)
 
     def controller(self) -> ControllerInfo | None:
         with self._failing("read"), self._lock:
@@ -245,6 +306,52 @@ class SqliteStore:
         self._sessions.pop(session.epoch, None)
         self._table.forget(session.epoch)
 
+    # --- the committer
+
+    def _start_committer(self) -> None:
+        """Let a committer do what follows, if this store may have one and has none."""
+        with self._lock:
+            if not self._may_have_committer:
+                return
+            import logging  # on use, as a committer needs it not, and a single broker no committer
+
+            from kqueue.metadata import sqlite_committer
+
+            try:
+                start = self._committer_starter or sqlite_committer.Committer
+                self._committer = start(self.path, self._locks.fileno())
+            except sqlite_committer.CommitterUnavailable as error:
+                logging.getLogger(__name__).warning(
+                    "a process that hangs in a commit to the metadata store %s holds up all others: %s",
+                    self.path, error,
+                )  # fmt: skip
+            self._may_have_committer = False
+
+    def _ask(self, name: str, by: SqliteSession | SqliteTerm | None, *arguments: object) -> Any:
+        """Let the committer do something by a session or term. Raises: what it raises."""
+        from kqueue.metadata.committer_main import Answer, Caller
+
+        assert self._committer is not None
+        own_epochs = frozenset(self._table.own_epochs)
+        if by is None:
+            caller = Caller(own_epochs)
+        elif isinstance(by, SqliteTerm):
+            caller = Caller(own_epochs, by.session.row, by.epoch)
+        else:
+            caller = Caller(own_epochs, by.row)
+        answer = self._committer.call(name, caller, arguments)
+        assert isinstance(answer, Answer)
+        if by is not None and answer.lost_term:
+            by.mark_lost()
+        if by is not None and answer.lost_session:
+            (by.session if isinstance(by, SqliteTerm) else by).mark_lost()
+        if answer.error is not None:
+            raise answer.error
+        poller = self._poller
+        if poller is not None and name != "keep_alive":
+            poller.wake()
+        return answer.result
+
     # --- changes
 
     def changes(self, after: int) -> Changes:
@@ -264,6 +371,8 @@ class SqliteStore:
             self._db.execute("SELECT 1")  # fails where it is closed
             stop = self._watchers.add(notify)
             if self._poller is None:
+                from kqueue.metadata.sqlite_watch import ChangePoller  # on use: a committer watches nothing
+
                 try:
                     self._poller = ChangePoller(self._observer(), self._watchers.notify)
                 except sqlite3.Error:
@@ -280,6 +389,8 @@ class SqliteStore:
         return stop_watch
 
     def _observer(self) -> FileObserver:
+        from kqueue.metadata.sqlite_watch import FileObserver
+
         if self.path == IN_MEMORY:
             return FileObserver(self._db, self._table, self._lock)
         return FileObserver(self._connect(), self._table)
@@ -304,8 +415,12 @@ class SqliteStore:
     def _prepare(self) -> None:
         _insist(self._db, "PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
+        with _transaction(self._db, "DEFERRED"):  # takes no lock that a commit waits for
+            is_ready = self._marks() == (APPLICATION_ID, FORMAT)
+        if is_ready:
+            return
         with _transaction(self._db):
-            (application,) = self._db.execute("PRAGMA application_id").fetchone()
+            application, _ = self._marks()
             (tables,) = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()
             if application == 0 and tables == 0:
                 self._create()
@@ -316,6 +431,12 @@ class SqliteStore:
                 self._upgrade()
             elif version != FORMAT:
                 raise StorageFailed(f"{self.path}: expected format {FORMAT}, found {version}; a newer kqueue wrote it")
+
+    def _marks(self) -> tuple[int, int]:
+        """Return the file's application id and format."""
+        (application,) = self._db.execute("PRAGMA application_id").fetchone()
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        return application, version
 
     def _create(self) -> None:
         self._db.execute(
@@ -394,6 +515,8 @@ def _insist(db: sqlite3.Connection, statement: str) -> None:
                     raise
             else:
                 return
+            if on_busy is not None:
+                on_busy()
             time.sleep(BUSY_RETRY_S)
     finally:
         db.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT_S * 1000)}")

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from kqueue.base.clock import Clock
@@ -78,6 +77,16 @@ class SqliteSession:
     def lost(self) -> bool:
         return self._is_lost or self._clock.monotonic_ms() >= self.deadline_ms
 
+    @property
+    def is_marked_lost(self) -> bool:
+        """Whether `mark_lost` was called."""
+        return self._is_lost
+
+    @property
+    def row(self) -> SessionRow:
+        """What another process needs to act by this session; boot, lock and term are not in it."""
+        return SessionRow(self.node_id, self.epoch, self.incarnation, self.timeout_ms, self.deadline_ms, "", 0, 0)
+
     def mark_lost(self) -> None:
         """Note that it is known to have ended."""
         self._is_lost = True
@@ -101,6 +110,11 @@ class SqliteTerm:
     @property
     def lost(self) -> bool:
         return self._is_lost or self.session.lost
+
+    @property
+    def is_marked_lost(self) -> bool:
+        """Whether `mark_lost` was called."""
+        return self._is_lost
 
     def mark_lost(self) -> None:
         """Note that it is known to have ended."""
@@ -211,6 +225,7 @@ class SessionTable:
 def boot_id() -> str:
     """Return the id of the machine's boot; empty where the system has none."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
     except OSError:
         return ""

@@ -1,6 +1,9 @@
 """A broker's store in a process of its own, which a test can kill and stop.
 
-    python -m kqueue.tests.metadata.store_process PATH
+    python -m kqueue.tests.metadata.store_process PATH [CLOCK [PATIENCE_S]]
+
+With CLOCK, the file of a `SharedClock`, its committer stops where `stopped_committer` says. After
+PATIENCE_S it kills a committer that is stopped.
 
 Reads one JSON list per line, ``[method, *arguments]``, and answers each with one line: the result,
 or ``["error", type, message]``.
@@ -20,16 +23,21 @@ from pathlib import Path
 from typing import Any
 
 from kqueue.base.errors import Conflict, KqueueError
+from kqueue.metadata import lock_holders, sqlite_committer
 from kqueue.metadata.sqlite import SqliteStore
 from kqueue.metadata.sqlite_sessions import SqliteSession, SqliteTerm
+from kqueue.tests.metadata.shared_clock import SharedClock
+from kqueue.tests.metadata.stopped_committer import open_on_shared_clock
 
 
 class StoreProcess:
     """The test's side."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, clock: SharedClock | None = None, patience_s: float | None = None) -> None:
+        given = (path, clock and clock.path, patience_s)
+        arguments = [str(one) for one in given if one is not None]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-m", __name__, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def send(self, *call: object) -> None:
@@ -37,9 +45,8 @@ class StoreProcess:
         self.process.stdin.write(json.dumps(call) + "\n")
         self.process.stdin.flush()
 
-    def stop_in_commit(self) -> None:
-        """Stop the process while it locks out the writers of the others; `resume` ends it."""
-        self.send("stop_in_commit")
+    def wait_until_stopped(self) -> None:
+        """Wait until the process is stopped; `resume` ends that."""
         pid, status = os.waitpid(self.process.pid, os.WUNTRACED)
         assert (pid, os.WIFSTOPPED(status)) == (self.process.pid, True)
 
@@ -59,9 +66,11 @@ class StoreProcess:
 
 
 @contextmanager
-def store_process(path: Path) -> Iterator[StoreProcess]:
+def store_process(
+    path: Path, clock: SharedClock | None = None, patience_s: float | None = None
+) -> Iterator[StoreProcess]:
     """Run a process, and kill it in the end."""
-    process = StoreProcess(path)
+    process = StoreProcess(path, clock, patience_s)
     try:
         yield process
     finally:
@@ -72,8 +81,13 @@ def store_process(path: Path) -> Iterator[StoreProcess]:
 class _Calls:
     """The process's side: a method for each call."""
 
-    def __init__(self, path: str) -> None:
-        self.store = SqliteStore(path)
+    def __init__(self, path: str, clock: str | None = None, patience_s: str | None = None) -> None:
+        if patience_s is not None:
+            lock_holders.STOPPED_S = sqlite_committer.CALL_TIMEOUT_S = float(patience_s)
+        if clock is None:
+            self.store = SqliteStore(path)
+        else:
+            self.store = open_on_shared_clock(Path(path), SharedClock(Path(clock)), can_stop=True)
         self.session: SqliteSession | None = None
         self.term: SqliteTerm | None = None
 
@@ -86,10 +100,9 @@ class _Calls:
         self.term = self.store.campaign(self.session)
         return None if self.term is None else self.term.epoch
 
-    def stop_in_commit(self) -> None:
-        """Stop as by SIGSTOP in the middle of a commit."""
-        with self.store._changing("commit to"):
-            os.kill(os.getpid(), signal.SIGSTOP)
+    def committer(self) -> int | None:
+        """Return the process that commits."""
+        return self.store._committer and self.store._committer.pid
 
     def keep_alive(self) -> None:
         assert self.session is not None
@@ -132,7 +145,7 @@ class _Calls:
 
 def main() -> None:
     """Answer calls until the input ends."""
-    calls = _Calls(sys.argv[1])
+    calls = _Calls(*sys.argv[1:])
     for line in sys.stdin:
         method, *arguments = json.loads(line)
         try:

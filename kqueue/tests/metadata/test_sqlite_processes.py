@@ -11,22 +11,22 @@ from pathlib import Path
 
 import pytest
 
-from kqueue.base.errors import NodeIdInUse, SessionLost, StorageFailed
-from kqueue.metadata import sqlite
+from kqueue.base.errors import NodeIdInUse
 from kqueue.metadata.sqlite import SqliteStore
 from kqueue.metadata.store import ControllerInfo
+from kqueue.tests.metadata.shared_clock import SharedClock
+from kqueue.tests.metadata.stopped_committer import open_on_shared_clock
 from kqueue.tests.metadata.store_process import store_process
 
 LONG_MS = 600_000
 
 
-def until(holds: Callable[[], bool], limit_s: float = 20.0) -> float:
-    """Wait until it holds; return the seconds that it took."""
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until it holds."""
     began = time.monotonic()
     while not holds():
-        assert time.monotonic() - began < limit_s
+        assert time.monotonic() - began < 60
         time.sleep(0.002)
-    return time.monotonic() - began
 
 
 def test_a_killed_process_loses_its_session_at_once(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_killed_process_loses_its_session_at_once(tmp_path: Path) -> None:
         woken = threading.Event()
         stop = store.watch(woken.set)
         other.process.kill()  # SIGKILL
-        assert until(woken.is_set) < LONG_MS / 1000
+        assert woken.wait(60)
         assert store.sessions() == {}
         assert store.controller() is None
         session = store.register(1, "second", LONG_MS)  # the timeout of the first one is far away
@@ -52,20 +52,24 @@ def test_a_killed_process_loses_its_session_at_once(tmp_path: Path) -> None:
 
 def test_a_stopped_process_loses_its_session_by_the_timeout_and_does_not_get_it_back(tmp_path: Path) -> None:
     """Its commit is refused although its guards hold: nobody changed the key meanwhile."""
-    path = tmp_path / "kqueue.db"
-    with closing(SqliteStore(path)) as store, store_process(path) as other:
+    path, clock = tmp_path / "kqueue.db", SharedClock(tmp_path / "clock")
+    with closing(open_on_shared_clock(path, clock)) as store, store_process(path, clock) as other:
         other.call("register", 1, "first", 500)
         assert other.call("campaign") == 1
         version = other.call("commit", {}, {"/a": "1"})["/a"]
         other.call("keep_alive")
         other.process.send_signal(signal.SIGSTOP)
+        other.wait_until_stopped()
         other.send("commit", {"/a": version}, {"/a": "2"})
-        until(lambda: not store.sessions())
+        clock.advance(499)
+        assert store.sessions().keys() == {1}
+        clock.advance(1)
+        assert store.sessions() == {}
         session = store.register(2, "second", LONG_MS)
         term = store.campaign(session)
         assert term is not None
         assert term.epoch == 2
-        other.process.send_signal(signal.SIGCONT)
+        other.resume()
         assert other.answer()[:2] == ["error", "SessionLost"]
         assert other.call("lost") is True
         for call in (["keep_alive"], ["campaign"], ["commit", {}, {"/a": "3"}]):
@@ -97,30 +101,25 @@ def test_a_session_is_kept_alive_among_writers_that_do_not_pause(tmp_path: Path)
         for process in processes:
             process.send("put_forever")
             process.answer()
-        took_s = []
+        passed = []
         for _ in range(40):
-            began = time.monotonic()
+            before = store.changes(0).version
             session.keep_alive()
-            took_s.append(time.monotonic() - began)
+            passed.append(store.changes(0).version - before)
             time.sleep(0.01)
-        assert sorted(took_s)[-4] < 1  # on an idle machine the longest takes 0.04 s
+        assert sorted(passed)[-4] < 200  # commits of others meanwhile: a few
 
 
-def test_a_commit_of_another_process_is_noticed_within_milliseconds(tmp_path: Path) -> None:
+def test_a_commit_of_another_process_is_noticed(tmp_path: Path) -> None:
     path = tmp_path / "kqueue.db"
     with closing(SqliteStore(path)) as store, store_process(path) as other:
         woken = threading.Event()
         stop = store.watch(woken.set)
-        other.call("sessions")  # it has started
-        delays = []
         for number in range(20):
             woken.clear()
             assert f"/{number}" in other.call("commit", {}, {f"/{number}": "x"})
-            began = time.monotonic()
             assert woken.wait(60)
-            delays.append(time.monotonic() - began)
         stop()
-        assert sorted(delays)[5] < 0.05  # 5 ms on an idle machine
         assert sorted(store.changes(1).entries) == sorted(f"/{number}" for number in range(1, 20))
 
 
@@ -154,31 +153,3 @@ def test_an_idle_watch_takes_next_to_no_processor_time(tmp_path: Path) -> None:
         stop()
     assert not calls
     assert used_s < 0.2  # 0.01 s on an idle machine; a loop without waiting takes 2 s
-
-
-def test_a_process_that_stops_in_a_commit_holds_up_writers_and_no_readers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Until it goes on; sessions that could not be kept alive meanwhile have ended then."""
-    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0.5)
-    path = tmp_path / "kqueue.db"
-    with closing(SqliteStore(path)) as store, store_process(path) as other:
-        patient = store.register(1, "patient", LONG_MS)
-        short = store.register(2, "short", 300)
-        store.commit({}, {"/a": b"1"}, [])
-        other.stop_in_commit()
-        for call in (lambda: store.commit({}, {"/a": b"2"}, []), patient.keep_alive, short.keep_alive):
-            began = time.monotonic()
-            with pytest.raises(StorageFailed, match="database is locked"):
-                call()
-            assert 0.4 < time.monotonic() - began < 5
-        assert store.read("/")["/a"].value == b"1"
-        assert store.changes(0).entries["/a"] is not None
-        assert store.sessions().keys() == {1}
-        other.resume()
-        assert other.answer() is None
-        patient.keep_alive()
-        with pytest.raises(SessionLost):
-            short.keep_alive()
-        assert store.register(2, "short", LONG_MS).epoch == 3
-        store.commit({}, {"/a": b"2"}, [])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from kqueue.base.clock import SystemClock
 from kqueue.base.errors import NodeIdInUse, SessionLost, StorageFailed
 from kqueue.metadata.session_locks import SessionLocks
 from kqueue.metadata.sqlite import SqliteStore
@@ -75,7 +76,8 @@ def test_the_machines_boot_has_an_id() -> None:
 
 def test_a_registration_that_fails_leaves_no_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "kqueue.db"
-    with closing(SqliteStore(path)) as one, closing(SqliteStore(path)) as two:
+    clock = SystemClock()  # given, so that the stores commit themselves
+    with closing(SqliteStore(path, clock=clock)) as one, closing(SqliteStore(path, clock=clock)) as two:
         monkeypatch.setattr(one, "_connect_unsynced", lambda: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             one.register(1, "one", 60_000)
@@ -94,7 +96,8 @@ def test_a_registration_with_an_unknown_outcome_leaves_no_live_session(
 ) -> None:
     """It happened, but its process does not know: without its lock, it is not in anyone's way."""
     path = tmp_path / "kqueue.db"
-    with closing(SqliteStore(path)) as one, closing(SqliteStore(path)) as two:
+    clock = SystemClock()
+    with closing(SqliteStore(path, clock=clock)) as one, closing(SqliteStore(path, clock=clock)) as two:
         changing = one._changing
 
         @contextmanager

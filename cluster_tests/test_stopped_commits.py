@@ -1,0 +1,145 @@
+"""A broker's process, or its committer, is stopped at each system call of what it does to a store.
+
+`strace` injects the SIGSTOP, so each call is met exactly once. The others commit and elect a
+controller meanwhile, by a clock that stands still: they wait for no timeout but the session's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from kqueue.metadata.lock_holders import is_stopped
+from kqueue.tests.metadata.shared_clock import SharedClock
+from kqueue.tests.metadata.stopped_committer import open_on_shared_clock
+from kqueue.tests.metadata.store_process import StoreProcess, store_process
+
+SESSION_MS = 9_000
+LONG_MS = 600_000_000
+LIMIT_S = 60.0
+TRIES = 3
+CALLS: dict[str, list[object]] = {"commit": ["commit", {}, {"/a": "new", "/b": "new"}], "keep_alive": ["keep_alive"]}
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed (a package of Debian)"),
+    pytest.mark.timeout(900),
+]
+
+
+@contextlib.contextmanager
+def traced(pid: int, output: Path, *options: str) -> Iterator[None]:
+    """Let strace follow a process."""
+    strace = subprocess.Popen(
+        ["strace", "-p", str(pid), "-o", str(output), *options], stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert strace.stderr is not None
+        line = strace.stderr.readline()
+        if "attached" not in line:
+            pytest.skip(f"strace can't attach to a process here: {line}")
+        yield
+    finally:
+        strace.terminate()
+        strace.communicate()
+
+
+def system_calls(lines: list[str]) -> list[tuple[str, int]]:
+    """Return the name of each system call, and which one of that name it is: strace counts so."""
+    counts: Counter[str] = Counter()
+    calls = []
+    for line in lines:
+        if found := re.match(r"(\w+)\(", line):
+            counts[found[1]] += 1
+            calls.append((found[1], counts[found[1]]))
+    return calls
+
+
+def stopped_or_answered(pid: int, other: StoreProcess) -> bool:
+    """Wait until the process is stopped for good, or the call is answered; return whether it was
+    stopped.
+    """
+    deadline_s = time.monotonic() + LIMIT_S
+    stops = 0
+    while stops < 5:  # strace stops it for a moment at each call
+        assert time.monotonic() < deadline_s
+        assert other.process.stdout is not None
+        if select.select([other.process.stdout], [], [], 0.005)[0]:
+            return False
+        stops = stops + 1 if is_stopped(pid) else 0
+    return True
+
+
+@pytest.mark.parametrize("whom", ["committer", "broker"])
+@pytest.mark.parametrize("call", CALLS)
+def test_others_commit_and_elect_at_whatever_system_call_a_broker_is_stopped(
+    tmp_path: Path, call: str, whom: str
+) -> None:
+    path, clock = tmp_path / "kqueue.db", SharedClock(tmp_path / "clock")
+    with closing(open_on_shared_clock(path, clock)) as store, store_process(path, clock, LONG_MS) as other:
+        own = store.register(2, "two", LONG_MS)
+
+        def begin() -> tuple[int, int]:
+            """Let the other broker be the controller; return its committer, and whom to stop."""
+            other.call("register", 1, "one", SESSION_MS)
+            assert isinstance(other.call("campaign"), int)
+            other.call("commit", {}, {"/a": "old", "/b": "old"})
+            committer = other.call("committer")
+            return committer, committer if whom == "committer" else other.process.pid
+
+        output = tmp_path / "strace.txt"
+        points: list[tuple[str, int]] = []
+        while not points:
+            _, pid = begin()
+            with traced(pid, output):
+                other.call(*CALLS[call])
+            points = system_calls(output.read_text().splitlines())
+        stopped: list[tuple[str, int]] = []
+        for name, count in (point for point in points for _ in range(TRIES)):
+            if (name, count) in stopped:
+                continue  # at the first try, mostly
+            committer, pid = begin()
+            with traced(pid, output, "-e", f"inject={name}:signal=STOP:when={count}"):
+                other.send(*CALLS[call])
+                was_stopped = stopped_or_answered(pid, other)
+                if was_stopped:
+                    stopped.append((name, count))
+                    other.process.send_signal(signal.SIGSTOP)
+                    store.commit({}, {"/c": b"1"}, [])
+                    own.keep_alive()
+                clock.advance(SESSION_MS)
+                assert store.sessions().keys() == {2}
+                term = store.campaign(own)
+                assert term is not None
+            with contextlib.suppress(ProcessLookupError):  # it was killed
+                os.kill(committer, signal.SIGCONT)
+            other.resume()
+            answer = other.answer()
+            if not was_stopped:  # the call was over when strace had begun, or gave the answer
+                term.resign()
+                continue
+            values = {key: entry.value for key, entry in store.read("/").items()}
+            assert values["/a"] == values["/b"], "a commit happens whole or not at all"
+            if isinstance(answer, dict):
+                assert values["/a"] == b"new"
+            elif answer is not None:
+                assert answer[1] in ("SessionLost", "StorageFailed")
+                assert answer[1] == "StorageFailed" or values["/a"] == b"old"
+            assert other.call("commit", {}, {"/a": "late"})[1] == "SessionLost"
+            store.commit({}, {"/d": b""}, [], by=term)
+            term.resign()
+        missed = [point for point in points if point not in stopped]
+        print(f"{call}, {whom}: stopped at {len(stopped)} of {len(points)} system calls; not at {missed}")
+        assert len(stopped) >= len(points) - 3, missed
+        assert len(stopped) >= (15 if whom == "committer" else 2)
