@@ -12,6 +12,7 @@ import click
 
 from kqueue.cli.connect import explain, require
 from kqueue.cli.lazy import LazyCommand, LazyGroup
+from kqueue.cli.output import new_console
 
 if TYPE_CHECKING:
     from kqueue.demo.progress_display import ProgressDisplay
@@ -95,13 +96,12 @@ def play(run: Callable[[ProgressDisplay], R], title: str) -> R:
     failure, or on what did not come out as it should.
     """
     from kafka.errors import KafkaError
-    from rich.console import Console
 
     from kqueue.base.errors import KqueueError
     from kqueue.demo.clients import DemoFailed
     from kqueue.demo.progress_display import ProgressDisplay
 
-    display = ProgressDisplay(Console())
+    display = ProgressDisplay(new_console())
     try:
         with display:
             result = run(display)

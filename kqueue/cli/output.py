@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from kqueue.base.terminal import trusted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,10 +58,15 @@ def columns(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def table_console() -> Console:
     """Return the console for tables: as wide as the terminal, or `PIPE_WIDTH`."""
-    from rich.console import Console
+    console = new_console()
+    return console if console.is_terminal else new_console(width=PIPE_WIDTH)
 
-    console = Console()
-    return console if console.is_terminal else Console(width=PIPE_WIDTH)
+
+def new_console(*, stderr: bool = False, width: int | None = None) -> Console:
+    """Return a console whose own control sequences reach the terminal, and whose texts' do not."""
+    from kqueue.cli.escaping_console import EscapingConsole  # on use: it imports rich
+
+    return EscapingConsole(file=trusted(sys.stderr if stderr else sys.stdout), width=width)
 
 
 class Counter:
@@ -77,7 +85,7 @@ class Counter:
 
     def __exit__(self, *exc_info: object) -> None:
         if self._written:
-            click.echo("\r\x1b[K", err=True, nl=False)
+            click.echo("\r\x1b[K", trusted(sys.stderr), nl=False)
 
     def show(self, count: int) -> None:
         """Show `count`, at most every `EVERY_S` seconds."""
@@ -87,4 +95,4 @@ class Counter:
         if now_s >= self._next_s:
             self._next_s = now_s + self.EVERY_S
             self._written = True
-            click.echo(f"\r{count:,} {self.noun} ", err=True, nl=False)
+            click.echo(f"\r{count:,} {self.noun} ", trusted(sys.stderr), nl=False)

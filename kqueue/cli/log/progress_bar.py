@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from kqueue.cli.output import new_console
 
 
 @contextlib.contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     """Yield a function that receives the bytes that are done, and their total."""
-    console = Console(stderr=True)
+    console = new_console(stderr=True)
     progress = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),

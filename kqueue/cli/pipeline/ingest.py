@@ -14,7 +14,7 @@ import click
 from kqueue.base.errors import KqueueError
 from kqueue.base.text import counted
 from kqueue.cli.connect import bootstrap_option
-from kqueue.cli.output import columns, output_option, print_json
+from kqueue.cli.output import columns, new_console, output_option, print_json
 from kqueue.cli.pipeline.spark_command import (
     hide_progress,
     location,
@@ -186,14 +186,15 @@ def _shown() -> Iterator[Callable[[str, int], None]]:
 
         yield silent
         return
-    from rich.console import Console
     from rich.live import Live
 
     hide_progress()
 
     row_counts: dict[str, int] = {}
     at: str | None = None
-    with Live(_progress(row_counts, None), console=Console(stderr=True), transient=True, refresh_per_second=5) as live:
+    with Live(
+        _progress(row_counts, None), console=new_console(stderr=True), transient=True, refresh_per_second=5
+    ) as live:
 
         def tell(stage: str, rows: int) -> None:
             nonlocal at

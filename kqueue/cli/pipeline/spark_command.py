@@ -13,6 +13,7 @@ import click
 
 from kqueue.base.errors import KqueueError
 from kqueue.cli.connect import addresses, client_access, cluster_metadata, find_broker, parse_name_values
+from kqueue.cli.output import new_console
 from kqueue.cli.signals import interrupt_on_signal
 from kqueue.spark.options import KAFKA, SECURE
 from kqueue.spark.pythons import is_local, named_archive
@@ -174,10 +175,9 @@ class ProgressLine:
     """A progress line on standard error: stage, elapsed time, records, total, and rate."""
 
     def __init__(self) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        console = Console(stderr=True)
+        console = new_console(stderr=True)
         self._progress: Progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
