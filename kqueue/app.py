@@ -123,8 +123,12 @@ class Server:
         """
         began = monotonic_s()
         with self._cleanup as cleanup:
-            self._build(loop or asyncio.get_running_loop(), cleanup)
-            self._listeners.start()
+            try:
+                self._build(loop or asyncio.get_running_loop(), cleanup)
+                self._listeners.start()
+            except Exception:
+                await self._finish_jobs_of_refused_start()
+                raise
             self._cleanup = cleanup.pop_all()
         logger.info(
             "kqueue %s serves %s; data in %s (%.2f s)",
@@ -133,6 +137,14 @@ class Server:
             self._data_location(),
             monotonic_s() - began,
         )
+
+    async def _finish_jobs_of_refused_start(self) -> None:
+        """Finish what was begun before what they use is closed: else each logs an error of its own,
+        which hides why the start is refused.
+        """
+        if hasattr(self, "jobs"):
+            self.jobs.cancel_cpu()
+            await self.jobs.drain()
 
     async def ready(self) -> None:
         """Wait until all logs are recovered, or refused, and all groups loaded."""

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from kqueue.base.clock import Clock
 from kqueue.base.config import Config
-from kqueue.base.errors import KqueueError, PluginError
+from kqueue.base.errors import KqueueError, LogRecovering, PluginError
 from kqueue.base.jobs import Jobs
 from kqueue.base.settings import LONG_MAX
 from kqueue.base.slice_queue import SliceQueue
@@ -169,6 +169,8 @@ class CleanupScheduler:
                     self._drop(partition, topic, drop)
                 else:
                     self.pre_delete_tasks.start(partition, topic, policy, drop)
+        except LogRecovering:
+            return  # a later round cleans it
         except (KqueueError, FileNotFoundError) as error:  # FileNotFoundError: files removed from outside
             self._log_once(key, f"can't be cleaned: {error}")
 

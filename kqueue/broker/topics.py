@@ -59,6 +59,8 @@ _COORDINATOR_TOPICS = {
     TRANSACTIONS_TOPIC: coordinator_topics.TRANSACTIONS,
     SHARE_TOPIC: coordinator_topics.SHARE,
 }
+FORMER_EPOCHS_MAX = 10_000
+"""Deleted topics whose leader epochs are remembered until a restart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,7 @@ class Topics:
         self._by_id: dict[bytes, Topic] = {}
         self._collisions: dict[str, str] = {}
         self._creating: dict[str, Promise[Topic]] = {}
+        self._former_epochs: dict[str, int] = {}  # of topics deleted last, the latest at the end
         self._creation_log = coordinator_topics.CreationLog()
         self._growing = 0
         self._partition_count = 0
@@ -193,6 +196,7 @@ class Topics:
         """
         topic = self._topics.get(name)
         if topic is not None and (registration is None or registration.id != topic.id):
+            self._note_epochs(topic)
             self._remove(topic)
             self._on_deleted(topic)
             topic = None
@@ -212,6 +216,28 @@ class Topics:
         if not is_new and _texts(topic.config.overrides) != registration.configs:
             topic.configure(stored_config(self._config, name, registration.configs))
             self._on_configured(topic)
+
+    def _note_epochs(self, topic: Topic) -> None:
+        """Keep the greatest leader epoch of a topic that is deleted, see `_assign_above`."""
+        self._former_epochs.pop(topic.name, None)
+        self._former_epochs[topic.name] = max(
+            (partition.registration.leader_epoch for partition in topic.partitions), default=0
+        )
+        if len(self._former_epochs) > FORMER_EPOCHS_MAX:
+            del self._former_epochs[next(iter(self._former_epochs))]
+
+    def _assign_above(self, new: NewTopic) -> tuple[PartitionRegistration, ...]:
+        """Return the partitions of a new topic, with leader epochs above those of a deleted one of
+        its name.
+
+        librdkafka ignores a partition's leader of a lower epoch as stale, also of another topic id:
+        a producer would wait until its messages expire. Kafka begins with 0.
+        """
+        partitions = self._assign(new)
+        former = self._former_epochs.get(new.name)
+        if former is None or self._host.cluster.is_alone:  # one broker has one epoch for all
+            return partitions
+        return tuple(partition._replace(leader_epoch=former + 1) for partition in partitions)
 
     def _apply_partitions(self, topic: Topic, registration: TopicRegistration) -> None:
         if not self._host.cluster.is_alone:
@@ -288,7 +314,7 @@ class Topics:
         Durability: on disk when the promise is done.
         """
         name, config = new.name, self.check_new(new, internal=internal)
-        partitions = self._assign(new)
+        partitions = self._assign_above(new)
         registration = TopicRegistration(random_uuid(self._rng), _texts(config.overrides), partitions)
         promise: Promise[Topic] = Promise()
         self._creating[name] = promise

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kqueue.base.clock import monotonic_s
+from kqueue.base.terminal import trusted
 from kqueue.base.text import counted
 from kqueue.cli.completion import complete_topics
 from kqueue.cli.connect import (
@@ -277,5 +278,6 @@ def _producer_config(options: _Options) -> dict[str, Any]:
 
 
 def _tell(sentence: str) -> None:
-    clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # the counter may have written to this line
-    click.echo(clear + sentence[:1000], err=True)
+    if sys.stderr.isatty():  # the counter may have written to this line
+        click.echo("\r\x1b[K", trusted(sys.stderr), nl=False)
+    click.echo(sentence[:1000], err=True)

@@ -12,7 +12,7 @@ import click
 
 from kqueue.cli.connect import explain, require
 from kqueue.cli.lazy import LazyCommand, LazyGroup
-from kqueue.cli.output import console
+from kqueue.cli.output import new_console
 
 if TYPE_CHECKING:
     from kqueue.demo.progress_display import ProgressDisplay
@@ -101,7 +101,7 @@ def play(run: Callable[[ProgressDisplay], R], title: str) -> R:
     from kqueue.demo.clients import DemoFailed
     from kqueue.demo.progress_display import ProgressDisplay
 
-    display = ProgressDisplay(console())
+    display = ProgressDisplay(new_console())
     try:
         with display:
             result = run(display)

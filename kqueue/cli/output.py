@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from kqueue.base.clock import monotonic_s
+from kqueue.base.terminal import trusted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,24 +56,17 @@ def columns(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join(lines)
 
 
-def console(*, stderr: bool = False, width: int | None = None) -> Console:
-    """Return rich's console, which raises BrokenPipeError as other output does.
-
-    Rich itself exits with status 1.
-    """
-    from rich.console import Console
-
-    class PipeConsole(Console):
-        def on_broken_pipe(self) -> None:
-            raise BrokenPipeError
-
-    return PipeConsole(stderr=stderr, width=width)
-
-
 def table_console() -> Console:
     """Return the console for tables: as wide as the terminal, or `PIPE_WIDTH`."""
-    of_terminal = console()
-    return of_terminal if of_terminal.is_terminal else console(width=PIPE_WIDTH)
+    console = new_console()
+    return console if console.is_terminal else new_console(width=PIPE_WIDTH)
+
+
+def new_console(*, stderr: bool = False, width: int | None = None) -> Console:
+    """Return a console whose own control sequences reach the terminal, and whose texts' do not."""
+    from kqueue.cli.escaping_console import EscapingConsole  # on use: it imports rich
+
+    return EscapingConsole(file=trusted(sys.stderr if stderr else sys.stdout), width=width)
 
 
 class Counter:
@@ -90,7 +85,7 @@ class Counter:
 
     def __exit__(self, *exc_info: object) -> None:
         if self._written:
-            click.echo("\r\x1b[K", err=True, nl=False)
+            click.echo("\r\x1b[K", trusted(sys.stderr), nl=False)
 
     def show(self, count: int) -> None:
         """Show `count`, at most every `EVERY_S` seconds."""
@@ -100,4 +95,4 @@ class Counter:
         if now_s >= self._next_s:
             self._next_s = now_s + self.EVERY_S
             self._written = True
-            click.echo(f"\r{count:,} {self.noun} ", err=True, nl=False)
+            click.echo(f"\r{count:,} {self.noun} ", trusted(sys.stderr), nl=False)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+from kqueue.base.terminal import escape_terminal_output
+
 TIME_AND_LEVEL = "%(asctime)s %(levelname)-7s "
 
 
@@ -23,6 +25,7 @@ def log_to_stderr(*, verbose: bool, label: str | None = None) -> None:
     """Write all log lines to standard error. `label`: of one of several processes that write to
     it.
     """
+    escape_terminal_output()  # names in the lines come from clients
     handler = logging.StreamHandler()
     handler.setFormatter(LabelledFormatter(label) if label else logging.Formatter(TIME_AND_LEVEL + "%(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.DEBUG if verbose else logging.INFO, force=True)

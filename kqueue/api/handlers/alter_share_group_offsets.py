@@ -1,7 +1,7 @@
 """AlterShareGroupOffsets (key 91): move an empty share group (KIP-932).
 
-What its members had acquired or acknowledged from the new start on is forgotten. A group that is not
-there is created if a topic is. A negative offset lets it begin by `share.auto.offset.reset`.
+What its members had acquired or acknowledged from the new start on is forgotten. A group that is
+not there is created if a topic is. A negative offset lets it begin by `share.auto.offset.reset`.
 """
 
 from __future__ import annotations

@@ -7,21 +7,21 @@ from collections.abc import Callable, Iterator
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from kqueue.cli.output import console
+from kqueue.cli.output import new_console
 
 
 @contextlib.contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     """Yield a function that receives the bytes that are done, and their total."""
-    of_stderr = console(stderr=True)
+    console = new_console(stderr=True)
     progress = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
         DownloadColumn(),
         TransferSpeedColumn(),
         TimeRemainingColumn(),
-        console=of_stderr,
-        disable=not of_stderr.is_terminal,
+        console=console,
+        disable=not console.is_terminal,
         transient=True,
     )
     with progress:

@@ -10,7 +10,7 @@ import click
 
 from kqueue.base.errors import KqueueError
 from kqueue.base.text import counted, size_text
-from kqueue.cli.output import output_option
+from kqueue.cli.output import new_console, output_option
 from kqueue.log_tools.errors import NotALogFolder
 
 if TYPE_CHECKING:
@@ -108,11 +108,10 @@ def _show_comparison(report: ComparisonReport, *, quiet: bool) -> None:
 
 def _comparison_table(partitions: list[PartitionComparison]) -> None:
     """Print one row for each partition: wrapped on a terminal, one line each in a pipe."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
+    console = new_console()
     table = Table(pad_edge=False)
     for title in ("Partition", "Ends", "High watermark", "Equal to", "First difference"):
         table.add_column(title, justify="right" if title in ("High watermark", "Equal to") else "left", overflow="fold")
@@ -162,11 +161,10 @@ def show(report: VerificationReport, *, quiet: bool) -> None:
 
 def show_table(findings: list[Finding]) -> None:
     """Print one row for each finding: wrapped on a terminal, one line each in a pipe."""
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console()
+    console = new_console()
     if not console.is_terminal:
         for finding in findings:
             click.echo(f"{finding.severity}: {finding}")

@@ -14,7 +14,7 @@ import click
 from kqueue.base.errors import KqueueError
 from kqueue.base.text import counted
 from kqueue.cli.connect import bootstrap_option
-from kqueue.cli.output import columns, console, output_option, print_json
+from kqueue.cli.output import columns, new_console, output_option, print_json
 from kqueue.cli.pipeline.spark_command import (
     hide_progress,
     location,
@@ -192,7 +192,9 @@ def _shown() -> Iterator[Callable[[str, int], None]]:
 
     row_counts: dict[str, int] = {}
     at: str | None = None
-    with Live(_progress(row_counts, None), console=console(stderr=True), transient=True, refresh_per_second=5) as live:
+    with Live(
+        _progress(row_counts, None), console=new_console(stderr=True), transient=True, refresh_per_second=5
+    ) as live:
 
         def tell(stage: str, rows: int) -> None:
             nonlocal at

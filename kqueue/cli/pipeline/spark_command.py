@@ -15,7 +15,7 @@ from kqueue.base.errors import KqueueError
 from kqueue.cli.completion import complete_topics
 from kqueue.cli.connect import addresses, client_access, cluster_metadata, find_broker, parse_name_values
 from kqueue.cli.exit_status import INTERRUPTED
-from kqueue.cli.output import console
+from kqueue.cli.output import new_console
 from kqueue.cli.signals import interrupt_on_signal
 from kqueue.spark.options import KAFKA, SECURE
 from kqueue.spark.pythons import is_local, named_archive
@@ -186,15 +186,15 @@ class ProgressLine:
     def __init__(self) -> None:
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        of_stderr = console(stderr=True)
+        console = new_console(stderr=True)
         self._progress: Progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[status]}", markup=False),
             TimeElapsedColumn(),
-            console=of_stderr,
-            disable=not of_stderr.is_terminal,
+            console=console,
+            disable=not console.is_terminal,
             transient=True,
         )
         self._task: TaskID = self._progress.add_task("", total=None, status="")

@@ -309,8 +309,9 @@ class ShareGroupManager:
         return self._queue.submit(group_id, step)
 
     def ensure_empty(self, group_id: str) -> Promise[None]:
-        """Create a group without members unless there is one. The promise fails with InvalidGroupId,
-        GroupIdNotFound (it is of another type), NonEmptyGroup, CoordinatorNotAvailable.
+        """Create a group without members unless there is one. The promise fails with
+        InvalidGroupId, GroupIdNotFound (it is of another type), NonEmptyGroup,
+        CoordinatorNotAvailable.
         """
 
         def step(changes: Changes) -> None:

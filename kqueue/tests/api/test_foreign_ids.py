@@ -1,4 +1,4 @@
-"""Ids that belong to another principal: they are answered as unknown ones, and stay as they were."""
+"""Ids of another principal are answered as unknown ones, and stay as they were."""
 
 from __future__ import annotations
 

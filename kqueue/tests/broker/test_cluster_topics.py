@@ -48,6 +48,24 @@ def test_replicas_are_placed_by_the_factor_of_the_request_or_of_the_broker() -> 
         assert {partition.leader for partition in partitions} == {1, 2, 3}, "leaders are spread"
 
 
+def test_a_topic_that_is_created_anew_has_leader_epochs_above_those_of_the_former() -> None:
+    members = Members(3)
+    new = NewTopic("t", assignments={0: [1, 2], 1: [2, 3]})
+    members.result(members[1].broker.topics.create(new))
+    members.write(lambda old: old._replace(leader=2, leader_epoch=5))
+    members.settle()
+    members.result(members[2].broker.topics.delete("t"))
+    members.settle()
+    for node in (3, 1):  # whichever creates it
+        topic = members.result(members[node].broker.topics.create(new))
+        epochs = [partition.registration.leader_epoch for partition in topic.partitions]
+        assert epochs == [6, 6] if node == 3 else epochs == [7, 7]
+        members.result(members[node].broker.topics.delete("t"))
+        members.settle()
+    other = members.result(members[1].broker.topics.create(NewTopic("u", 1)))
+    assert other.partitions[0].registration.leader_epoch == 0
+
+
 @pytest.mark.parametrize(
     ("new", "error", "message"),
     [

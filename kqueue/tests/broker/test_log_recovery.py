@@ -287,3 +287,13 @@ def test_a_clean_start_recovers_nothing() -> None:
     again = started(sim)
     assert again.broker.ready.done
     assert job_names(again) == []
+
+
+def test_retention_leaves_a_log_that_is_being_recovered_to_a_later_round(caplog: pytest.LogCaptureFixture) -> None:
+    sim = started(crashed({"a": 3}))
+    for _ in range(2):
+        sim.broker.cleanup.retain(sim.broker.topics.partition("a", 0))
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+    sim.settle()
+    sim.broker.cleanup.retain(sim.broker.topics.partition("a", 0))
+    assert ends(sim) == {"a": 3}

@@ -20,7 +20,7 @@ from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
 
 import kqueue
-from kqueue.base.errors import KqueueError
+from kqueue.base.errors import KqueueError, SettingError
 from kqueue.base.key_stores import StoreSettings
 from kqueue.cli.app import kqueue as main
 
@@ -177,3 +177,24 @@ def test_a_password_for_a_stored_user_is_only_kept_salted(tmp_path: Path) -> Non
         assert producer.flush(20) == 0
         assert MARK not in holders(broker) + repr(broker.requests())
     assert files_with_marker(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"sasl.enabled.mechanisms": "SCRAM-SHA-256,PLAIN"},
+        {
+            "sasl.enabled.mechanisms": "SCRAM-SHA-256,OAUTHBEARER",
+            "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": (
+                'org.apache.kafka.common.security.scram.ScramLoginModule required user_ann="secret";'
+            ),
+        },
+    ],
+)
+def test_a_refused_start_says_why_and_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, settings: dict[str, str]
+) -> None:
+    listeners = {"listeners": "SASL_PLAINTEXT://127.0.0.1:0"}
+    with pytest.raises(SettingError, match="of listener SASL_PLAINTEXT has no"), caplog.at_level("WARNING"):
+        kqueue.Broker(tmp_path, settings={**listeners, **settings}).start()
+    assert not caplog.records
