@@ -18,6 +18,7 @@ from benchmarks.frames import asking, batch, create_topic
 from benchmarks.log_data import temporary_folder
 from benchmarks.results import Figure, Row
 from benchmarks.served import OwnBroker
+from benchmarks.spark_events import event_steps
 from benchmarks.spark_sink import SinkBench, sink_steps
 from kqueue.client import TopicPartition
 
@@ -73,7 +74,7 @@ class Bench:
     """
 
     def __init__(self, spark: SparkSession, broker: OwnBroker, why_no_stock: str | None) -> None:
-        self._spark = spark
+        self.spark = spark
         self._broker = broker
         self._why_no_stock = why_no_stock
         self._plain: dict[Load, float] = {}
@@ -110,7 +111,7 @@ class Bench:
 
     def sink(self) -> SinkBench:
         """Yield the steps of writing."""
-        return SinkBench(self._spark, self._broker.bootstrap, self._why_no_stock)
+        return SinkBench(self.spark, self._broker.bootstrap, self._why_no_stock)
 
     def read_seconds(self, variant: SourceVariant, load: Load, topic: str) -> float:
         """Return the seconds, Spark's planning included."""
@@ -127,7 +128,7 @@ class Bench:
             given = {"records": str(load.records), "bytes_each": str(load.bytes_each)}
         seen = Observation()
         began = time.perf_counter()
-        frame = self._spark.read.format(variant.source).options(**given).load()
+        frame = self.spark.read.format(variant.source).options(**given).load()
         frame.observe(seen, count(lit(1)).alias("records")).write.format("noop").mode("overwrite").save()
         seconds = time.perf_counter() - began
         if seen.get["records"] != load.records:
@@ -172,3 +173,4 @@ def steps(*, quick: bool = False) -> Iterator[Step]:
                     lambda variant=variant, load=load, topic=topic: bench.row(variant, load, topic),
                 )  # type: ignore[misc]
         yield from sink_steps(bench.sink(), quick=quick)
+        yield from event_steps(bench.spark, quick=quick)

@@ -170,6 +170,8 @@ amount = "decimal(6,2)"
 weight = "double?"
 paid = "boolean?"
 due = "date?"
+kind = "string?"
+event = "string?"
 [rules]
 "amount: not above nothing" = "amount > 0"
 "weight: too heavy for its price" = "weight / (amount - 1) < 1000"
@@ -186,6 +188,8 @@ ORDER = {
     "weight": 3,
     "paid": True,
     "due": "2013-02-28",
+    "kind": "k",
+    "event": "e",
 }
 ORDERED: list[tuple[Value, str | None]] = [
     (ORDER, None),
@@ -214,6 +218,7 @@ def test_events_of_another_schema(spark: SparkSession) -> None:
     assert [row.reason for row in rows] == [reason for _, reason in ORDERED]
     first = rows[0].event
     assert first.event_us == 1357041600123000
+    assert (first.kind, first.event) == ("k", "e")
     assert (first.number, first.amount, first.weight, first.paid, first.due) == (
         "a",
         Decimal("12.50"),

@@ -9,7 +9,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kqueue.base.clock import OffsetClock
+from kqueue.base.errors import UnknownTopicOrPartition
 from kqueue.base.settings import Scope, format_value
+from kqueue.base.text import counted
 from kqueue.broker.topics import NO_COUNT, NewTopic
 from kqueue.config.properties import keyword_name
 from kqueue.embedded.argument_checks import check_kind, check_list, check_mapping, check_no_configs, near

@@ -12,7 +12,9 @@ they have every record of bronze.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+import operator
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 # would be today's.
 _MOMENT = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$"
 _DAY = r"^\d{4}-\d\d-\d\d$"
+_EVENT = "parsed event"
+"""A column whose name no field has, as it has a space; so have those of `_kind`."""
 UNDECODED = "can't be decoded"
 """How the reason of such a value begins; the rest may be another for each value."""
 _MS_MIN, _MS_MAX = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to 9999
@@ -55,23 +59,36 @@ def checked(bronze: DataFrame, schema: EventSchema = FLIGHTS, values: ValueSchem
     """Return bronze with the fields of an event, `event_time` and `reason` (null: valid).
 
     An event whose record is later than the schema's `lateness` is invalid: it would change closed
-    windows.
+    windows. Each value is parsed once, whatever is selected of the result.
 
     Args:
         values: by which values are decoded to events; None: they are JSON.
     """
     text = F.col("value").cast("string")
     if values is None:
-        parsed = bronze.withColumn("_event", F.when(F.is_valid_utf8(text), F.try_parse_json(text)))
-        undecoded = [(~F.is_valid_utf8(text), F.lit("not UTF-8")), (F.col("_event").isNull(), F.lit("not JSON"))]
+        parsed = computed_once(bronze, {_EVENT: F.when(F.is_valid_utf8(text), F.try_parse_json(text))})
+        undecoded = [(~F.is_valid_utf8(text), F.lit("not UTF-8")), (F.col(_EVENT).isNull(), F.lit("not JSON"))]
     else:
-        parsed = decoded(bronze, values).withColumn("_event", _variant(values, schema))
+        parsed = computed_once(decoded(bronze, values), {_EVENT: _variant(values, schema)})
         undecoded = [(F.col(ERROR).isNotNull(), F.concat(F.lit(f"{UNDECODED}: "), F.col(ERROR)))]
-    kinds = {f"_{field.name}": F.schema_of_variant(_part(field, "variant")) for field in schema.fields}
-    parsed = parsed.withColumns({"_kind": F.schema_of_variant("_event"), **kinds})
-    parsed = parsed.withColumns({field.name: _value(field) for field in schema.fields})
+    kinds = {_kind(field): F.schema_of_variant(_part(field, "variant")) for field in schema.fields}
+    parsed = computed_once(parsed, kinds)
+    parsed = computed_once(parsed, {field.name: _value(field) for field in schema.fields})
     parsed = parsed.withColumn("event_time", F.coalesce(*schema.time))
-    return parsed.select(*bronze.columns, *schema.names, "event_time", _reason(undecoded, schema).alias("reason"))
+    found = computed_once(parsed, {"reason": _reason(undecoded, schema)})
+    return found.select(*bronze.columns, *schema.names, "event_time", "reason")
+
+
+def computed_once(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
+    """Return `frame` with further columns, each computed once per row.
+
+    Spark puts the expression of a column in place of its name when it moves filters below
+    projections, and merges projections. An expression is then computed once for each mention, and
+    mentions of mentions multiply: a JSON value was parsed 56 times. Neither passes a generator;
+    that of a list of one row changes nothing else.
+    """
+    row = F.struct(*(column.alias(name) for name, column in columns.items()))
+    return frame.select("*", F.inline(F.array(row)))
 
 
 def decoded(bronze: DataFrame, values: ValueSchema) -> DataFrame:
@@ -102,13 +119,22 @@ def silver(bronze: DataFrame, schema: EventSchema = FLIGHTS, values: ValueSchema
     Columns: topic, partition, offset, timestamp (of the record), the schema's fields, event_time,
     date.
     """
-    fine = checked(bronze, schema, values).where("reason is null")
-    return fine.select(*POSITION, "timestamp", *schema.names, "event_time", "date")
+    return valid(checked(bronze, schema, values), schema)
 
 
 def quarantine(bronze: DataFrame, schema: EventSchema = FLIGHTS, values: ValueSchema | None = None) -> DataFrame:
     """Return the invalid records with the reason. Columns: those of bronze, reason."""
-    return checked(bronze, schema, values).where("reason is not null").select(*bronze.columns, "reason")
+    return invalid(checked(bronze, schema, values), schema)
+
+
+def valid(checked: DataFrame, schema: EventSchema = FLIGHTS) -> DataFrame:
+    """Return silver of checked records."""
+    return checked.where("reason is null").select(*POSITION, "timestamp", *schema.names, "event_time", "date")
+
+
+def invalid(checked: DataFrame, schema: EventSchema = FLIGHTS) -> DataFrame:
+    """Return quarantine of checked records."""
+    return checked.where("reason is not null").drop(*schema.names, "event_time")
 
 
 def watermarked(silver: DataFrame, schema: EventSchema = FLIGHTS) -> DataFrame:
@@ -145,14 +171,18 @@ def gold(watermarked: DataFrame, schema: EventSchema = FLIGHTS) -> DataFrame:
 
 
 def _part(field: Field, type: str) -> Column:
-    return F.try_variant_get("_event", f"$.{field.name}", type)
+    return F.try_variant_get(_EVENT, f"$.{field.name}", type)
+
+
+def _kind(field: Field) -> str:
+    """Return the column with the type of a field's value, as Spark names it; null: missing."""
+    return f"kind of {field.name}"
 
 
 def _value(field: Field) -> Column:
     """Return a field's value; null if it has another type. JSON text never becomes a number."""
-    kind = F.regexp_extract(f"_{field.name}", r"^\w+", 0)
     value = _READ.get(field.type.partition("(")[0], _plain)(field)
-    return F.when(kind.isin(*field.kind.kinds), value)
+    return F.when(functools.reduce(operator.or_, (_is(field, kind) for kind in field.kind.kinds)), value)
 
 
 def _plain(field: Field) -> Column:
@@ -162,10 +192,12 @@ def _plain(field: Field) -> Column:
 def _decimal(field: Field) -> Column:
     """Return a decimal; null if it needs rounding.
 
-    Spark reports the scale of a JSON number in its type, for example DECIMAL(3,2).
+    Spark reports the scale of a JSON number in its type, for example DECIMAL(3,2). It casts a
+    variant to a decimal by a cast that it makes anew for each row, and text by compiled code.
     """
-    scale = F.regexp_extract(f"_{field.name}", r",(\d+)", 1).try_cast("int")
-    return F.when(F.coalesce(scale, F.lit(0)) <= field.kind.scale, _plain(field))
+    scale = F.regexp_extract(F.col(_kind(field)), r",(\d+)", 1).try_cast("int")
+    text = F.to_json(_part(field, "variant"))
+    return F.when(F.coalesce(scale, F.lit(0)) <= field.kind.scale, text.try_cast(field.kind.spark))
 
 
 def _double(field: Field) -> Column:
@@ -196,10 +228,17 @@ def _date(field: Field) -> Column:
 
 
 def _is(field: Field, kind: str) -> Column:
-    return F.col(f"_{field.name}") == kind
+    name = F.col(_kind(field))
+    return F.startswith(name, F.lit("DECIMAL(")) if kind == "DECIMAL" else name == kind
 
 
 _READ = {"decimal": _decimal, "double": _double, "timestamp": _timestamp, "timestamp_ms": _timestamp_ms, "date": _date}
+
+
+def _is_object(schema: EventSchema) -> Column:
+    """Return whether the event is an object. One with a field is; its whole type takes longer."""
+    has_field = functools.reduce(operator.or_, (F.col(_kind(field)).isNotNull() for field in schema.fields))
+    return has_field | F.schema_of_variant(_EVENT).startswith("OBJECT")
 
 
 def _reason(undecoded: Sequence[tuple[Column, Column]], schema: EventSchema) -> Column:
@@ -211,10 +250,10 @@ def _reason(undecoded: Sequence[tuple[Column, Column]], schema: EventSchema) -> 
     found: list[tuple[Column, str | Column]] = [
         (F.col("value").isNull(), "no value"),
         *undecoded,
-        (~F.col("_kind").startswith("OBJECT"), "not an object"),
+        (~_is_object(schema), "not an object"),
     ]
     for field in schema.fields:
-        kind, wrong = F.col(f"_{field.name}"), F.col(field.name).isNull()
+        kind, wrong = F.col(_kind(field)), F.col(field.name).isNull()
         if not field.nullable:
             found.append((kind.isNull(), f"{field.name}: missing"))
         found.append((wrong & (kind != "VOID") if field.nullable else wrong, f"{field.name}: not a {field.kind.shown}"))

@@ -22,8 +22,11 @@ LEFT_OUT = (
     "*/site-packages/deltalake/*",
     "*/site-packages/matplotlib/tests/*",
     "*/site-packages/numba/tests/*",
+    "*/site-packages/numpy/*tests/*",
     "*/site-packages/pandas/tests/*",
     "*/site-packages/pyarrow/include/*",
+    "*/site-packages/pyarrow/*arrow_flight*",
+    "*/site-packages/pyarrow/*arrow_substrait*",
     "*/site-packages/pyarrow/tests/*",
 )
 """What executors have from Spark itself, or do not use."""
@@ -36,6 +39,14 @@ COMPRESSION = 1
 @click.command()
 @click.argument("file", default="environment.tar.gz", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
+@click.option(
+    "--with",
+    "more",
+    metavar="PACKAGE",
+    multiple=True,
+    help="Pack a further package too, by the name that pip installs, and what it needs; may be repeated.",
+)
+@click.option("--all", "is_all", is_flag=True, help="Pack all packages of the environment.")
 @click.option(
     "--without",
     metavar="PACKAGE",
@@ -54,27 +65,41 @@ COMPRESSION = 1
     metavar="FOLDER",
     help="Where the workers have the Python that this environment was made with, e.g. /usr.  [default: as here]",
 )
-def pack(file: Path, force: bool, without: tuple[str, ...], compression: int, python_prefix: str | None) -> None:
+def pack(
+    file: Path,
+    force: bool,
+    more: tuple[str, ...],
+    is_all: bool,
+    without: tuple[str, ...],
+    compression: int,
+    python_prefix: str | None,
+) -> None:
     """Pack this virtual environment into FILE, for a Spark cluster whose workers have no kqueue.
 
     \b
       kqueue pipeline pack
       kqueue pipeline audit --master spark://HOST:7077 --archives environment.tar.gz
 
-    The archive has all packages of the environment but Spark's jars. It has no Python: the workers
-    need the same version. Needs the extra `pack`.
+    The archive has kqueue and the packages that jobs of it need on executors, without Spark's jars;
+    name those of your own code by --with, or pack --all. It has no Python: the workers need the
+    same version. Needs the extra `pack`.
     """
     require("venv_pack", "pack")
+    require("packaging", "pack")
     import venv_pack
 
     if not file.name.endswith(ENDINGS):
         raise click.BadParameter(f"the name has to end in {', '.join(ENDINGS)}", param_hint="FILE")
+    if is_all and more:
+        raise click.UsageError("--all and --with contradict each other: all packages are packed")
     if file.exists() and not force:
         raise click.ClickException(f"{file} is there already: overwrite it with --force")
+    left_out = set(without) if is_all else {*without, *_not_needed(more)}
     try:
         environment = venv_pack.Env(sys.prefix)
-        for pattern in (*LEFT_OUT, *(f"*/site-packages/{name}/*" for name in without)):
+        for pattern in LEFT_OUT:
             environment = environment.exclude(pattern)
+        environment.files = [one for one in environment.files if _package_of(one.target) not in left_out]
         with contextlib.redirect_stdout(sys.stderr):  # its progress bar
             environment.pack(
                 str(file),
@@ -97,6 +122,25 @@ def pack(file: Path, force: bool, without: tuple[str, ...], compression: int, py
         f"(with spark-submit: --archives {file}#environment). "
         f"The workers need Python {sys.version_info[0]}.{sys.version_info[1]} in {prefix}."
     )
+
+
+def _not_needed(more: tuple[str, ...]) -> set[str]:
+    """Return what packages that neither jobs nor these need have in site-packages.
+
+    Raises: BadParameter: one of these is not installed.
+    """
+    from kqueue.cli.pipeline.packed_packages import JOB, needed, normalized, others, packages
+
+    installed = packages()
+    for name in more:
+        if normalized(name) not in installed:
+            raise click.BadParameter(f"there is no package {name!r} in this environment", param_hint="--with")
+    return others(installed, needed(installed, [JOB, *more]))
+
+
+def _package_of(path: str) -> str:
+    """Return the folder or file of site-packages to which a file of an environment belongs."""
+    return path.partition("/site-packages/")[2].partition("/")[0]
 
 
 def _remedy(text: str) -> str:

@@ -30,6 +30,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kqueue.base.clock import monotonic_s, wall_ms
 from kqueue.base.errors import CorruptIndex, FolderInUse, StorageFailed
 from kqueue.base.names import parse_partition_folder
 from kqueue.base.version import __version__
@@ -122,9 +123,9 @@ def create_backup(
             copy_store(path, copy)
         for source in sources:
             _copy_top(source)
-        began = time.monotonic()
+        began = monotonic_s()
         is_of_one_moment = _note(sources)
-        window_ms = 0.0 if is_of_one_moment else (time.monotonic() - began) * 1000
+        window_ms = 0.0 if is_of_one_moment else (monotonic_s() - began) * 1000
         meter = ProgressMeter(progress, sum(sum(files.values()) for one in sources for files in one.files.values()))
         for source in sources:
             for partition in sorted(source.files):
@@ -347,6 +348,4 @@ def _manifest(
     if len(clusters) > 1:
         raise BackupRefused(f"the data folders are of clusters {', '.join(sorted(clusters))}: make a backup of each")
     in_backup = None if store is None else f"{STORE}/{store.name}"
-    return Manifest(
-        int(time.time() * 1000), __version__, is_of_one_moment, window_ms, tuple(folders), in_backup, tuple(entries)
-    )
+    return Manifest(wall_ms(), __version__, is_of_one_moment, window_ms, tuple(folders), in_backup, tuple(entries))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kqueue.base.errors import CorruptBatch
+from kqueue.client import LATEST
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.log_tools.folder import LogFolder
 from kqueue.records.any_format import iter_any_batches
@@ -20,10 +21,12 @@ from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader, iter_recor
 from kqueue.records.message_set import entry_records
 from kqueue.records.record import ABORT, COMMIT, Record, decode_control
 from kqueue.spark.jobs.audit.partition_summary import Ranges
+from kqueue.spark.offsets import Offsets
 from kqueue.spark.source.broker_reader import BrokerReader
 from kqueue.spark.source.file_reader import FileReader
 from kqueue.spark.source.options import SourceOptions
 from kqueue.spark.source.record_reader import RecordReader
+from kqueue.spark.source.transaction_index import LastStableOffset
 
 MARKER, COMPACTED, DELETED, MISSING = "marker", "compacted", "deleted", "missing"
 FETCH_BYTES = 8 * 1024 * 1024
@@ -99,7 +102,7 @@ def find_gaps(spans: Iterable[BatchSpan], start: int, end: int, near: Ranges) ->
         else:
             is_whole = span.first >= start and span.last < end
             found.compacted += span.last - span.first + 1 - span.records if is_whole else 0
-        _follow(found, begun, span)
+        _follow(found, begun, span, min(span.records, max(last - first, 0)))
         at = max(at, last)
     if at < end:
         found.between += end - at
@@ -108,12 +111,12 @@ def find_gaps(spans: Iterable[BatchSpan], start: int, end: int, near: Ranges) ->
     return found
 
 
-def _follow(found: GapReport, begun: dict[int, int], span: BatchSpan) -> None:
-    """Count records of transactions."""
+def _follow(found: GapReport, begun: dict[int, int], span: BatchSpan, records: int) -> None:
+    """Count records of transactions. records: those of the span that are between start and end."""
     if span.producer is None:
         return
     if span.control is None:
-        begun[span.producer] = begun.get(span.producer, 0) + span.records
+        begun[span.producer] = begun.get(span.producer, 0) + records
         return
     count = begun.pop(span.producer, 0) if span.control in (ABORT, COMMIT) else 0
     found.aborted += count if span.control == ABORT else 0
@@ -147,6 +150,41 @@ def explain_gaps(gaps: Ranges, found: GapReport, *, is_compacted: bool) -> list[
 # --- reading headers
 
 
+def stable_offsets(reader: RecordReader, ends: Offsets) -> Offsets:
+    """Return the last stable offset of each partition: its first one of an open transaction, or its
+    end. Raises: CorruptBatch, ClientError, StorageFailed.
+    """
+    if isinstance(reader, FileReader):
+        return {one: LastStableOffset().find(_folder(reader, one), end, None) for one, end in ends.items()}
+    assert isinstance(reader, BrokerReader)
+    found = reader.client.offsets(dict.fromkeys(ends, LATEST), isolation="read_committed") if ends else {}
+    known = {one: answer.offset for one, answer in found.items() if answer.offset is not None}
+    return {one: min(known.get(one, end), end) for one, end in ends.items()}
+
+
+def scan_start(reader: RecordReader, topic_partition: TopicPartition, start: int, gap: int, stable: int) -> int:
+    """Return the offset where a scan has to begin that counts the records of transactions.
+
+    Markers end transactions whose records are before them, so a scan from the first gap on, which
+    may be a marker, would miss these. Brokers list aborted transactions with their first offset.
+
+    Args:
+        start: of the log. gap: the first offset without a record; without any, `stable`.
+        stable: the last stable offset.
+    """
+    if isinstance(reader, FileReader) or gap > stable:  # brokers list none from there on
+        return start
+    assert isinstance(reader, BrokerReader)
+    fetched = reader.client.fetch(
+        {topic_partition: gap}, max_bytes=1, partition_max_bytes=1, max_wait_ms=1, isolation="read_committed"
+    )[topic_partition]
+    return max(start, min([gap, stable, *(first for _, first in fetched.aborted)]))
+
+
+def _folder(reader: FileReader, topic_partition: TopicPartition) -> LogFolder:
+    return LogFolder(reader.storage, f"{topic_partition.topic}-{topic_partition.partition}")
+
+
 def batch_spans(
     reader: RecordReader, options: SourceOptions, topic_partition: TopicPartition, start: int, end: int
 ) -> Iterator[BatchSpan]:
@@ -161,7 +199,7 @@ def batch_spans(
 
 
 def _in_folder(reader: FileReader, topic_partition: TopicPartition, start: int, end: int) -> Iterator[BatchSpan]:
-    log = LogFolder(reader.storage, f"{topic_partition.topic}-{topic_partition.partition}")
+    log = _folder(reader, topic_partition)
     for batch in log.batches(start_offset=max(start, log.start_offset), end_offset=end, check=False):
         if isinstance(batch.unit, BatchHeader):
             yield _span(batch.unit, batch.records())
