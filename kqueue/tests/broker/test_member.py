@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import sqlite3
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -23,7 +24,6 @@ from kqueue.metadata.memory import MemoryStore
 from kqueue.replication.registrations import NO_LEADER
 from kqueue.tests.broker.members import Members
 from kqueue.tests.broker.test_partition import append
-from kqueue.tests.metadata.store_process import store_process
 
 FREE_PORT = "PLAINTEXT://127.0.0.1:0"
 
@@ -249,10 +249,10 @@ def test_a_member_leads_while_its_record_is_unfenced_and_of_its_session() -> Non
     assert partition.is_leader
 
 
-def test_members_outlive_a_process_that_stops_in_a_commit(
+def test_members_outlive_a_tool_that_holds_the_lock_of_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """They serve on, and change nothing; sessions that ended meanwhile are begun anew."""
+    """They serve on, and change nothing; then they register again where their session has ended."""
     monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0.3)
     path = tmp_path / "cluster.db"
 
@@ -264,13 +264,13 @@ def test_members_outlive_a_process_that_stops_in_a_commit(
             await first.result(first.broker.topics.create(NewTopic("t", assignments={0: [1, 2]})))
             await until(lambda: all(each.broker.topics.find("t") for each in servers))
             partition = first.broker.topics.partition("t", 0)
-            with store_process(path) as other:
-                other.stop_in_commit()
+            with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as tool:
+                tool.execute("BEGIN IMMEDIATE")
                 await asyncio.sleep(2.5)
                 append(partition, b"a")
                 await until(lambda: partition.is_committed(1))
                 assert [one.broker.member.is_unfenced for one in servers] == [True, True]  # type: ignore[union-attr]
-                other.resume()
+                tool.execute("ROLLBACK")
             for each in servers:
                 found = each.broker.topics.partition("t", 0)
                 await until(lambda found=found: found.leader != -1 and len(found.isr) == 2)
