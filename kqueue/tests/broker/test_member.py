@@ -19,7 +19,6 @@ from kqueue.broker.registration import WrongCluster
 from kqueue.broker.topics import NewTopic
 from kqueue.config.plugins import PluginObjects
 from kqueue.config.properties import SourcedValue, make_config
-from kqueue.metadata import sqlite
 from kqueue.metadata.memory import MemoryStore
 from kqueue.replication.registrations import NO_LEADER
 from kqueue.tests.broker.members import Members
@@ -250,10 +249,9 @@ def test_a_member_leads_while_its_record_is_unfenced_and_of_its_session() -> Non
 
 
 def test_members_outlive_a_tool_that_holds_the_lock_of_the_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """They serve on, and change nothing; then they register again where their session has ended."""
-    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0.3)
     path = tmp_path / "cluster.db"
 
     async def test() -> None:
@@ -281,9 +279,7 @@ def test_members_outlive_a_tool_that_holds_the_lock_of_the_store(
 
     with caplog.at_level(logging.WARNING, "kqueue.broker"):
         asyncio.run(test())
-    lines = [line for line in caplog.messages if "takes no sign of life" in line]
-    assert len(lines) == 2, "one of each broker"
-    assert all("serving on with what is known" in line and "database is locked" in line for line in lines)
+    assert sum("the session with the cluster was lost; registered again" in line for line in caplog.messages) >= 2
 
 
 @pytest.mark.parametrize("enabled", [True, False])
