@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kqueue.base.clock import OffsetClock
+from kqueue.base.issued_ids import IssuedIds
 from kqueue.base.settings import format_value
 from kqueue.broker.topics import NewTopic
 from kqueue.config.properties import keyword_name
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FACTOR_DEFAULT = -1
+ISSUED_IDS = IssuedIds()
+"""Of all embedded brokers of this process, whose clients may go from one to the next."""
 
 
 class Node(InspectionMixin):
