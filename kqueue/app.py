@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kqueue.api import handler_table
 from kqueue.base.clock import Clock, OffsetClock, SystemClock, monotonic_s
 from kqueue.base.config import Config
+from kqueue.base.issued_ids import IssuedIds
 from kqueue.base.promise import Promise
 from kqueue.base.text import counted
 from kqueue.base.version import __version__
@@ -99,6 +100,8 @@ class Server:
         self._store = store
         self._hooks = hooks
         self._snapshot = snapshot
+        self.issued = IssuedIds()
+        """Set before the start, to share it with brokers that may have the same data."""
         self._sockets = sockets or {}
         self._cleanup = ExitStack()
         self._stopping = False
@@ -337,7 +340,7 @@ class Server:
         cleanup.callback(self._fetchers.close)
 
     def _build_broker(self, cleanup: ExitStack) -> Broker:
-        config, rng = self.config, random.Random()
+        config, rng, issued = self.config, random.Random(), self.issued
         storages, offline = (self._storages, []) if self._storages else open_storages(config, self._objects, self.jobs)
         if self._snapshot is not None and not self._snapshot.used:
             self._snapshot.fill(storages, node_id(config))
@@ -353,7 +356,8 @@ class Server:
             cleanup.callback(store.close)
         if self._snapshot is not None and not self._snapshot.used:
             self._snapshot.fill_store(store)
-        return Broker(config, logs, store, clock=self.clock, jobs=self.jobs, rng=rng)
+            issued = issued.for_copy()
+        return Broker(config, logs, store, clock=self.clock, jobs=self.jobs, rng=rng, issued=issued)
 
     def _build_member(
         self,
@@ -370,7 +374,7 @@ class Server:
             cleanup.callback(cluster.close)
         cluster_id = join_cluster(cluster, ((one.location, cluster_id_of(one)) for one in storages), rng)
         logs = self._open_logs(storages, offline, rng, cleanup, cluster_id)
-        broker = Broker(self.config, logs, cluster, clock=self.clock, jobs=self.jobs, rng=rng)
+        broker = Broker(self.config, logs, cluster, clock=self.clock, jobs=self.jobs, rng=rng, issued=self.issued)
         broker.wake = self._on_owner
         broker.member = self._member = Member(broker, cluster, rng)
         cleanup.callback(self._member.stop)

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from kqueue.base.clock import Clock
 from kqueue.base.config import Config
+from kqueue.base.issued_ids import IssuedIds
 from kqueue.base.jobs import Jobs
 from kqueue.base.promise import Promise
 from kqueue.base.slice_queue import SliceQueue
@@ -104,9 +105,10 @@ class Broker:
         jobs: Jobs,
         rng: random.Random,
         timers: Timers | None = None,
+        issued: IssuedIds | None = None,
     ) -> None:
         self.config, self.clock, self.jobs, self.logs = config, clock, jobs, logs
-        self.timers = timers or Timers(clock)
+        self.timers, self._issued = timers or Timers(clock), issued or IssuedIds()
         self.purgatory = Purgatory(self.timers, clock)
         self.append_scheduler = AppendScheduler(self.purgatory, jobs, clock)
         self.refused_batches = RefusedBatches()
@@ -137,7 +139,7 @@ class Broker:
         self.telemetry = open_telemetry(config, metrics, clock, rng, self.timers, jobs, wake)
         config.observe([PRODUCER_EXPIRATION], self._set_producer_expiration)
         config.observe(topic_defaults(config), lambda: self._slices.add(self.topics.refresh()))
-        self.producer_ids = ProducerIds(self.metadata, self.node_id)
+        self.producer_ids = ProducerIds(self.metadata, self.node_id, self._issued)
         self.kept_record_bytes = 0  # copied by produce requests that take several turns
         self.fetch_sessions, self.follower_sessions = self._new_fetch_sessions(rng)
         self._record_versions = record_versions(config["kqueue.as.version"])
@@ -220,6 +222,7 @@ class Broker:
             transaction_version=self._transaction_version,
             coordinator_epoch=lambda partition: self.topics.partition(TRANSACTIONS_TOPIC, partition).leader_epoch,
             wake=self._wake,
+            producer_epochs=self._issued,
         )
         coordinator = TransactionCoordinator(self.config, self.clock, self.timers, surroundings)
         self.transaction_partitions = AdderRouter(lambda: self.cluster, self.topics, coordinator)
@@ -351,12 +354,12 @@ class Broker:
         self._begin_epoch()
 
     def _begin_epoch(self) -> None:
-        stored = self.metadata.get(EPOCH_KEY)
-        self.leader_epoch = json.loads(stored) if stored is not None else 0
-        if self.logs.was_unclean:
-            self.leader_epoch += 1
+        entry, is_unclean = self.metadata.get(EPOCH_KEY), self.logs.was_unclean
+        stored = json.loads(entry) if entry is not None else 0
+        self.leader_epoch = self._issued.begin_leader_epoch(self.cluster_id, stored, is_unclean=is_unclean)
+        if is_unclean:
             logger.warning("the last stop was not clean: checking the logs, leader epoch is now %d", self.leader_epoch)
-        if stored is None or self.logs.was_unclean:
+        if entry is None or self.leader_epoch != stored:
             self.metadata.commit_now({EPOCH_KEY: json.dumps(self.leader_epoch).encode()})
 
     def _recover(self) -> None:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 
 from kqueue.base.errors import Conflict, KqueueError
+from kqueue.base.issued_ids import IssuedIds
 from kqueue.base.promise import Promise
 from kqueue.broker.metadata_cache import MetadataCache
 from kqueue.broker.purgatory import DelayedOperation, Purgatory
@@ -26,9 +27,11 @@ ATTEMPTS_MAX = 20
 class ProducerIds:
     """Allocates ids that are unique in the cluster for ever."""
 
-    def __init__(self, metadata: MetadataCache, node_id: int) -> None:
+    def __init__(self, metadata: MetadataCache, node_id: int, issued: IssuedIds | None = None) -> None:
+        """Args: issued: what brokers of this process have issued, whose data may be older."""
         self._metadata = metadata
         self._node_id = node_id
+        self._issued = issued or IssuedIds()
         self._next = self._end = 0
         self._pending: deque[Promise[int]] = deque()
 
@@ -52,7 +55,7 @@ class ProducerIds:
 
     def _reserve(self, attempts: int = ATTEMPTS_MAX) -> None:
         entry = self._metadata.get(KEY)
-        start = json.loads(entry)["next"] if entry is not None else 0
+        start = self._issued.reserve_producer_ids(json.loads(entry)["next"] if entry is not None else 0, BLOCK_COUNT)
         value = json.dumps({"next": start + BLOCK_COUNT, "broker": self._node_id}).encode()
 
         def done(error: KqueueError | None) -> None:

@@ -24,7 +24,7 @@ from kqueue.config.properties import make_config
 from kqueue.embedded.clock import BrokerClock
 from kqueue.embedded.event_loops import run_in_thread
 from kqueue.embedded.loop_thread import LoopThread, unless
-from kqueue.embedded.node import Node
+from kqueue.embedded.node import ISSUED_IDS, Node
 from kqueue.embedded.plugin_arguments import GivenStorage, GivenStore, PluginArguments
 from kqueue.embedded.security_arguments import SecurityArguments
 from kqueue.embedded.settings import setting_values, with_bound_ports
@@ -279,6 +279,7 @@ class Broker(Node):
             snapshot=self._snapshot,
             sockets=sockets,
         )
+        self._server.issued = ISSUED_IDS
         await self._server.start()
         if self._security.acls:
             from kqueue.broker.acls import stored_form

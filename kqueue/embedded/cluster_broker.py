@@ -19,7 +19,7 @@ from kqueue.embedded.clock import BrokerClock
 from kqueue.embedded.cluster_store import StoreAccess
 from kqueue.embedded.held_traffic import HeldTraffic
 from kqueue.embedded.loop_thread import LoopThread
-from kqueue.embedded.node import Node
+from kqueue.embedded.node import ISSUED_IDS, Node
 from kqueue.embedded.security_arguments import SecurityArguments
 from kqueue.embedded.server_loop import ServerLoop
 from kqueue.embedded.settings import with_bound_ports
@@ -196,6 +196,7 @@ class ClusterBroker(Node):
             objects=PluginObjects(cluster=access),
             sockets=ports,
         )
+        self._server.issued = ISSUED_IDS
         try:
             await self._server.start(cast(asyncio.AbstractEventLoop, view))
         except BaseException:

@@ -13,6 +13,8 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
+from kqueue.network.event_loop import BrokerEventLoop
+
 
 def check_may_block(instead: str) -> None:
     """Raise RuntimeError if this thread runs an event loop: its clients would be blocked.
@@ -21,9 +23,11 @@ def check_may_block(instead: str) -> None:
     """
     if _running_trio() is None:
         try:
-            asyncio.get_running_loop()
+            loop = asyncio.get_running_loop()
         except RuntimeError:
             return
+        if isinstance(loop, BrokerEventLoop):
+            return  # gevent runs the broker as a greenlet of this thread; this is another greenlet
     raise RuntimeError(
         f"this call would block the running event loop, and with it the clients that it waits for; write: {instead}"
     )

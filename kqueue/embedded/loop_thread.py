@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from kqueue.embedded.green_threads import warn_of_greenlets
 from kqueue.network.event_loop import BrokerEventLoop
 
 T = TypeVar("T")
@@ -60,6 +61,7 @@ class LoopThread:
 
     def start(self) -> None:
         """Return once `begin` has. Raises: what `begin` raises."""
+        warn_of_greenlets()
         self._thread.start()
         try:
             self._started.result()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from kqueue.base.clock import OffsetClock
 from kqueue.base.errors import UnknownTopicOrPartition
+from kqueue.base.issued_ids import IssuedIds
 from kqueue.base.settings import Scope, format_value
 from kqueue.base.text import counted
 from kqueue.broker.topics import NO_COUNT, NewTopic
@@ -40,6 +41,8 @@ MEANT_TOPIC_ARGUMENTS = {
     "topic": "name",
 }
 """What clients call the parameters of `create_topic`."""
+ISSUED_IDS = IssuedIds()
+"""Of all embedded brokers of this process, whose clients may go from one to the next."""
 
 
 class Node(InspectionMixin):

@@ -29,6 +29,7 @@ from kqueue.base.errors import (
     TransactionalIdNotFound,
     UnsupportedVersion,
 )
+from kqueue.base.issued_ids import ProducerEpochs
 from kqueue.base.promise import Promise
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork
@@ -58,6 +59,7 @@ class Surroundings(NamedTuple):
         transaction_version: returns the finalized level of the feature `transaction.version`.
         coordinator_epoch: returns the leader epoch of a partition of the coordinator's log.
         wake: called with a promise that is resolved or fails later.
+        producer_epochs: the epochs that this process has issued, also from data that are gone.
     """
 
     log: TransactionLog
@@ -66,6 +68,7 @@ class Surroundings(NamedTuple):
     transaction_version: Callable[[], int]
     coordinator_epoch: Callable[[int], int]
     wake: Wake
+    producer_epochs: ProducerEpochs
 
 
 class TransactionCoordinator:
@@ -84,7 +87,7 @@ class TransactionCoordinator:
         self._timers = timers
         self._wake = surroundings.wake
         version, wake = surroundings.transaction_version, surroundings.wake
-        self._store = TransactionStore(self.config, surroundings.log, version)
+        self._store = TransactionStore(self.config, surroundings.log, version, surroundings.producer_epochs)
         self._completer = TransactionCompleter(
             self._store, surroundings.markers, clock, timers, surroundings.coordinator_epoch
         )

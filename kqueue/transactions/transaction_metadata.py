@@ -108,6 +108,10 @@ class TransactionMetadata(NamedTuple):
         assert epoch < EPOCH_MAX, "the producer id has no further epoch"
         return self._initialized(self.producer_id, epoch, last_epoch, timeout_ms, now_ms)
 
+    def with_raised_epoch(self, epoch: int) -> TransactionMetadata:
+        """Return the same with a higher epoch, which fences the producer that has the old one."""
+        return self._replace(epoch=min(epoch, EPOCH_MAX), last_epoch=NO_EPOCH)
+
     def with_new_producer_id(
         self, producer_id: int, timeout_ms: int, now_ms: int, *, same_producer: bool
     ) -> TransactionMetadata:

@@ -1,7 +1,8 @@
 """All transactional ids in memory, and the changes that are being appended to the log.
 
 The invariant: `Transaction.metadata` is what a replay of `__transaction_state` gives. A change is
-`pending` until its record is committed; one whose append fails leaves no trace.
+`pending` until its record is committed; one whose append fails leaves no trace. Only the epoch may
+be higher than in the log, where the log went back behind its producer (see `base.issued_ids`).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from kqueue.base.errors import (
     MalformedMessage,
     PolicyViolation,
 )
+from kqueue.base.issued_ids import ProducerEpochs
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.transactions import records
 from kqueue.transactions.config import TransactionConfig
@@ -64,10 +66,17 @@ class TransactionStore:
     Thread: the owner thread.
     """
 
-    def __init__(self, config: TransactionConfig, log: TransactionLog, transaction_version: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        config: TransactionConfig,
+        log: TransactionLog,
+        transaction_version: Callable[[], int],
+        producer_epochs: ProducerEpochs,
+    ) -> None:
         self._config = config
         self._log = log
         self._transaction_version = transaction_version
+        self._producer_epochs = producer_epochs
         self.partitions = CoordinatorPartitions("transactional id", lambda: log.partition_count)
         self._transactions: PartitionedTable[str, Transaction] = PartitionedTable(self.partitions.of)
         self._ongoing: dict[str, Transaction] = {}
@@ -208,6 +217,7 @@ class TransactionStore:
         before, pending = transaction.metadata, transaction.pending
         assert pending is not None
         transaction.metadata, transaction.pending = pending, None
+        self._producer_epochs.note_producer_epoch(pending.producer_id, pending.epoch)
         self._partitions_held -= max(0, len(before.partitions) - len(pending.partitions))
         self._note_state(transaction)
 
@@ -244,7 +254,7 @@ class TransactionStore:
             for key, value in latest.items():
                 transactional_id = records.read_key(key)
                 if transactional_id is not None and value is not None:
-                    loaded.append(Transaction(records.read_value(transactional_id, value)))
+                    loaded.append(Transaction(self._unissued(records.read_value(transactional_id, value))))
                 yield None
         except MalformedMessage as error:
             raise MalformedMessage(f"partition {partition} of the transactions topic: {error}") from None
@@ -255,6 +265,11 @@ class TransactionStore:
             yield None
         self.partitions.mark_loaded(partition)
         return loaded
+
+    def _unissued(self, metadata: TransactionMetadata) -> TransactionMetadata:
+        """Return loaded metadata, with another epoch if the log is older than its producer."""
+        epoch = self._producer_epochs.loaded_producer_epoch(metadata.producer_id, metadata.epoch)
+        return metadata if epoch == metadata.epoch else metadata.with_raised_epoch(epoch)
 
     def unload(self, partition: int) -> SlicedWork[None]:
         """Refuse the ids of a partition and fail its writes, now; return the work that removes them

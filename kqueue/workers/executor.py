@@ -8,12 +8,13 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import Any, TypeVar
 
 from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import JobCancelled, JobFailed
 from kqueue.base.jobs import CpuJob, IoJob
+from kqueue.workers.job_queue import JobQueue, new_queue
 from kqueue.workers.loop_pass import PASS_S
 from kqueue.workers.subprocess_runner import SubprocessRunner
 
@@ -27,7 +28,7 @@ class _Queue:
     __slots__ = ("ending", "threads", "todo", "under_way")
 
     def __init__(self) -> None:
-        self.todo: SimpleQueue[IoJob[Any] | None] = SimpleQueue()
+        self.todo: JobQueue = new_queue()
         self.threads: list[threading.Thread] = []
         self.ending = 0  # threads that were told to end
         self.under_way = 0
@@ -51,7 +52,7 @@ class JobExecutor:
         self._threads_max = threads_max
         self._name = name
         self._queues: dict[str, _Queue] = {}
-        self._ended: SimpleQueue[tuple[IoJob[Any] | CpuJob[Any], Any, BaseException | None]] = SimpleQueue()
+        self._ended: JobQueue = new_queue()
         self._processes = SubprocessRunner()
         self._in_threads: dict[int, Any] = {}  # tasks that can be cancelled, by identity
         self._is_cancelled = False
@@ -119,7 +120,7 @@ class JobExecutor:
         Returns: whether a job ended in time.
         """
         try:
-            job, result, error = self._ended.get(timeout_s > 0, timeout_s)
+            job, result, error = self._ended.get(timeout_s > 0, timeout_s or None)
         except Empty:
             return False
         self.under_way -= 1
@@ -211,6 +212,6 @@ class JobExecutor:
             self._loop.call_soon_threadsafe(self._finish_some)  # does nothing if another call finished the job
 
 
-def _work(todo: SimpleQueue[IoJob[Any] | None], run: Callable[[IoJob[Any], Callable[[], Any]], None]) -> None:
+def _work(todo: JobQueue, run: Callable[[IoJob[Any], Callable[[], Any]], None]) -> None:
     while (job := todo.get()) is not None:
         run(job, job.run)

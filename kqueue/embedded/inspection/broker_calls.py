@@ -88,7 +88,7 @@ async def poll_until_true_async(look: Callable[[], str | None], within_s: float)
         if left_s <= 0:
             raise AssertionError(_late(problem, within_s))
         pause_s = min(POLL_S, left_s)
-        problem = await run_in_thread(lambda: _look_later(look, pause_s))
+        problem = await run_in_thread(_look_later, look, pause_s)
 
 
 def _look_later(look: Callable[[], str | None], pause_s: float) -> str | None:

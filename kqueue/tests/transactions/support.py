@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from kqueue.base.config import Config
 from kqueue.base.errors import KqueueError
+from kqueue.base.issued_ids import IssuedIds
 from kqueue.base.promise import Promise
 from kqueue.base.settings import Catalog
 from kqueue.base.sliced_task import run_to_end
@@ -95,6 +96,7 @@ class World:
         self.log = log or HeldLog()
         self.markers = markers or HeldMarkers()
         self.ids = ids or CountedIds()
+        self.issued = IssuedIds()
         self.version = 2
         self.woken: list[Promise[Any]] = []
         self.transactions = TransactionCoordinator(
@@ -102,7 +104,13 @@ class World:
             self.clock,
             self.timers,
             Surroundings(
-                self.log, self.markers, self.ids, lambda: self.version, lambda partition: 7, self.woken.append
+                self.log,
+                self.markers,
+                self.ids,
+                lambda: self.version,
+                lambda partition: 7,
+                self.woken.append,
+                self.issued,
             ),
         )
         for partition, log_records in enumerate(self.log.partitions):

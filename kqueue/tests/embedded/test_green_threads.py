@@ -1,0 +1,74 @@
+"""Embedded brokers in processes that gevent or eventlet has patched, each in one of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from kqueue.embedded.green_threads import replaced_by
+from kqueue.testing.process_environment import process_environment
+
+GEVENT = "from gevent import monkey; monkey.patch_all({})"
+EVENTLET = "import eventlet; eventlet.monkey_patch({})"
+IMPORT = "import kqueue.app, kqueue.embedded"
+WARNING = "so the broker is a greenlet, which a call of confluent-kafka (librdkafka) that waits blocks"
+PROGRAM = """
+import contextlib
+import kqueue
+from kqueue.client import Client
+with kqueue.Broker() as broker:
+    broker.create_topic("orders")
+    with Client(broker.bootstrap) as client:
+        client.metadata()
+    broker.topics["orders"].produce(b"x")
+    broker.assert_produced("orders", [b"x"], within_s=5)
+    with contextlib.suppress(AssertionError):
+        broker.assert_produced("orders", [b"y"], within_s=0.01)
+        print("did not wait")
+    broker.requests.wait_for("Metadata")
+    broker.clock.advance(hours=1)
+    broker.restart()
+    broker.reset()
+"""
+SENT = """
+from kafka import KafkaProducer
+with kqueue.Broker() as broker, KafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
+    producer.send("orders", b"x").get(30)
+    broker.assert_produced("orders", [b"x"], within_s=5)
+"""
+
+
+def run(*lines: str) -> str:
+    """Run a program; return what it wrote as warnings."""
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", "\n".join([*lines, "print('end')"])],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=process_environment(),
+        check=False,
+    )
+    assert ran.stdout == "end\n", ran.stderr
+    assert "Traceback" not in ran.stderr
+    return ran.stderr
+
+
+@pytest.mark.parametrize("patch", [GEVENT, EVENTLET])
+def test_a_broker_works_as_a_greenlet_and_says_which_clients_block_it(patch: str) -> None:
+    assert run(patch.format(""), PROGRAM, SENT).count(WARNING) == 1
+
+
+@pytest.mark.parametrize("patch", [GEVENT, EVENTLET])
+def test_a_broker_works_where_threads_stay_as_they_are(patch: str) -> None:
+    assert WARNING not in run(patch.format("thread=False"), PROGRAM)
+
+
+@pytest.mark.parametrize("patch", [GEVENT, EVENTLET])
+def test_a_broker_works_where_the_process_is_patched_after_the_import(patch: str) -> None:
+    assert WARNING in run(IMPORT, patch.format(""), PROGRAM)
+
+
+def test_no_threads_are_replaced_here() -> None:
+    assert replaced_by() is None

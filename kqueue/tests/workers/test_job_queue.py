@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import queue
+import threading
+
+import pytest
+
+from kqueue.workers.job_queue import SemaphoreQueue, new_queue
+
+
+def test_it_is_the_interpreters_own_where_nothing_was_replaced() -> None:
+    assert isinstance(new_queue(), queue.SimpleQueue)
+
+
+def test_it_follows_threading_where_the_interpreters_own_was_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Replaced:
+        """As gevent's."""
+
+    monkeypatch.setattr(queue, "SimpleQueue", Replaced)
+    assert isinstance(new_queue(), SemaphoreQueue)
+
+
+def test_items_come_out_in_their_order_and_get_waits_for_the_next() -> None:
+    items = SemaphoreQueue()
+    items.put(1)
+    items.put(2)
+    assert (items.get(), items.get_nowait()) == (1, 2)
+    with pytest.raises(queue.Empty):
+        items.get_nowait()
+    with pytest.raises(queue.Empty):
+        items.get(timeout=0.001)
+    later = threading.Timer(0.001, items.put, [3])
+    later.start()
+    assert items.get(timeout=30) == 3
+    later.join()
