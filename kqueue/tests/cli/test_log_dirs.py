@@ -53,7 +53,7 @@ def test_only_the_named_brokers(kq: Kq, done: Done) -> None:
 
 
 def test_a_topic_that_is_not_there_is_an_error_and_the_others_are_shown(kq: Kq, topic: str, fresh: str) -> None:
-    missing = f"Error: {fresh}-no: there is no such topic or partition; `kqueue topics list` shows all topics\n"
+    missing = f"Error: there is no topic '{fresh}-no'; did you mean '{fresh}'?\n"
     result = kq("log-dirs", fresh + "-no")
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", missing)
     result = kq("log-dirs", fresh + "-no", topic)
@@ -120,7 +120,7 @@ def test_what_can_not_be_moved_is_an_error(two_folders: tuple[kqueue.Broker, Kq]
     result = kq("log-dirs", "move", "t", "--to", "/nowhere")
     assert result.exit_code == 1
     assert result.stderr == "Error: t-0: /nowhere is no data folder of its broker; `kqueue log-dirs` shows them\n"
-    assert "there is no such topic" in kq("log-dirs", "move", "no-such", "--to", "/nowhere").stderr
+    assert "there is no topic 'no-such'" in kq("log-dirs", "move", "no-such", "--to", "/nowhere").stderr
     assert "not 7" in kq("log-dirs", "move", "t", "-p", "7", "--to", "/nowhere").stderr
 
 

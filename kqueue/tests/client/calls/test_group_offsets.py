@@ -32,7 +32,7 @@ def test_responses_about_something_else_are_errors() -> None:
 def test_errors_of_partitions_and_of_groups_are_raised() -> None:
     rows = [OffsetCommitResponseTopic(name="t", partitions=[OffsetCommitResponsePartition(error_code=25)])]
     with pytest.raises(
-        BrokerRefused, match=r"OffsetCommit of t-0: UNKNOWN_MEMBER_ID \(group 'g'; the group has members"
+        BrokerRefused, match=r"OffsetCommit of t-0, group 'g': UNKNOWN_MEMBER_ID \(the group has members"
     ):
         COMMIT.result(8, OffsetCommitResponse(topics=rows), "b:1")
     groups = [OffsetFetchResponseGroup(group_id="g", error_code=30)]
@@ -40,7 +40,7 @@ def test_errors_of_partitions_and_of_groups_are_raised() -> None:
         FETCH.result(8, OffsetFetchResponse(groups=groups), "b:1")
     row = OffsetFetchResponsePartitions(error_code=88, committed_offset=-1)
     groups = [OffsetFetchResponseGroup(group_id="g", topics=[OffsetFetchResponseTopics(name="t", partitions=[row])])]
-    with pytest.raises(BrokerRefused, match="OffsetFetch of t-0: UNSTABLE_OFFSET_COMMIT"):
+    with pytest.raises(BrokerRefused, match="OffsetFetch of t-0, group 'g': UNSTABLE_OFFSET_COMMIT"):
         FETCH.result(8, OffsetFetchResponse(groups=groups), "b:1")
 
 

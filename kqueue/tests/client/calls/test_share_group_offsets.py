@@ -35,7 +35,7 @@ def test_errors_of_the_group_and_of_a_partition_are_raised() -> None:
     with pytest.raises(BrokerRefused, match="group 'g': GROUP_ID_NOT_FOUND"):
         call.result(1, response(error=69), "b:1")  # type: ignore[arg-type]
     failed = DescribeShareGroupOffsetsResponsePartition(partition_index=3, error_code=3)
-    with pytest.raises(BrokerRefused, match="t-3: UNKNOWN_TOPIC_OR_PARTITION"):
+    with pytest.raises(BrokerRefused, match="t-3, group 'g': UNKNOWN_TOPIC_OR_PARTITION"):
         call.result(1, response(failed), "b:1")  # type: ignore[arg-type]
     with pytest.raises(BadAnswer, match="is not about group 'g'"):
         call.result(1, DescribeShareGroupOffsetsResponse(), "b:1")
