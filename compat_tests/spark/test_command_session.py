@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kqueue.cli.pipeline.spark_command import session
-from kqueue.spark.errors import PipelineFailed
+from kqueue.spark.errors import PipelineFailed, SqlRefused
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -25,13 +25,15 @@ def test_interrupt_ends_command_with_short_message(
     assert spark.range(1).count() == 1  # an existing session is left running
 
 
-def test_error_is_reported_in_one_line(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(click.exceptions.Exit) as raised, session("local[1]", exit_code=2) as lent:
+def test_error_is_reported_in_one_line(spark: SparkSession) -> None:
+    with pytest.raises(click.ClickException) as raised, session("local[1]") as lent:
         lent.sql("select nonsense")
-    assert raised.value.exit_code == 2
-    told = capsys.readouterr().err
-    assert told.startswith("Error: [UNRESOLVED_COLUMN")
-    assert told.count("\n") == 1
-    with pytest.raises(click.exceptions.Exit) as raised, session("local[1]"):
+    assert raised.value.exit_code == 1
+    assert raised.value.message.startswith("[UNRESOLVED_COLUMN")
+    assert "\n" not in raised.value.message
+    with pytest.raises(click.ClickException, match="no such thing") as raised, session("local[1]"):
         raise PipelineFailed("no such thing")
     assert raised.value.exit_code == 1
+    with pytest.raises(click.UsageError, match="rules: below 0: no SQL") as raised, session("local[1]"):
+        raise SqlRefused("rules: below 0: no SQL")
+    assert raised.value.exit_code == 2

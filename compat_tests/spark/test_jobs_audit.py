@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from kafka import KafkaProducer
 from pyspark.sql import SparkSession
 
 import kqueue
@@ -17,6 +18,7 @@ from kqueue.cli.app import kqueue as command
 from kqueue.client import Client, TopicPartition
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.record import ABORT, control_key_value
+from kqueue.spark.errors import OptionError
 from kqueue.spark.jobs.audit import audit
 from kqueue.spark.jobs.audit.partition_summary import from_json
 from kqueue.spark.jobs.audit.record_scan import PlannedPartition, _edges, summarizing
@@ -97,9 +99,8 @@ def test_unexplained_gaps(spark: SparkSession, tmp_path: Path) -> None:
             data += marker.build()
     (tmp_path / "orders-0").mkdir()
     (tmp_path / "orders-0" / f"{0:020}.log").write_bytes(data)
-    report = audit(spark, {"path": str(tmp_path)})
-    assert [(row.end, row.records) for row in report.partitions] == [(0, 0)]
-    assert report.note.endswith("the last segment of each partition was not looked at.")
+    with pytest.raises(OptionError, match="nothing can be read: .* 10 offsets in the last segments"):
+        audit(spark, {"path": str(tmp_path)})
     report = audit(spark, {"path": str(tmp_path), "includeActiveSegment": "true"})
     (row,) = report.partitions
     assert report.note == ""
@@ -109,6 +110,30 @@ def test_unexplained_gaps(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\norders 0 10\n")
     (row,) = audit(spark, {"path": str(tmp_path), "includeActiveSegment": "true"}).partitions
     assert (row.missing, row.markers, row.compacted) == (0, 1, 3)
+
+
+def test_records_of_transactions_are_counted(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+    """Also those before the first marker, and those of an open one in a partition without any."""
+    topic = new_topic(2)
+    for partition, ends in ((0, (5, 3)), (1, ())):
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap, transactional_id=f"{topic}-{partition}")
+        producer.init_transactions()
+        for count in ends:
+            producer.begin_transaction()
+            for _ in range(count):
+                producer.send(topic, b"x", partition=partition)
+            producer.flush()
+            if count == 5:
+                producer.abort_transaction()
+            else:
+                producer.commit_transaction()
+        if not ends:
+            producer.begin_transaction()
+            producer.send(topic, b"x", partition=partition).get(60)
+            report = audit(spark, {"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic})
+            producer.abort_transaction()
+        producer.close()
+    assert [(row.markers, row.aborted, row.open) for row in report.partitions] == [(2, 5, 0), (0, 0, 1)]
 
 
 def test_audit_command(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
@@ -150,7 +175,7 @@ def test_audit_command(spark: SparkSession, broker: kqueue.Broker, new_topic: Ne
     lags = [(row["topic"], row["lag"], row["deleted"], row["oldest_ms"]) for row in told if row["kind"] == "lag"]
     assert lags == sorted([(topic, 0, 0, None), (other, 2, 1, ALWAYS_MS - 2)])
     result = CliRunner().invoke(command, [*arguments, "-t", topic, "--strict", "--report", str(tmp_path / "report")])
-    assert result.exit_code == 1, result.output
+    assert result.exit_code == 3, result.output
     assert f"{topic}-0: 1 record is the same as an earlier one, for example offset 1 as 0." in result.stdout
     page = (tmp_path / "report" / "report.html").read_text()
     assert page.count('src="data:image/png;base64,') == 3
@@ -162,6 +187,6 @@ def test_audit_command(spark: SparkSession, broker: kqueue.Broker, new_topic: Ne
         "lag.png",
     }
     result = CliRunner().invoke(command, [*arguments, "-t", "no-such"])
-    assert (result.exit_code, result.stdout) == (2, "")
+    assert (result.exit_code, result.stdout) == (1, "")
     assert "there is no topic 'no-such'" in result.stderr
     assert spark.range(1).count() == 1  # an existing session is left running

@@ -221,7 +221,7 @@ class TestJobs:
             (("archive", folder, "--topic", "orders"), 1),
             (("replay", folder, "--topic", "again"), 1),
             (("ingest", folder, "--topic", "orders", "--events", "flights"), 1),
-            (("audit",), 2),
+            (("audit",), 1),
             (("sweep",), 1),
         ):
             result = self.run(secure, properties, *arguments)

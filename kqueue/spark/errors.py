@@ -25,6 +25,10 @@ class OptionError(KqueueError):
     """An option of the source or sink is unknown, invalid or contradicts another."""
 
 
+class SqlRefused(OptionError):
+    """SQL of an event schema is not valid."""
+
+
 class DataLost(KqueueError):
     """Records to read were deleted, by retention or with their topic.
 

@@ -9,6 +9,8 @@ from kqueue.cli.connect import bootstrap_option
 from kqueue.cli.formats import parse_time
 from kqueue.cli.pipeline.spark_command import (
     broker_options,
+    for_check,
+    is_given,
     location,
     master_option,
     path_option,
@@ -20,6 +22,7 @@ from kqueue.cli.pipeline.spark_command import (
     some_topics_option,
     source_options,
 )
+from kqueue.spark.errors import OptionError
 
 CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
 ISOLATIONS = ("read_committed", "read_uncommitted")
@@ -92,10 +95,20 @@ def archive(
     """
     if not topics and pattern is None:
         raise click.UsageError("say what to archive: --topic (once or more), or --pattern")
+    if since is not None and until is not None and since >= until:
+        raise click.UsageError("--since and --until contradict each other: no record is from then on and before")
     source = {**source_options(topics, path, bootstrap, pattern), "kafka.isolation.level": isolation}
     source["failOnDataLoss"] = str(not skip_deleted).lower()
     place = location(folder, s3_endpoint)
-    with session(master, bootstrap=bootstrap if path is None else None, folders=[path], place=place) as spark:
+
+    def check() -> None:
+        from kqueue.spark.jobs.archive import check
+
+        check(for_check(source), place)
+
+    with session(
+        master, bootstrap=bootstrap if path is None else None, folders=[path], place=place, check=check
+    ) as spark:
         from kqueue.spark.jobs.archive import archive as run
 
         done = run(
@@ -156,8 +169,20 @@ def replay(
     finished one sends only records that are new to the archive. With transactional too, and readers
     of committed records see each batch of the archive as a whole.
     """
+    if is_given("name") and delivery == DELIVERIES[0]:
+        raise click.UsageError(f"--run is for --delivery {' and '.join(DELIVERIES[1:])}: {delivery} keeps no progress")
     place = location(folder, s3_endpoint)
-    with session(master, bootstrap=bootstrap, place=place, is_written=False) as spark:
+
+    def check() -> None:
+        from kqueue.spark.jobs.replay import check, check_run
+
+        try:
+            check_run(name)
+        except OptionError as error:
+            raise click.BadParameter(str(error), param_hint="--run") from None
+        check(place, broker_options(bootstrap), topic=topic, create=create)
+
+    with session(master, bootstrap=bootstrap, place=place, is_written=False, check=check) as spark:
         from kqueue.spark.jobs.replay import replay as run
 
         done = run(

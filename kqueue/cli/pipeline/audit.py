@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from kqueue.base.text import counted, size_text
-from kqueue.cli.connect import bootstrap_option
+from kqueue.cli.connect import bootstrap_option, require
 from kqueue.cli.output import output_option, table_console
 from kqueue.cli.pipeline.spark_command import (
+    for_check,
     master_option,
     path_option,
     pattern_option,
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 
     from kqueue.spark.jobs.audit import AuditReport, PartitionAudit
 
-FOUND, FAILED = 1, 2
+FOUND = 3
+"""The exit status for findings; 1 says that a job failed, as of the other commands."""
 
 
 @click.command()
@@ -74,11 +77,19 @@ def audit(
     transaction, or was removed by compaction. An offset without an explanation is MISSING. REPEATED
     records equal an earlier one of their partition in key, value, headers and timestamp.
 
-    Exit status: 0 if nothing is missing; 1 if records are missing, and with --strict also if
-    records are repeated or were deleted before a group read them; 2 if the audit failed.
+    Exit status: 0 if nothing is missing; 3 if records are missing, and with --strict also if
+    records are repeated or were deleted before a group read them; 1 if the audit failed.
     """
     source = source_options(topics, path, bootstrap, pattern)
-    with session(master, bootstrap=bootstrap if path is None else None, folders=[path], exit_code=FAILED) as spark:
+
+    def check() -> None:
+        from kqueue.spark.jobs.audit import check
+
+        if folder is not None:
+            _check_report(folder)
+        check(for_check(source))
+
+    with session(master, bootstrap=bootstrap if path is None else None, folders=[path], check=check) as spark:
         from kqueue.spark.jobs.audit import audit as run
 
         report = run(spark, source, groups=groups, tell=report_progress)
@@ -98,6 +109,14 @@ def audit(
             click.echo(f"The report is in {written}.")
     if report.missing or (strict and (report.repeated or any(lag.deleted for lag in report.lags))):
         raise click.exceptions.Exit(FOUND)
+
+
+def _check_report(folder: Path) -> None:
+    """Raise ClickException if a report can't be made there, before the records are read for it."""
+    require("matplotlib", "spark")
+    there = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise click.ClickException(f"the report can't be written: {there} is no folder where you may write")
 
 
 def json_lines(report: AuditReport) -> Iterator[str]:

@@ -16,10 +16,12 @@ from kqueue.base.text import counted
 from kqueue.cli.connect import bootstrap_option
 from kqueue.cli.output import columns, output_option, print_json
 from kqueue.cli.pipeline.spark_command import (
+    for_check,
     hide_progress,
     location,
     master_option,
     path_option,
+    report_progress,
     report_unread,
     s3_endpoint_option,
     session,
@@ -27,6 +29,7 @@ from kqueue.cli.pipeline.spark_command import (
     topics_option,
 )
 from kqueue.cli.pipeline.value_options import source_values, value_options
+from kqueue.spark.stores.s3 import SCHEME
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -125,8 +128,20 @@ def ingest(
     schema = _schema(events, lateness)
     source = source_values(source_options(topics, path, bootstrap), values)
     place = location(folder, s3_endpoint, checkpoint, catalog)
+    if catalog is not None and format != "iceberg":
+        raise click.UsageError(f"--catalog is for --format iceberg, and this is {format}")
+    if place.url.startswith(SCHEME) and checkpoint is None:
+        raise click.UsageError(f"{folder} needs --checkpoint, a mounted folder for the progress, always the same")
+
+    def check() -> None:
+        from kqueue.spark.jobs.ingest import check
+
+        check(for_check(source), place, schema=schema, format=cast("Format", format))
+
     with (
-        session(master, bootstrap=bootstrap if path is None else None, folders=[path], place=place) as spark,
+        session(
+            master, bootstrap=bootstrap if path is None else None, folders=[path], place=place, check=check
+        ) as spark,
         _shown() as tell,
     ):
         from kqueue.spark.jobs.ingest import ingest as run
@@ -158,7 +173,7 @@ def _schema(events: str, lateness: str | None) -> EventSchema:
         seconds_of(lateness, "--lateness")
         return dataclasses.replace(schema, lateness=lateness)
     except KqueueError as error:
-        raise click.ClickException(str(error)) from None
+        raise click.UsageError(str(error)) from None
 
 
 def summary(done: IngestResult, folder: str) -> str:
@@ -180,11 +195,9 @@ def summary(done: IngestResult, folder: str) -> str:
 
 @contextlib.contextmanager
 def _shown() -> Iterator[Callable[[str, int], None]]:
-    """Show the rows of each table and the records to read, on a terminal only."""
+    """Show the rows of each table and the records to read; without a terminal, in lines."""
     if not sys.stderr.isatty():
-        from kqueue.spark.jobs.progress import silent
-
-        yield silent
+        yield _in_lines()
         return
     from rich.console import Console
     from rich.live import Live
@@ -202,6 +215,22 @@ def _shown() -> Iterator[Callable[[str, int], None]]:
             live.update(_progress(row_counts, at))
 
         yield tell
+
+
+def _in_lines() -> Callable[[str, int], None]:
+    """Return a listener that has the lines of the session say which table is written."""
+    row_counts: dict[str, int] = {}
+    at = STAGES[0]
+
+    def tell(stage: str, rows: int) -> None:
+        nonlocal at
+        row_counts[stage] = rows
+        at = at if stage == BEHIND else stage
+        left = row_counts.get(BEHIND, 0)
+        written = row_counts.get(at, 0)
+        report_progress(at, written, written + left if left and at != "gold" else None)
+
+    return tell
 
 
 def _progress(row_counts: dict[str, int], at: str | None) -> Table:

@@ -1,4 +1,4 @@
-"""Shared by the pipeline commands: options, the Spark session, and the progress line."""
+"""Shared by the pipeline commands: options, and the Spark session."""
 
 from __future__ import annotations
 
@@ -10,17 +10,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from kqueue.base.errors import KqueueError
-from kqueue.cli.connect import addresses, client_access, cluster_metadata, find_broker, parse_name_values
+from kqueue.cli.connect import (
+    BOOTSTRAP_TIMEOUT_MS,
+    addresses,
+    client_access,
+    cluster_metadata,
+    find_broker,
+    parse_name_values,
+)
+from kqueue.cli.pipeline.progress_line import ProgressLine
 from kqueue.cli.signals import interrupt_on_signal
+from kqueue.spark.errors import OptionError, SqlRefused
 from kqueue.spark.options import KAFKA, SECURE
 from kqueue.spark.pythons import is_local, named_archive
 from kqueue.spark.remote import is_remote
+from kqueue.spark.source.options import API_TIMEOUT
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from rich.progress import Progress, TaskID
 
     from kqueue.spark.stores import Location
 
@@ -34,6 +44,8 @@ SETTINGS = "kqueue.spark_settings"
 """Where a command's context keeps the settings of Spark that its options say."""
 EXECUTOR_TIMEOUT = "kqueue.spark_executor_timeout"
 """Where it keeps how many seconds a job without executors waits; None: without end."""
+BROKER_OPTIONS = {"bootstrap": "--bootstrap-server", "command_config": "--command-config"}
+"""What a job that reads a folder has no use for."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 path_option = click.option("--path", metavar="FOLDER", help="Read a data folder of kqueue or Kafka, without a broker.")
@@ -53,15 +65,31 @@ s3_endpoint_option = click.option(
 def location(
     folder: str, s3_endpoint: str | None, checkpoint: str | None = None, catalog: str | None = None
 ) -> Location:
-    """Return where a job's results are. Raises ClickException: it can't be there."""
-    from kqueue.spark.stores import Location, open_store
+    """Return where a job's results are.
 
+    Raises: BadParameter: that is no place, or --s3-endpoint is for another one. ClickException: a
+        package is missing.
+    """
+    from kqueue.spark.stores import Location, check_url, open_store
+    from kqueue.spark.stores.s3 import SCHEME
+
+    try:
+        check_url(folder)
+    except OptionError as error:
+        raise click.BadParameter(str(error), param_hint="FOLDER") from None
+    for option, given in (("--checkpoint", checkpoint), ("--catalog", catalog)):
+        if given is not None and re.match(r"\w+:/", given):
+            raise click.BadParameter(f"expected a mounted folder, found {given!r}", param_hint=option)
     storage = {} if s3_endpoint is None else {"AWS_ENDPOINT_URL": s3_endpoint}
     whole = None if checkpoint is None else absolute(checkpoint)
     place = Location(absolute(folder), storage, whole, None if catalog is None else absolute(catalog))
+    if s3_endpoint is not None and not place.url.startswith(SCHEME):
+        raise click.UsageError(f"--s3-endpoint is for a FOLDER such as {SCHEME}BUCKET/PREFIX, and this is {folder}")
     try:
-        if place.url.startswith("s3://"):
+        if place.url.startswith(SCHEME):
             open_store(place, None)
+    except OptionError as error:
+        raise click.BadParameter(str(error), param_hint="FOLDER") from None
     except KqueueError as error:
         raise click.ClickException(str(error)) from None
     return place
@@ -124,8 +152,21 @@ def broker_options(bootstrap: str) -> dict[str, str]:
 
 
 def location_options(path: str | None, bootstrap: str) -> dict[str, str]:
-    """Return the options that name the brokers or the data folder."""
+    """Return the options that name the brokers or the data folder.
+
+    Raises: UsageError: the command line has both; the variable KQUEUE_BOOTSTRAP does not count.
+    """
+    if path is not None:
+        for parameter, option in BROKER_OPTIONS.items():
+            if is_given(parameter):
+                raise click.UsageError(f"--path reads a folder without a broker: leave out {option}, or --path")
     return broker_options(bootstrap) if path is None else {"path": absolute(path)}
+
+
+def is_given(parameter: str) -> bool:
+    """Return whether the command line has a parameter of the running command."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.get_parameter_source(parameter) is ParameterSource.COMMANDLINE
 
 
 def source_options(
@@ -169,60 +210,6 @@ def report_unread(unread: str) -> None:
 
 # --- progress
 
-
-class ProgressLine:
-    """A progress line on standard error: stage, elapsed time, records, total, and rate."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-        console = Console(stderr=True)
-        self._progress: Progress = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[status]}", markup=False),
-            TimeElapsedColumn(),
-            console=console,
-            disable=not console.is_terminal,
-            transient=True,
-        )
-        self._task: TaskID = self._progress.add_task("", total=None, status="")
-
-    def __enter__(self) -> ProgressLine:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.clear()
-
-    def say(self, sentence: str) -> None:
-        """Print a sentence on standard error, above the line if there is one."""
-        self._progress.console.print(sentence, markup=False, highlight=False, soft_wrap=True)
-
-    def clear(self) -> None:
-        """Hide the line until the next update."""
-        self._progress.stop()
-
-    def start(self, stage: str) -> None:
-        """Show a new stage."""
-        self._progress.start()
-        self._progress.reset(self._task, description=stage, total=None, status="")
-
-    def update(self, stage: str, rows: int, total: int | None) -> None:
-        """Show the records that a stage has processed; `total` None: unknown."""
-        task = self._progress.tasks[0]
-        if task.description != stage:
-            self.start(stage)
-        elapsed = task.elapsed or 0
-        speed = f", {rows / elapsed:,.0f}/s" if rows and elapsed > 1 else ""
-        of = "" if total is None else f" of {total:,}"
-        remaining = None if total is None or rows >= total else total  # later stages take time too
-        self._progress.update(
-            self._task, completed=rows, total=remaining, status=f"{rows:,}{of} records{speed}" if rows or total else ""
-        )
-
-
 _progress_line: ProgressLine | None = None
 
 
@@ -249,11 +236,11 @@ def session(
     folders: Iterable[str | None] = (),
     place: Location | None = None,
     is_written: bool = True,
-    exit_code: int = 1,
+    check: Callable[[], None] | None = None,
 ) -> Iterator[SparkSession]:
     """Yield a Spark session for one command, with progress.
 
-    Errors become one sentence and `exit_code`; Ctrl-C and TERM exit with 130. On a cluster the
+    Errors become one sentence and exit status 1; Ctrl-C and TERM exit with 130. On a cluster the
     executors are checked first, and a job that gets none says so.
 
     Args:
@@ -262,14 +249,18 @@ def session(
         folders: what executors have to see as the driver does; None: nothing.
         place: where the job's results are; None: on the driver.
         is_written: the job writes there; else it only reads.
+        check: called before Spark starts, which takes seconds; raises what is wrong by then.
     """
     global _progress_line
     from kqueue.spark.session import import_pyspark, job_session
 
     try:
         import_pyspark()
+        _check_for_master(master)
         if bootstrap is not None:
-            _check_broker(bootstrap, exit_code)
+            find_broker(bootstrap)
+        if check is not None:
+            check()
         with (
             interrupt_on_signal() as reinstall_signal_handlers,
             ProgressLine() as progress_line,
@@ -291,9 +282,10 @@ def session(
                 _check_executors(spark, bootstrap, folders, place, is_written)
             progress_line.clear()
             yield spark
+    except SqlRefused as error:
+        raise click.BadParameter(str(error), param_hint="--events") from None
     except KqueueError as error:
-        click.echo(f"Error: {error}", err=True)
-        raise click.exceptions.Exit(exit_code) from None
+        raise click.ClickException(str(error)) from None
     except KeyboardInterrupt:
         click.echo("Interrupted.", err=True)
         raise click.exceptions.Exit(INTERRUPTED) from None
@@ -329,12 +321,19 @@ def _check_executors(
     check_executors(spark, bootstrap=named, brokers=advertised, folders=whole, place=place, is_written=is_written)
 
 
-def _check_broker(bootstrap: str, exit_code: int) -> None:
-    try:
-        find_broker(bootstrap)
-    except click.ClickException as error:
-        error.show()
-        raise click.exceptions.Exit(exit_code) from None
+def for_check(source: dict[str, str]) -> dict[str, str]:
+    """Return the options of the source for a look before Spark starts, which waits for seconds."""
+    return {**source, API_TIMEOUT: str(BOOTSTRAP_TIMEOUT_MS)}
+
+
+def _check_for_master(master: str | None) -> None:
+    """Raise UsageError if an option is for a cluster, and --master says that there is none."""
+    if master is None or not is_local(master):
+        return
+    for parameter in ("executor_timeout", "archives"):
+        if is_given(parameter):
+            option = parameter.replace("_", "-")
+            raise click.UsageError(f"--{option} is for a cluster, and --master {master} runs Spark on this machine")
 
 
 @contextlib.contextmanager

@@ -70,11 +70,16 @@ def sweep(
     """
     from kqueue.spark.sink.staging_cleanup import query_id_of, staged_queries, unused_since
 
+    is_list = not (queries or checkpoints or days is not None)
+    for option, given, listing in (("--give-up", give_up, False), ("--dry-run", dry_run, False), ("-o", as_json, True)):
+        if given and listing != is_list:
+            which = "for the list, without" if listing else "for"
+            raise click.UsageError(f"{option} is {which} --query, --checkpoint or --unused-for")
     try:
         with own_client(bootstrap, client_id="kqueue-pipeline") as client:
             kept = staged_queries(client)
             named = [*queries, *map(query_id_of, checkpoints)]
-            if not named and days is None:
+            if is_list:
                 _show(kept, as_json)
                 return
             unused = [] if days is None else unused_since(kept, int(time.time() * 1000) - days * DAY_MS)

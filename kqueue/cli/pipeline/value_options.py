@@ -54,14 +54,14 @@ def value_options(command: F) -> F:
 def source_values(source: dict[str, str], values: dict[str, str]) -> dict[str, str]:
     """Return the options of the source with those of values, and the secrets of the environment.
 
-    Raises: ClickException: they are wrong.
+    Raises: UsageError: they are wrong.
     """
     if REGISTRY in values:
         values = values | {option: os.environ[name] for name, option in SECRETS.items() if os.environ.get(name)}
     try:
         value_settings(source | values)
     except KqueueError as error:
-        raise click.ClickException(str(error)) from None
+        raise click.UsageError(str(error)) from None
     return source | values
 
 

@@ -12,13 +12,14 @@ from kqueue.spark import transforms
 from kqueue.spark.batches import Staged
 from kqueue.spark.errors import PipelineFailed
 from kqueue.spark.jobs.archive_layout import Archive, ArchivedBatch
+from kqueue.spark.jobs.parallelism import rows_per_task
 from kqueue.spark.jobs.progress import ProgressListener, silent, watched
 from kqueue.spark.offsets import Offsets, to_json
 from kqueue.spark.source.options import SourceOptions, parse_options
-from kqueue.spark.source.reader_factory import check_readable, open_reader
+from kqueue.spark.source.reader_factory import check_readable, open_first
 from kqueue.spark.source.record_reader import RecordReader, data_loss_handler
 from kqueue.spark.source.split_planner import rate_limited
-from kqueue.spark.stores import Location, location_of
+from kqueue.spark.stores import Location, location_of, needs_spark, open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,7 +41,9 @@ SETTINGS = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # what others can read too, for all years
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
 }
+COMMITTED = {"kafka.isolation.level": "read_committed"}
 ORDER = ("topic", "date", "partition", "offset")
+SPLITS = "minPartitions"
 _CHOOSING = ("subscribe", "subscribepattern", "assign")
 
 
@@ -89,13 +92,20 @@ def archive(
         false. PipelineFailed: a topic ends before its archived end (probably recreated).
         FolderInUse. OptionError, ClientError, StorageFailed, CorruptBatch.
     """
-    source = {"kafka.isolation.level": "read_committed", **source}
+    source = {**COMMITTED, **source}
     options = parse_options(source, streaming=False)
     layout = Archive(spark, location_of(folder))
     if not layout.store.exists():
         check_readable(options)
     with layout.held():
         return _archive(spark, layout, options, source, since_ms, until_ms, _Sizes(compression, batch_bytes), tell)
+
+
+def check(source: Mapping[str, str], folder: str | Location) -> None:
+    """Raise what is wrong before Spark is needed: as `archive`."""
+    options = parse_options({**COMMITTED, **source}, streaming=False)
+    place = location_of(folder)
+    check_readable(options, some=not needs_spark(place) and not open_store(place, None).exists())
 
 
 class _Sizes(NamedTuple):
@@ -118,7 +128,7 @@ def _archive(
     whole = layout.recover(done.number + 1)  # of a run that was killed when it had it all
     if whole is not None:
         done, rows, batches, files = whole, whole.rows, 1, len(whole.files)
-    with contextlib.closing(open_reader(options)) as reader:
+    with contextlib.closing(open_first(options)) as reader:
         starts, ends = _bounds(options, reader, done.ends, since_ms, until_ms)
         steps = list(_steps(reader, starts, ends, sizes.batch_bytes))
         unread = reader.unread(ends) if until_ms is None else ""
@@ -199,6 +209,8 @@ def _size(begin: Offsets, end: Offsets) -> int:
 def _read(spark: SparkSession, source: Mapping[str, str], begin: Offsets, end: Offsets) -> DataFrame:
     """Return the records between these offsets."""
     partitions = [topic_partition for topic_partition in end if end[topic_partition] > begin[topic_partition]]
+    size = _size(begin, end)
+    source = {SPLITS: str(-(-size // rows_per_task(spark, size))), **source}
     assigned: dict[str, list[int]] = {}
     for topic_partition in partitions:
         assigned.setdefault(topic_partition.topic, []).append(topic_partition.partition)

@@ -58,7 +58,8 @@ class Archive:
     written.
     """
 
-    def __init__(self, spark: SparkSession, place: Location) -> None:
+    def __init__(self, spark: SparkSession | None, place: Location) -> None:
+        """Args: spark: None: the archive is only looked at, and not in a place of Hadoop."""
         self.store = open_store(place, spark)
         self._batches = Batches(self.store, RECORDS)
 

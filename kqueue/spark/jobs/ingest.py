@@ -17,14 +17,16 @@ from pyspark.sql import functions as F
 
 from kqueue.spark import transforms
 from kqueue.spark.event_schema import FLIGHTS, EventSchema, seconds_of
+from kqueue.spark.jobs.parallelism import rows_per_task
 from kqueue.spark.jobs.progress import Tell, await_end, silent
-from kqueue.spark.jobs.sql_validation import check, no_records
+from kqueue.spark.jobs.sql_validation import check as check_sql
+from kqueue.spark.jobs.sql_validation import no_records
 from kqueue.spark.progress import LagListener
 from kqueue.spark.session import isolated_session
-from kqueue.spark.source.options import parse_options
-from kqueue.spark.source.reader_factory import check_readable, unread
-from kqueue.spark.stores import Location, location_of
-from kqueue.spark.tables import Format, Table, Tables, has_tables, open_tables
+from kqueue.spark.source.options import SourceOptions, parse_options
+from kqueue.spark.source.reader_factory import check_readable, open_reader, unread
+from kqueue.spark.stores import Location, location_of, needs_spark, open_store
+from kqueue.spark.tables import Format, Table, Tables, check_tables, has_tables, open_tables
 from kqueue.spark.value_formats.opening import find_schema
 from kqueue.spark.value_formats.options import value_settings, without_values
 
@@ -42,6 +44,7 @@ OURS = {
     "spark.sql.ansi.enabled": "false",  # what can't be computed is null, and no event can make a query fail
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # of the two, what others read and what has bounds
 }
+ROWS = "maxrecordsperpartition"
 _KEPT = "gold.json"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -93,17 +96,18 @@ def ingest(
         folder. ExtraNeeded: a package is missing. What Spark raises.
     """
     own = isolated_session(spark, OURS)
-    check(own, schema)
-    settings = value_settings(source)
-    values = None if settings is None else find_schema(settings)
+    check_sql(own, schema)
+    values = _values(source)
     if values is not None:
         transforms.checked(transforms.bronze(no_records(own)), schema, values)
     source = without_values(source)
-    given = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(BATCH_MAX), **source}
-    options = parse_options(given, streaming=True)
     place = location_of(folder)
-    if not has_tables(place):
-        check_readable(options)
+    check(source, place, schema=schema, format=format)
+    given = _given(source)
+    options = parse_options(given, streaming=True)
+    if not any(name.lower() == ROWS for name in given):
+        rows = min(options["maxOffsetsPerTrigger"], _size(options))
+        given[ROWS] = str(rows_per_task(own, rows))
     records = own.readStream.format("kqueue").options(**given).load()
     with open_tables(place, schema, format, source, own) as tables:
         run = _Run(own, tables, schema, values, tell)
@@ -111,6 +115,38 @@ def ingest(
             run.take_in(records)
         until = run.close_windows(now or datetime.now(UTC), finish=finish)
     return IngestResult(run.rows, run.reasons, until, unread(options))
+
+
+def check(
+    source: Mapping[str, str], folder: str | Location, *, schema: EventSchema = FLIGHTS, format: Format = "parquet"
+) -> None:
+    """Raise what is wrong before Spark is needed: as `ingest`, of all but the schema's SQL."""
+    _values(source)
+    source = without_values(source)
+    place = location_of(folder)
+    options = parse_options(_given(source), streaming=True)
+    check_tables(place, schema, format, source)
+    if not needs_spark(place):
+        open_store(place, None).exists()
+    if not has_tables(place):
+        check_readable(options)
+
+
+def _values(source: Mapping[str, str]) -> ValueSchema | None:
+    settings = value_settings(source)
+    return None if settings is None else find_schema(settings)
+
+
+def _given(source: Mapping[str, str]) -> dict[str, str]:
+    return {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(BATCH_MAX), **source}
+
+
+def _size(options: SourceOptions) -> int:
+    """Return the offsets of all records that there are."""
+    with contextlib.closing(open_reader(options)) as reader:
+        partitions = reader.find_partitions(options.topics, strict=False)
+        earliest, latest = reader.earliest(partitions), reader.latest(partitions)
+    return sum(end - earliest.get(topic_partition, end) for topic_partition, end in latest.items())
 
 
 @contextlib.contextmanager
@@ -174,11 +210,22 @@ class _Run:
     def _take_batch(self, frame: DataFrame, batch: int) -> None:
         self._write("bronze", frame, batch)
         taken = self._table["bronze"].read_batch(frame.sparkSession, batch)
-        self._write("silver", transforms.silver(taken, self._schema, self._values), batch)
-        self._write("quarantine", transforms.quarantine(taken, self._schema, self._values), batch)
+        # Both tables are of the same checked records: without the cache all would be parsed again.
+        checked = self._slim(transforms.checked(taken, self._schema, self._values)).persist()
+        try:
+            self._write("silver", transforms.valid(checked, self._schema), batch)
+            self._write("quarantine", transforms.invalid(checked, self._schema), batch)
+        finally:
+            checked.unpersist()
         for reason, count in self._table["quarantine"].tally(batch, "reason").items():
             is_undecoded = reason.startswith(transforms.UNDECODED)
             self.reasons[transforms.UNDECODED if is_undecoded else reason] += count
+
+    def _slim(self, checked: DataFrame) -> DataFrame:
+        """Leave out of valid records what only quarantine has."""
+        return checked.withColumns(
+            {name: F.when(F.col("reason").isNotNull(), F.col(name)) for name in ("key", "value")}
+        )
 
     def close_windows(self, now: datetime, *, finish: bool) -> datetime | None:
         """Add closed windows to gold; return the end of the last one.

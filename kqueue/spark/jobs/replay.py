@@ -20,7 +20,7 @@ from kqueue.spark.jobs.progress import ProgressListener, silent, watched
 from kqueue.spark.session import activate
 from kqueue.spark.sink.journal import PREFIX, Journal
 from kqueue.spark.sink.options import AT_LEAST_ONCE, parse_options
-from kqueue.spark.stores import Location, location_of
+from kqueue.spark.stores import Location, location_of, needs_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,7 +71,9 @@ def replay(
     batches = _batches(layout)
     with Client(parse_options(target, streaming=False).client) as client:
         wanted = _wanted(batches[-1], topic)
-        made = _prepare(client, wanted, create=create)
+        made = _missing(client, wanted, create=create)
+        if made:
+            client.create_topics([NewTopic(name, wanted[name], settings=FOREVER) for name in made])
         app = _app(batches[-1].id, topic, run) if once else None
         done = _done(client, app) if app is not None else 0
     before = sum(batch.rows for batch in batches if batch.number <= done)
@@ -85,6 +87,16 @@ def replay(
                 _send(_read(spark, layout, some), {**target, **options}, topic)
             rows += size
     return ReplayResult(rows, before, tuple(wanted), made)
+
+
+def check(folder: str | Location, target: Mapping[str, str], *, topic: str | None = None, create: bool = False) -> None:
+    """Raise what is wrong before Spark is needed: as `replay`. Creates nothing."""
+    place = location_of(folder)
+    if needs_spark(place):
+        return
+    wanted = _wanted(_batches(Archive(None, place))[-1], topic)
+    with Client(parse_options(target, streaming=False).client) as client:
+        _missing(client, wanted, create=create)
 
 
 def _batches(layout: Archive) -> list[ArchivedBatch]:
@@ -103,8 +115,8 @@ def _wanted(last: ArchivedBatch, topic: str | None) -> dict[str, int]:
     return dict(sorted(there.items())) if topic is None else {topic: max(there.values(), default=1)}
 
 
-def _prepare(client: Client, wanted: Mapping[str, int], *, create: bool) -> tuple[str, ...]:
-    """Validate the targets; return the topics that were created. Raises: as `replay`."""
+def _missing(client: Client, wanted: Mapping[str, int], *, create: bool) -> tuple[str, ...]:
+    """Validate the targets; return the topics that are to be created. Raises: as `replay`."""
     there = client.metadata().topics
     missing = [name for name in wanted if name not in there]
     if missing and not create:
@@ -127,15 +139,18 @@ def _prepare(client: Client, wanted: Mapping[str, int], *, create: bool) -> tupl
             raise PipelineFailed(
                 f"{what}, and a replay is to keep their own: set it to CreateTime, or send to another topic"
             )
-    if missing:
-        client.create_topics([NewTopic(name, wanted[name], settings=FOREVER) for name in missing])
     return tuple(missing)
+
+
+def check_run(run: str) -> None:
+    """Raise OptionError if a run can't have this name."""
+    if not _RUN.fullmatch(run):
+        raise OptionError(f"run: expected up to 40 letters, digits, '.', '_' and '-', found {run!r:.100}")
 
 
 def _app(archive_id: str, topic: str | None, run: str) -> str:
     """Return the txnAppId, unique per archive, target and run."""
-    if not _RUN.fullmatch(run):
-        raise OptionError(f"run: expected up to 40 letters, digits, '.', '_' and '-', found {run!r:.100}")
+    check_run(run)
     target = hashlib.sha256((topic or "").encode()).hexdigest()[:12]
     return f"replay-{archive_id[:32]}-{target}-{run}"
 

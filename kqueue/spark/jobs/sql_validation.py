@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from kqueue.spark import transforms
-from kqueue.spark.errors import OptionError
+from kqueue.spark.errors import SqlRefused
 from kqueue.spark.event_schema.schema import EventSchema
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def _empty(spark: SparkSession, columns: Mapping[str, str]) -> DataFrame:
 
 
 def check(spark: SparkSession, schema: EventSchema) -> None:
-    """Raise OptionError, in one sentence, if a rule or an aggregate is not valid SQL."""
+    """Raise SqlRefused, in one sentence, if a rule or an aggregate is not valid SQL."""
     bare = dataclasses.replace(schema, rules={})
     columns = dict(transforms.silver(transforms.bronze(no_records(spark)), bare).dtypes)
     silver, events = _empty(spark, columns), _empty(spark, {**RECORDS, **columns})
@@ -56,27 +56,27 @@ def _each_if_not_all(key: str, all_of_it: Mapping[str, str], check: Callable[[Ma
     try:
         check(all_of_it)
         return
-    except (PySparkException, OptionError):
+    except (PySparkException, SqlRefused):
         pass
     for words, sql in all_of_it.items():
         try:
             check({words: sql})
         except PySparkException as error:
-            raise OptionError(f"{key}: {words!r}: {plain(error)}") from None
-        except OptionError as error:
-            raise OptionError(f"{key}: {words!r}: {error}") from None
+            raise SqlRefused(f"{key}: {words!r}: {plain(error)}") from None
+        except SqlRefused as error:
+            raise SqlRefused(f"{key}: {words!r}: {error}") from None
     check(all_of_it)
 
 
 def _check_steady(frame: DataFrame) -> None:
-    """Raise OptionError if a rule is not deterministic.
+    """Raise SqlRefused if a rule is not deterministic.
 
     It could then give silver and quarantine different results.
     """
     plan = frame._jdf.queryExecution().analyzed()
     now = frame.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
     if not plan.deterministic() or plan.containsPattern(now):
-        raise OptionError("it hangs on chance or on the time of the day; an event is right or wrong by itself")
+        raise SqlRefused("it hangs on chance or on the time of the day; an event is right or wrong by itself")
 
 
 def plain(error: PySparkException) -> str:

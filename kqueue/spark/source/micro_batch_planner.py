@@ -22,7 +22,7 @@ from kqueue.client.topic_partition import TopicPartition
 from kqueue.spark.offsets import BEGIN, IDS, JsonObject, Offsets, from_json, ids_of, plain, to_json
 from kqueue.spark.source.offset_resolver import splits, starting_offsets
 from kqueue.spark.source.options import SourceOptions
-from kqueue.spark.source.reader_factory import open_reader
+from kqueue.spark.source.reader_factory import open_first
 from kqueue.spark.source.record_reader import (
     DataLossHandler,
     RecordReader,
@@ -54,7 +54,7 @@ class MicroBatchPlanner:
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self.options = options
-        self._reader = reader or open_reader(options)
+        self._reader = reader or open_first(options)
         self._clock = clock
         self._pause = pause
         self._lost: DataLossHandler = data_loss_handler(options.fail_on_data_loss)

@@ -34,6 +34,9 @@ logger = logging.getLogger("kqueue.spark")
 Isolation = Literal["read_uncommitted", "read_committed"]
 ISOLATIONS: tuple[str, ...] = get_args(Isolation)
 MiB = 1024 * 1024
+API_TIMEOUT = "kafka.default.api.timeout.ms"
+FIRST_ANSWER_MS = 10_000
+"""A wrong address is reported after this time, unless the query says how long it waits."""
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"\s*(\d{1,15})\s*([a-z]*)\s*")
 
@@ -170,7 +173,13 @@ OPTIONS = (
         "read_committed hides aborted transactions.",
     ),
     Option("kafka.client.id", nonempty, "kqueue-spark", "both", "How brokers name us in their logs."),
-    Option("kafka.default.api.timeout.ms", _number(1), 60_000, "both", "How long a broker that is away is waited for."),
+    Option(
+        API_TIMEOUT,
+        _number(1),
+        60_000,
+        "both",
+        "How long a broker that is away is waited for; without it a query begins only if one answers within 10 s.",
+    ),
     Option("kafka.request.timeout.ms", _number(1), 30_000, "both", "How long one answer is waited for."),
     Option(
         "kafka.max.partition.fetch.bytes", _number(1), 16 * MiB, "both", "Bytes of one fetch; a batch may be larger."
@@ -225,7 +234,8 @@ class TopicSelection:
 class SourceOptions:
     """The validated options. Can be pickled. `values`: by the options' own names.
 
-    `security`: TLS and SASL; None: neither. `repr` shows no secret.
+    `security`: TLS and SASL; None: neither. `repr` shows no secret. `first_answer_ms`: how long a
+    query waits for a broker before it begins.
     """
 
     topics: TopicSelection
@@ -234,6 +244,7 @@ class SourceOptions:
     streaming: bool
     values: Mapping[str, Any]
     security: ClientSecurity | None = None
+    first_answer_ms: int = FIRST_ANSWER_MS
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -259,7 +270,7 @@ class SourceOptions:
         return ClientOptions(
             bootstrap=self["kafka.bootstrap.servers"],
             client_id=self["kafka.client.id"],
-            timeout_ms=self["kafka.default.api.timeout.ms"],
+            timeout_ms=self[API_TIMEOUT],
             request_timeout_ms=self["kafka.request.timeout.ms"],
             security=self.security,
         )
@@ -291,7 +302,9 @@ def parse_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions
     if _has(ending, EARLIEST):
         raise OptionError(f"{ending.option}: a query can't end at the beginning (earliest, -2)")
     _check_client(values)
-    return SourceOptions(topics, starting, ending, streaming, values, security_of(given))
+    is_given = any(name.lower() == API_TIMEOUT for name in given)
+    first_answer_ms = values[API_TIMEOUT] if is_given else FIRST_ANSWER_MS
+    return SourceOptions(topics, starting, ending, streaming, values, security_of(given), first_answer_ms)
 
 
 def _check_triggers(values: Mapping[str, Any], given: Mapping[str, str], *, streaming: bool) -> None:

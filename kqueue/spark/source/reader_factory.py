@@ -22,15 +22,37 @@ def open_reader(options: SourceOptions) -> RecordReader:
     return BrokerReader(options)
 
 
-def check_readable(options: SourceOptions) -> None:
+def open_first(options: SourceOptions) -> RecordReader:
+    """Return the reader of a query that begins, once a broker has answered it.
+
+    A broker that is away later is waited for longer. Raises: as the reader does.
+    """
+    reader = open_reader(options)
+    if options["path"] is None:
+        from kqueue.spark.source.broker_reader import BrokerReader
+
+        assert isinstance(reader, BrokerReader)
+        try:
+            reader.client.metadata([], timeout_ms=options.first_answer_ms)
+        except BaseException:
+            reader.close()
+            raise
+    return reader
+
+
+def check_readable(options: SourceOptions, *, some: bool = True) -> None:
     """Check that the topics exist, and that not all they have is in segments that are not read,
     before a job makes its folder.
 
+    Args:
+        some: False: what they have may be unread, as the job has read from them before.
     Raises: OptionError. As the reader does.
     """
-    with contextlib.closing(open_reader(options)) as reader:
+    with contextlib.closing(open_first(options)) as reader:
         partitions = reader.find_partitions(options.topics, strict=True)
-        refuse_if_all_unread(reader, partitions)
+        reader.latest(partitions)  # leaders may be out of reach where the named broker is not
+        if some:
+            refuse_if_all_unread(reader, partitions)
 
 
 def refuse_if_all_unread(reader: RecordReader, partitions: Sequence[TopicPartition]) -> None:

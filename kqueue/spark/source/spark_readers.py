@@ -23,7 +23,7 @@ from kqueue.spark.source.micro_batch_planner import MicroBatchPlanner
 from kqueue.spark.source.offset_resolver import batch_ranges, splits
 from kqueue.spark.source.options import SourceOptions
 from kqueue.spark.source.read_task import read_ranges
-from kqueue.spark.source.reader_factory import open_reader, refuse_if_all_unread
+from kqueue.spark.source.reader_factory import open_first, refuse_if_all_unread
 from kqueue.spark.source.record_reader import RecordReader, data_loss_handler, logger
 from kqueue.spark.source.split_planner import OffsetRange
 
@@ -85,7 +85,7 @@ class KqueueReader(_Reader, DataSourceReader):
 
     def partitions(self) -> list[Split]:
         """Return the splits of the query, on the driver."""
-        with without_traceback(), contextlib.closing(open_reader(self._options)) as reader:
+        with without_traceback(), contextlib.closing(open_first(self._options)) as reader:
             ranges = batch_ranges(self._options, reader, data_loss_handler(self._options.fail_on_data_loss))
             if self._options.ending.everywhere is not None:
                 _tell_unread(reader, ranges)

@@ -11,6 +11,7 @@ import importlib
 import io
 import os
 import re
+import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -37,6 +38,12 @@ SETTINGS = (
     "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
 )  # fmt: skip
 """What locations and environment variables say. Without a key the machine's own role counts."""
+KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+ROLES = ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_SKIP_SIGNATURE")
+"""Settings that do without keys."""
+METADATA = ("169.254.169.254", 80)
+"""Where a machine of AWS asks for its role."""
+METADATA_TIMEOUT_S = 2.0
 ENDPOINT_OF_S3 = "AWS_ENDPOINT_URL_S3"
 RETRIES: dict[str, Any] = {
     "max_retries": 15,
@@ -79,6 +86,25 @@ def settings_of(given: Mapping[str, str], environment: Mapping[str, str]) -> dic
     if found.get("AWS_ENDPOINT_URL", "").startswith("http://"):
         found.setdefault("AWS_ALLOW_HTTP", "true")
     return found
+
+
+def check_keys(settings: Mapping[str, str]) -> None:
+    """Raise PipelineFailed if requests could not be signed: obstore would try for a minute, and
+    speak of an address.
+    """
+    missing = [name for name in KEYS if name not in settings]
+    if not missing or _has_role(settings):
+        return
+    if len(missing) < len(KEYS):
+        raise PipelineFailed(f"{missing[0]} is not set, and goes with {KEYS[1 - KEYS.index(missing[0])]}")
+    try:
+        socket.create_connection(METADATA, timeout=METADATA_TIMEOUT_S).close()
+    except OSError:
+        raise PipelineFailed(f"there are no keys: set {' and '.join(KEYS)}; this machine has no role of AWS") from None
+
+
+def _has_role(settings: Mapping[str, str]) -> bool:
+    return any(settings.get(name, "false").lower() != "false" for name in ROLES)
 
 
 def _repeated(run: Callable[[], T]) -> T:
@@ -142,6 +168,7 @@ class S3Store:
         self.url = place.url.rstrip("/")
         self.settings: Mapping[str, str] = settings_of(place.storage, environment)
         self._bucket = Bucket(found[1], (found[2] or "").strip("/"), self.settings)
+        self._has_keys = False
 
     def of(self, *parts: str) -> str:
         return "/".join((self.url, *(part for part in parts if part)))
@@ -240,12 +267,22 @@ class S3Store:
         """Raise PipelineFailed in place of obstore's errors."""
         from obstore.exceptions import BaseError
 
+        if not self._has_keys:
+            try:
+                check_keys(self.settings)
+            except PipelineFailed as error:
+                raise PipelineFailed(f"{self.url} can't be reached: {error}") from None
+            self._has_keys = True
         try:
             yield
         except FileNotFoundError as error:
             raise PipelineFailed(f"{self.of(path)} is not there: {_words(error)}") from None
         except BaseError as error:
-            raise PipelineFailed(f"{self.of(path)} can't be reached: {_words(error)}") from None
+            is_keyless = KEYS[0] not in self.settings and not _has_role(self.settings)
+            hint = (
+                f"; no keys are set ({' and '.join(KEYS)}), and the role of this machine counts" if is_keyless else ""
+            )
+            raise PipelineFailed(f"{self.of(path)} can't be reached: {_words(error)}{hint}") from None
 
 
 class _ObjectFile(io.RawIOBase):

@@ -83,21 +83,40 @@ class Tables:
 
     def read_json(self, name: str) -> Any:
         """Return the stored value of a name; None: none."""
-        try:
-            return json.loads((self.checkpoints / name).read_bytes())
-        except FileNotFoundError:
-            return None
-        except ValueError as error:
-            raise PipelineFailed(f"{self.checkpoints / name} is damaged: {error}") from None
+        return read_json(self.checkpoints, name)
 
     def keep_json(self, name: str, value: object) -> None:
         """Store a value atomically: after a crash it is the old or the new one."""
         self.storage.write_atomic(name, json.dumps(value, indent=1).encode())
 
 
+def read_json(folder: Path, name: str) -> Any:
+    """Return the value of a file; None: it is not there. Raises: PipelineFailed: it is damaged."""
+    try:
+        return json.loads((folder / name).read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise PipelineFailed(f"{folder / name} is damaged: {error}") from None
+
+
 def has_tables(place: Location) -> bool:
     """Return whether an earlier run has made tables there."""
     return (_checkpoints(place) / _FILE).exists()
+
+
+def check_tables(place: Location, schema: EventSchema, format: Format, source: Mapping[str, str]) -> None:
+    """Raise what is wrong before there is a lock, or Spark: as `open_tables`. Makes nothing."""
+    if format not in FORMATS:
+        raise OptionError(f"format: expected {_choice(FORMATS)}, found {format!r}")
+    if format in NEEDED:
+        NEEDED[format]()
+    try:
+        there = read_json(_checkpoints(place), _FILE)
+    except OSError as error:
+        raise StorageFailed(f"{place.url} can't be read: {error}") from None
+    if there is not None:
+        _check_made(there, _description(schema, format, source), place.url)
 
 
 def _checkpoints(place: Location) -> Path:
@@ -127,10 +146,7 @@ def open_tables(
         settings (the message names them). FolderInUse: another job holds it. ExtraNeeded: a package
         is missing. StorageFailed: it cannot be created or written.
     """
-    if format not in FORMATS:
-        raise OptionError(f"format: expected {_choice(FORMATS)}, found {format!r}")
-    if format in NEEDED:
-        NEEDED[format]()
+    check_tables(place, schema, format, source)
     checkpoints, folder = _checkpoints(place), place.url
     if "://" not in folder:
         place = replace(place, url=str(Path(folder).absolute()))
@@ -182,10 +198,8 @@ def _agreed(tables: Tables, given: dict[str, Any], folder: str) -> str:
             )
         there = {**given, "writer": f"kqueue-{uuid.uuid4()}"}
         tables.keep_json(_FILE, there)
-    elif not isinstance(there, dict) or there.get("version") != VERSION:
-        raise OptionError(f"{folder} was made by another version of kqueue: use that, or another folder")
     else:
-        _compare(there, given, folder)
+        _check_made(there, given, folder)
         if {**there, **given} != there:
             tables.keep_json(_FILE, {**there, **given})
     _own(tables, str(there["writer"]), folder)
@@ -204,6 +218,13 @@ def _own(tables: Tables, writer: str, folder: str) -> None:
             f"the tables on {folder} belong to another ingest than that of {tables.checkpoints}: take another folder "
             "for one of them"
         )
+
+
+def _check_made(there: Any, given: Mapping[str, Any], folder: str) -> None:
+    """Raise OptionError if the tables were made by another version, or with other settings."""
+    if not isinstance(there, dict) or there.get("version") != VERSION:
+        raise OptionError(f"{folder} was made by another version of kqueue: use that, or another folder")
+    _compare(there, given, folder)
 
 
 def _compare(there: Mapping[str, Any], given: Mapping[str, Any], folder: str) -> None:

@@ -16,18 +16,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kqueue.client.topic_partition import TopicPartition
-from kqueue.log.formats.checkpoints import CLEAN_SHUTDOWN
 from kqueue.spark.jobs.audit import gaps as gap_explanation
 from kqueue.spark.jobs.audit.compaction_state import CompactionState, compaction
 from kqueue.spark.jobs.audit.gaps import GAPS_NAMED, Gap
 from kqueue.spark.jobs.audit.group_lag import OFFSETS_TOPIC, GroupLag, group_lags
 from kqueue.spark.jobs.audit.partition_summary import PartitionSummary, Ranges, merge_summaries
 from kqueue.spark.jobs.audit.report import AuditReport, PartitionAudit
+from kqueue.spark.jobs.parallelism import rows_per_task
 from kqueue.spark.jobs.progress import ProgressListener, silent, watched
 from kqueue.spark.offsets import Offsets, to_json
 from kqueue.spark.source.file_reader import FileReader
 from kqueue.spark.source.options import SourceOptions, parse_options
-from kqueue.spark.source.reader_factory import open_reader
+from kqueue.spark.source.reader_factory import open_first, refuse_if_all_unread
 from kqueue.spark.source.record_reader import RecordReader
 from kqueue.spark.source.split_planner import OffsetRange
 
@@ -63,39 +63,46 @@ def audit(
         source: options of the kqueue source for batch queries; without a topic selection: all
             except internal topics.
         groups: whose lag to report; empty: all groups.
-    Raises: OptionError, ClientError, StorageFailed, CorruptBatch.
+    Raises: OptionError: also if there are records, and all are in segments that are not read.
+        ClientError, StorageFailed, CorruptBatch.
     """
-    chosen = dict(source) if any(name.lower() in _CHOOSING for name in source) else {**source, "subscribePattern": OWN}
-    options = parse_options(chosen, streaming=False)
-    with contextlib.closing(open_reader(options)) as reader:
+    options = parse_options(_chosen(source), streaming=False)
+    with contextlib.closing(open_first(options)) as reader:
         ranges = _ranges(options, reader)
         known, unknown = _lags(reader, groups, ranges)
         summaries, repeated = _count(spark, source, ranges, tell)
         starts = reader.earliest([one.topic_partition for one in ranges])
         why = compaction(reader, sorted({one.topic for one in ranges}))
+        stable = gap_explanation.stable_offsets(reader, {one.topic_partition: one.end for one in ranges if one.size})
         rows = []
+        done, total = 0, sum(one.size for one in ranges)
         for one in ranges:
+            tell("explain", done, total)
             seen = merge_summaries(summaries.get(one.topic_partition, ()))
             row = _facts(one, starts.get(one.topic_partition, one.start), seen, why.policies.get(one.topic))
-            row = _explained(row, one, seen, options, reader, why)
+            row = _explained(row, one, seen, options, reader, why, stable.get(one.topic_partition, one.end))
             rows.append(_with_repeated(row, repeated.get(one.topic_partition)))
+            done += one.size
+        unread = reader.unread([one.topic_partition for one in ranges])
     location = str(options["path"] or options["kafka.bootstrap.servers"])
-    return AuditReport(location, time.time_ns() // 1_000_000, rows, known, unknown, _note(options, reader))
+    return AuditReport(location, time.time_ns() // 1_000_000, rows, known, unknown, f"{unread}." if unread else "")
 
 
-def _note(options: SourceOptions, reader: RecordReader) -> str:
-    if (
-        not isinstance(reader, FileReader)
-        or options["includeActiveSegment"] != "auto"
-        or reader.storage.exists(CLEAN_SHUTDOWN)
-    ):
-        return ""
-    why = "is in use, or was not stopped cleanly"
-    return f"{reader.storage.location} {why}: the last segment of each partition was not looked at."
+def check(source: Mapping[str, str]) -> None:
+    """Raise what is wrong before Spark is needed: as `audit`."""
+    options = parse_options(_chosen(source), streaming=False)
+    with contextlib.closing(open_first(options)) as reader:
+        _ranges(options, reader)
+
+
+def _chosen(source: Mapping[str, str]) -> dict[str, str]:
+    is_chosen = any(name.lower() in _CHOOSING for name in source)
+    return dict(source) if is_chosen else {**source, "subscribePattern": OWN}
 
 
 def _ranges(options: SourceOptions, reader: RecordReader) -> list[OffsetRange]:
     partitions = reader.find_partitions(options.topics, strict=True)
+    refuse_if_all_unread(reader, partitions)
     starts, ends = reader.earliest(partitions), reader.latest(partitions)
     return [
         OffsetRange(
@@ -132,7 +139,7 @@ def _count(
     if not full:
         return {}, {}
     total = sum(one.size for one in full)
-    rows_max = max(TASK_ROWS, total // TASKS_MAX)
+    rows_max = max(min(TASK_ROWS, rows_per_task(spark, total)), total // TASKS_MAX)
     assigned: dict[str, list[int]] = {}
     for one in full:
         assigned.setdefault(one.topic, []).append(one.partition)
@@ -204,18 +211,21 @@ def _explained(
     options: SourceOptions,
     reader: RecordReader,
     why: CompactionState,
+    stable: int,
 ) -> PartitionAudit:
+    """Args: stable: the last stable offset, before which all transactions have ended."""
     ranges, count, missing = _missing(row, seen)
-    if not missing:
+    if not missing and stable >= row.end:
         return row
-    begin = min(first for first, _ in ranges)
+    gap = min((first for first, _ in ranges), default=stable)
+    begin = gap_explanation.scan_start(reader, one.topic_partition, row.start, gap, stable)
     spans = gap_explanation.batch_spans(reader, options, one.topic_partition, begin, row.end)
     found = gap_explanation.find_gaps(spans, begin, row.end, ranges)
     is_compacted = why.may_have_removed(one.topic_partition)
     explained = gap_explanation.explain_gaps(ranges, found, is_compacted=is_compacted)
     between = min(found.between, missing)
     markers = min(found.markers, missing - between)
-    has_transactions = bool(found.markers)
+    has_transactions = bool(found.markers or found.open)
     return replace(
         row,
         markers=markers,

@@ -51,7 +51,8 @@ def findings(report: AuditReport) -> Iterator[str]:
     """Yield a sentence per problem, or one that says there are none."""
     found = [sentence for row in report.partitions for sentence in _of_partition(row)]
     found += [sentence for lag in report.lags for sentence in _of_group(lag)]
-    yield from found or ["All is there: each offset has a record, or it is known why not."]
+    subject = "All that was read is there" if report.note else "All is there"
+    yield from found or [f"{subject}: each offset has a record, or it is known why not."]
 
 
 def _of_partition(row: PartitionAudit) -> Iterator[str]:

@@ -22,7 +22,7 @@ class PartitionAudit:
     record, `markers` of transactions, `compacted`, and `missing` without explanation. gaps: the
     first `GAPS_NAMED` ranges of the last three; gap_count: their number. repeated: records equal to
     an earlier one in key, value, headers and time; example: two such offsets. aborted, open:
-    records of aborted and open transactions; None: no markers, so not counted. keys: number of
+    records of aborted and open transactions; None: there are no transactions. keys: number of
     distinct keys, exact below 1,024, else within 3 %. largest: bytes of key and value, at
     `largest_offset`. first_ms, last_ms: least and greatest timestamp. backward: records older than
     their predecessor; backward_ms: the maximum difference. cells: records in equal parts of [start,
@@ -87,7 +87,8 @@ class AuditReport:
     """The report. partitions, lags: sorted.
 
     source: the brokers or the folder. taken_ms: time of the audit. lag_unknown: why group lag is
-    unknown, "": it is known. note: a further sentence, "": none.
+    unknown, "": it is known. note: what was left out of a folder in use, as a sentence; "":
+    nothing.
     """
 
     source: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import re
 import subprocess
 import sys
@@ -12,7 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 from kqueue.cli.app import kqueue
-from kqueue.cli.pipeline.spark_command import ProgressLine, absolute, report_progress, source_options, whole_name
+from kqueue.cli.connect import bootstrap_option
+from kqueue.cli.pipeline import progress_line
+from kqueue.cli.pipeline.progress_line import PeriodicLines, ProgressLine
+from kqueue.cli.pipeline.spark_command import absolute, path_option, report_progress, source_options, whole_name
 
 NO_PYSPARK = """
 import sys
@@ -32,6 +36,79 @@ def test_source_options() -> None:
 def test_topics_and_a_pattern_exclude_each_other() -> None:
     with pytest.raises(click.UsageError, match="--topic and --pattern contradict each other"):
         source_options(("a",), None, "h:1", "o.*")
+
+
+KEPT = ["archive", "kept", "-t", "orders"]
+TABLES = ["ingest", "tables", "-t", "orders", "--events", "flights"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["audit", "--path", "data", "-b", "h:1"], "leave out --bootstrap-server, or --path"),
+        ([*KEPT, "--path", "data", "--bootstrap-server", "h:1"], "leave out --bootstrap-server, or --path"),
+        ([*TABLES, "--path", "data", "--command-config", "pyproject.toml"], "leave out --command-config, or --path"),
+        ([*TABLES, "--catalog", "c.db"], "--catalog is for --format iceberg, and this is parquet"),
+        ([*TABLES, "--s3-endpoint", "http://h"], "--s3-endpoint is for a FOLDER such as s3://BUCKET/PREFIX"),
+        ([*TABLES, "--checkpoint", "s3://b/c"], "expected a mounted folder, found 's3://b/c'"),
+        ([*TABLES, "--value-subject", "s"], "valueSchemaSubject needs valueFormat"),
+        ([*TABLES, "--lateness", "soon"], "--lateness: expected a time such as"),
+        (["ingest", "tables", "-t", "orders", "--events", "none.toml"], "there is no file 'none.toml'"),
+        (["ingest", "s3://bucket/t", "-t", "orders", "--events", "flights"], "s3://bucket/t needs --checkpoint"),
+        (["archive", "s3:/lake/x", "-t", "orders"], "'s3:/lake/x' is no URL of an object store: write s3://lake/x"),
+        (["replay", "S3A://lake"], "write s3://lake"),
+        (["ingest", "s3:lake", "-t", "orders", "--events", "flights"], "write s3://lake"),
+        (["replay", "kept", "--run", "2"], "--run is for --delivery exactly-once and transactional"),
+        ([*KEPT, "--since", "2024-05-02", "--until", "2024-05-01"], "--since and --until contradict each other"),
+        (["sweep", "--dry-run"], "--dry-run is for --query, --checkpoint or --unused-for"),
+        (["sweep", "--query", "q", "--json"], "-o is for the list, without --query"),
+        ([*KEPT, "--master", "local[2]", "--executor-timeout", "9"], "--executor-timeout is for a cluster"),
+        (["pack", "--all", "--with", "click"], "--all and --with contradict each other"),
+        (["pack", "--with", "no-such-package"], "there is no package 'no-such-package'"),
+    ],
+)
+def test_options_that_would_be_ignored_or_are_wrong_are_a_usage_error(
+    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("venv_pack", "obstore") if arguments[0] == "pack" or "s3" in str(arguments) else ():
+        pytest.importorskip(module)
+    monkeypatch.setattr("kqueue.spark.session.import_pyspark", lambda: None)
+    monkeypatch.chdir(Path(__file__).parents[4])
+    result = CliRunner().invoke(kqueue, ["pipeline", *arguments])
+    assert (result.exit_code, result.stdout) == (2, ""), result.output
+    assert said in " ".join(result.stderr.split())
+
+
+def test_a_folder_does_for_a_broker_that_only_the_environment_names() -> None:
+    @click.command()
+    @path_option
+    @bootstrap_option
+    def command(path: str, bootstrap: str) -> None:
+        click.echo(",".join(source_options(("a",), path, bootstrap)))
+
+    result = CliRunner().invoke(command, ["--path", "data"], env={"KQUEUE_BOOTSTRAP": "h:1"})
+    assert result.output == "path,subscribe\n"
+
+
+def test_without_a_terminal_a_line_says_where_a_job_is() -> None:
+    now = [5.0]
+    lines = PeriodicLines(lambda line: None, clock=lambda: now[0])
+    assert lines.line() == ""
+    lines.show("Audit", "3 of 10 records")
+    now[0] += 20
+    assert lines.line() == "Audit: 3 of 10 records, after 20 s"
+    lines.show("Starting Spark")
+    assert lines.line() == "Starting Spark: after 20 s"
+
+
+def test_lines_are_written_while_a_job_reports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress_line, "PERIOD_S", 0.01)
+    written: queue.Queue[str] = queue.Queue()
+    lines = PeriodicLines(written.put, clock=lambda: 0)
+    lines.show("Audit")
+    lines.begin()
+    assert [written.get(timeout=60) for _ in range(2)] == ["Audit: after 0 s"] * 2
+    lines.end()
 
 
 def test_progress_is_silent_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,7 +134,7 @@ def test_without_pyspark_help_works_and_a_job_names_the_extra() -> None:
 
     assert "audit" in run("pipeline", "--help").stdout
     result = run("pipeline", "audit", "-t", "orders")
-    assert result.returncode == 2  # the audit failed
+    assert result.returncode == 1
     assert result.stderr.startswith("Error: jobs on Spark need pyspark")
     assert "pip install '.[spark]'" in result.stderr
 

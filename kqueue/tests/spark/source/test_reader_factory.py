@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
+import pytest
+
 import kqueue
+from kqueue.client.errors import ClientError, DeadlinePassed
 from kqueue.spark.source.broker_reader import BrokerReader
 from kqueue.spark.source.file_reader import FileReader
-from kqueue.spark.source.reader_factory import open_reader
+from kqueue.spark.source.options import FIRST_ANSWER_MS
+from kqueue.spark.source.reader_factory import check_readable, open_first, open_reader
 from kqueue.tests.spark.source.logs import options
 
 
@@ -15,3 +20,20 @@ def test_the_options_select_the_reader(broker: kqueue.Broker, tmp_path: Path) ->
     from_files.close()
     assert isinstance(from_broker, BrokerReader)
     assert isinstance(from_files, FileReader)
+
+
+def test_a_query_of_a_wrong_address_waits_as_long_as_it_says_or_for_seconds() -> None:
+    given = {"kafka__bootstrap__servers": "127.0.0.1:1", "subscribe": "t"}
+    assert options(**given).first_answer_ms == FIRST_ANSWER_MS == 10_000
+    assert options(**given, kafka__default__api__timeout__ms=70_000).first_answer_ms == 70_000
+    with pytest.raises(DeadlinePassed, match=r"no success within 20 ms.*127.0.0.1:1"):
+        open_first(dataclasses.replace(options(**given), first_answer_ms=20))
+
+
+def test_a_broker_that_advertises_a_wrong_address_is_not_readable() -> None:
+    with kqueue.Broker(settings={"advertised.listeners": "PLAINTEXT://127.0.0.1:1"}) as hidden:
+        hidden.create_topic("t", 1)
+        given = options(hidden, subscribe="t", kafka__default__api__timeout__ms=500)
+        given = dataclasses.replace(given, first_answer_ms=60_000)
+        with pytest.raises(ClientError, match=r"127.0.0.1:1"):
+            check_readable(given)

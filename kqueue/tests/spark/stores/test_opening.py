@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from kqueue.spark.errors import OptionError
-from kqueue.spark.stores import Location, location_of, open_store
+from kqueue.spark.stores import Location, check_url, location_of, needs_spark, open_store
 from kqueue.spark.stores.local import LocalStore
 
 
@@ -20,3 +21,26 @@ def test_a_folder_needs_no_spark(tmp_path: Path) -> None:
 def test_other_urls_are_spark_s() -> None:
     with pytest.raises(OptionError, match="'hdfs://here/kept' needs a running Spark"):
         open_store(Location("hdfs://here/kept"), None)
+
+
+@pytest.mark.parametrize(
+    ("url", "written"),
+    [
+        ("s3:/lake/orders", "write s3://lake/orders"),
+        ("s3:lake", "write s3://lake"),
+        ("S3://lake", "write s3://lake"),
+        ("s3a://lake/x", "write s3://lake/x"),
+        ("s3:", "write s3://BUCKET/PREFIX"),
+        ("hdfs:/here", "write hdfs://here"),
+        ("file:/here", "write /here"),
+    ],
+)
+def test_a_url_that_is_almost_right_is_refused_with_the_right_spelling(url: str, written: str) -> None:
+    with pytest.raises(OptionError, match=rf"{re.escape(written)}$"):
+        open_store(Location(url), None)
+
+
+@pytest.mark.parametrize("url", ["s3://lake/x", "hdfs://here/x", "/data/s3:/x", "./s3:/x", "kept", "a:b", "file:///x"])
+def test_urls_and_folders_are_taken_as_they_are(url: str) -> None:
+    check_url(url)
+    assert needs_spark(Location(url)) == url.startswith(("hdfs:", "file:"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import re
 import sys
 from collections.abc import Iterator
 
@@ -11,7 +12,7 @@ import pytest
 
 from kqueue.base.errors import ExtraNeeded
 from kqueue.spark.errors import OptionError, PipelineFailed
-from kqueue.spark.stores import Location
+from kqueue.spark.stores import Location, s3
 from kqueue.spark.stores.s3 import RETRIES, Bucket, S3Store, settings_of
 from kqueue.tests.spark.stores.contract import check_store
 from kqueue.tests.spark.stores.failing_server import failing
@@ -65,6 +66,19 @@ def test_servers_that_refuse_or_are_down_are_one_sentence(
         S3Store(Location("s3://bucket/kept", down)).read("x")
     assert "\n" not in str(caught.value)
     assert KEYS["AWS_SECRET_ACCESS_KEY"] not in str(caught.value)
+
+
+def test_without_keys_and_a_role_the_keys_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3, "METADATA", ("127.0.0.1", 1))
+    said = "s3://bucket/kept can't be reached: there are no keys: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    with pytest.raises(PipelineFailed, match=re.escape(said)):
+        S3Store(Location("s3://bucket/kept"), {}).exists()
+    with pytest.raises(PipelineFailed, match="AWS_ACCESS_KEY_ID is not set, and goes with AWS_SECRET_ACCESS_KEY"):
+        S3Store(Location("s3://bucket/kept"), {"AWS_SECRET_ACCESS_KEY": "x"}).exists()
+    with pytest.raises(PipelineFailed, match="there are no keys"):
+        s3.check_keys({"AWS_SKIP_SIGNATURE": "false"})
+    for settings in (KEYS, {"AWS_SKIP_SIGNATURE": "true"}, {"AWS_WEB_IDENTITY_TOKEN_FILE": "token"}):
+        s3.check_keys(settings)
 
 
 def test_settings_go_before_the_environment() -> None:
