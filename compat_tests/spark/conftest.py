@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 import kqueue
 from compat_tests.spark.memory import Peak
+from kqueue.cli.pipeline import progress_line
 from kqueue.spark.pythons import this_python
 from kqueue.spark.session import session
 
@@ -81,6 +82,7 @@ def thrifty(tmp_path_factory: pytest.TempPathFactory) -> None:
         **THRIFT,
     }
     os.environ["PYSPARK_PYTHON"] = this_python()
+    progress_line.PERIOD_S = 3600.0  # else lines come between those that tests expect
 
 
 @pytest.fixture(scope="session")

@@ -10,10 +10,10 @@ import sys
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
+from kqueue.network.event_loop import BrokerEventLoop
+
 P = ParamSpec("P")
 T = TypeVar("T")
-
-from kqueue.network.event_loop import BrokerEventLoop
 
 
 def check_may_block(instead: str) -> None:
