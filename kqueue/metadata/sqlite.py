@@ -52,7 +52,7 @@ from kqueue.metadata.store import (
 from kqueue.metadata.watchers import Watchers
 
 if TYPE_CHECKING:
-    from kqueue.metadata.sqlite_committer import Committer
+    from kqueue.metadata.sqlite_committer import CommitterProcess
     from kqueue.metadata.sqlite_watch import ChangePoller, FileObserver
 
 FILE_NAME = "kqueue.db"
@@ -90,7 +90,7 @@ class SqliteStore:
         *,
         clock: Clock | None = None,
         deletions_max: int = DELETIONS_MAX,
-        start_committer: Callable[[str, int | None], Committer] | None = None,
+        start_committer: Callable[[str, int | None], CommitterProcess] | None = None,
         locks: SessionLocks | None = None,
     ) -> None:
         self.path = os.fspath(path)
@@ -98,7 +98,7 @@ class SqliteStore:
         self._deletions_max = deletions_max
         in_memory = self.path == IN_MEMORY
         self._locks = locks or SessionLocks(None if in_memory else self.path + LOCK_FILE_SUFFIX)
-        self._committer: Committer | None = None
+        self._committer: CommitterProcess | None = None
         self._committer_starter = start_committer
         has_committer = clock is None or start_committer is not None
         self._may_have_committer = locks is None and has_committer and not in_memory and os.name == "posix"
@@ -318,7 +318,7 @@ class SqliteStore:
             from kqueue.metadata import sqlite_committer
 
             try:
-                start = self._committer_starter or sqlite_committer.Committer
+                start = self._committer_starter or sqlite_committer.CommitterProcess
                 self._committer = start(self.path, self._locks.fileno())
             except sqlite_committer.CommitterUnavailable as error:
                 logging.getLogger(__name__).warning(

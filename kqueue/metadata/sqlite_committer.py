@@ -66,7 +66,7 @@ class _Died(Exception):
         self.sent = sent
 
 
-class Committer:
+class CommitterProcess:
     """The committer of one store; it is started again when it has ended.
 
     Args:

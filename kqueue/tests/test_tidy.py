@@ -17,7 +17,6 @@ import pytest
 from kqueue.tests import source_tree
 from kqueue.tests.source_tree import DOCUMENTS, ROOT, SOURCES
 
-FILE_LINES_MAX = 900
 FUNCTION_LINES_MAX = 70
 PARAMETERS_MAX = 8
 PROSE_COLUMNS_MAX = 120
@@ -69,12 +68,6 @@ EXEMPTIONS: dict[str, dict[str, str]] = {
 }
 """By rule: the beginning of the violations that are exempt, and why."""
 EXEMPTIONS_MAX = 29
-
-
-def long_files() -> Iterator[str]:
-    for file in source_tree.source_files(*SOURCES):
-        if len(file.text.splitlines()) > FILE_LINES_MAX:
-            yield str(file.path)
 
 
 class Functions(NamedTuple):
@@ -140,7 +133,6 @@ def long_lines_of_prose() -> Iterator[str]:
 RULES: dict[str, Callable[[], Iterable[str]]] = {
     "class name": classes_of_one_name,
     "docstring": public_names_without_docstring,
-    "file length": long_files,
     "function length": lambda: functions().long,
     "import circle": import_circles,
     "parameters": lambda: functions().with_many_parameters,

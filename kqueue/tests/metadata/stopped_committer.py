@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kqueue.metadata import sqlite_committer
 from kqueue.metadata.sqlite import SqliteStore
-from kqueue.metadata.sqlite_committer import Committer
+from kqueue.metadata.sqlite_committer import CommitterProcess
 from kqueue.tests.metadata.shared_clock import SharedClock
 
 STUCK_S = 0.05  # in place of half a second
@@ -66,4 +66,4 @@ def open_on_shared_clock(path: Path, clock: SharedClock, *, can_stop: bool = Fal
     values = f"CLOCK, STOP, STUCK_S = {str(clock.path)!r}, {stop!r}, {STUCK_S}\n"
     last = "from kqueue.metadata.committer_main import main"
     begin = sqlite_committer._BEGIN.replace(last, values + _HOOKS + last)
-    return SqliteStore(path, clock=clock, start_committer=functools.partial(Committer, begin=begin))
+    return SqliteStore(path, clock=clock, start_committer=functools.partial(CommitterProcess, begin=begin))

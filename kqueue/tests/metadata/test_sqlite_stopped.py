@@ -21,7 +21,7 @@ from kqueue.base.errors import StorageFailed
 from kqueue.metadata import lock_holders, sqlite_committer
 from kqueue.metadata.lock_holders import LockHolders, StuckWatch
 from kqueue.metadata.sqlite import SqliteStore
-from kqueue.metadata.sqlite_committer import Committer
+from kqueue.metadata.sqlite_committer import CommitterProcess
 from kqueue.tests.metadata.shared_clock import SharedClock
 from kqueue.tests.metadata.stopped_committer import open_on_shared_clock, stop_file
 from kqueue.tests.metadata.store_process import StoreProcess, store_process
@@ -180,7 +180,7 @@ def test_an_error_at_the_start_of_a_committer_is_raised(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as db:
         db.execute("CREATE TABLE other (a)")
     with pytest.raises(StorageFailed, match="no metadata store of kqueue"):
-        Committer(str(path), None)
+        CommitterProcess(str(path), None)
 
 
 def test_a_committer_that_does_not_answer_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +191,7 @@ def test_a_committer_that_does_not_answer_is_killed(tmp_path: Path, monkeypatch:
         "import time; from kqueue.metadata import sqlite; sqlite.SqliteStore._commit = lambda *_: time.sleep(600)\n"
     )
     begin = sqlite_committer._BEGIN.replace(last, sleeps + last)
-    store = SqliteStore(tmp_path / "kqueue.db", start_committer=lambda path, lock_fd: Committer(path, lock_fd, begin))
+    store = SqliteStore(tmp_path / "kqueue.db", start_committer=lambda path, lock_fd: CommitterProcess(path, lock_fd, begin))
     with closing(store):
         monkeypatch.setattr(sqlite_committer, "CALL_TIMEOUT_S", 60.0)
         session = store.register(1, "one", LONG_MS)
