@@ -52,7 +52,7 @@ from kqueue.workers.job_steps import run_in_job, run_in_jobs
 from kqueue.workers.watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from kqueue.broker.client_quotas import ClientQuotas
+    from kqueue.broker.access.client_quotas import ClientQuotas
     from kqueue.broker.member import Member
     from kqueue.interbroker.replica_fetchers import ReplicaFetchers
     from kqueue.network.peer_connections import PeerConnections
@@ -368,7 +368,7 @@ class Server:
         cleanup: ExitStack,
     ) -> Broker:
         from kqueue.broker.member import Member  # on use: a single broker does not need them
-        from kqueue.broker.registration import join_cluster
+        from kqueue.broker.cluster.registration import join_cluster
 
         if self._objects.cluster is None:
             cleanup.callback(cluster.close)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import kqueue
-from kqueue.broker.partition import Partition
+from kqueue.broker.replicas.partition import Partition
 from kqueue.testing.process_environment import process_environment
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from compat_tests.kafka import clients, folders
 from compat_tests.kafka.clients import START_MS, Row, Sent, Writer, sample
 from compat_tests.kafka.node import Kafka
 from compat_tests.kafka.serving import Process, on_partition, serving
-from kqueue.broker.partition import Partition
+from kqueue.broker.replicas.partition import Partition
 from kqueue.records.batch import ABORT, COMMIT, control_key_value, read_header
 from kqueue.records.builder import BatchBuilder
 from kqueue.tests import golden

@@ -13,7 +13,7 @@ import pytest
 from compat_tests.kafka import clients, dumping, folders
 from compat_tests.kafka.clients import CODECS, START_MS, Row, sample
 from compat_tests.kafka.serving import on_partition, serving
-from kqueue.broker.partition import Partition
+from kqueue.broker.replicas.partition import Partition
 from kqueue.records.batch import ABORT, COMMIT, control_key_value, read_header
 from kqueue.records.builder import BatchBuilder
 from kqueue.tests import golden

@@ -21,7 +21,7 @@ from compat_tests.kafka.node import Kafka
 from compat_tests.kafka.serving import Process, on_partition, serving
 from compat_tests.kafka.tool_host import ToolHost
 from compat_tests.kafka.transactional import TIMEOUT_MS, Java, Librdkafka, TransactionalProducer
-from kqueue.broker.partition import Partition
+from kqueue.broker.replicas.partition import Partition
 from kqueue.records.batch import iter_batches, iter_records, read_header
 from kqueue.records.builder import build_batch
 from kqueue.records.record import Record

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import UnsupportedVersion
-from kqueue.broker.acls import Acls
+from kqueue.broker.access.acls import Acls
 from kqueue.security.acls import AclFilter
 from kqueue.security.errors import SecurityDisabled
 from kqueue.security.operations import AclOperation, AclPermission, PatternType, ResourceType, member

@@ -13,7 +13,7 @@ from kqueue.base.config_resources import ResourceType
 from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.dynamic_configs import ConfigResource
+from kqueue.broker.configs.dynamic_configs import ConfigResource
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.operations import AclOperation
 

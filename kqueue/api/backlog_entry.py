@@ -11,8 +11,8 @@ import json
 from kqueue.api.config_entries import ConfigEntry
 from kqueue.base.config import ConfigSource
 from kqueue.base.settings import ANY, Scope, Setting, SettingType
-from kqueue.broker.backlog import BacklogDescription
-from kqueue.broker.topic_configs import BACKLOG_ENTRY
+from kqueue.broker.topics.topic_configs import BACKLOG_ENTRY
+from kqueue.broker.upkeep.backlog import BacklogDescription
 
 PARTITIONS_MAX = 100
 """Partitions in the entry, those with most unread messages: before version 4 a value has at most

@@ -12,8 +12,8 @@ from kqueue.replication.registrations import NO_LEADER, BrokerRegistration, Endp
 from kqueue.wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from kqueue.broker.cluster import Cluster
-    from kqueue.broker.partition import Partition
+    from kqueue.broker.metadata.brokers import Cluster
+    from kqueue.broker.replicas.partition import Partition
 
 
 class BrokerAddress(NamedTuple):

@@ -11,7 +11,7 @@ records leave as they are, zstd too, as from Kafka 4; Kafka 3 refused zstd below
 from __future__ import annotations
 
 from kqueue.base.sliced_task import SlicedWork, run_in_place
-from kqueue.broker.fetch_reader import PartitionFetchResult
+from kqueue.broker.fetch.fetch_reader import PartitionFetchResult
 from kqueue.records.format_conversion import down_convert_steps
 from kqueue.schema import Chunk
 

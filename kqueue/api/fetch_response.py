@@ -8,9 +8,9 @@ from kqueue.api.leader_hints import LEADER_HINT_CODES, add_leader_hint
 from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.fetch_reader import PartitionFetchResult
-from kqueue.broker.fetch_sessions import FetchContext, PartitionFetch
-from kqueue.broker.partition import Partition
+from kqueue.broker.fetch.fetch_reader import PartitionFetchResult
+from kqueue.broker.fetch.fetch_sessions import FetchContext, PartitionFetch
+from kqueue.broker.replicas.partition import Partition
 from kqueue.schema import Chunk
 from kqueue.wire.messages import fetch as messages
 from kqueue.wire.messages.fetch import (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from kqueue.base.errors import KqueueError
-from kqueue.broker.fetch_reader import FetchResult
-from kqueue.broker.fetch_sessions import Key
-from kqueue.broker.partition import Partition
+from kqueue.broker.fetch.fetch_reader import FetchResult
+from kqueue.broker.fetch.fetch_sessions import Key
 from kqueue.broker.purgatory import Purgatory
+from kqueue.broker.replicas.partition import Partition
 
 VERIFICATION_WAIT_MS = 10_000
 """Shortest wait for the verification of checksums, whatever time the client allows."""

@@ -14,8 +14,8 @@ from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
 from kqueue.base.errors import InvalidFetchSessionEpoch, KqueueError
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.fetch_sessions import EPOCH_NONE, Key, PartitionFetch
-from kqueue.broker.follower_sessions import RECORD_PARTS, FollowerResult, FollowerSession, Look
+from kqueue.broker.fetch.fetch_sessions import EPOCH_NONE, Key, PartitionFetch
+from kqueue.broker.fetch.follower_sessions import RECORD_PARTS, FollowerResult, FollowerSession, Look
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.wire.messages import fetch as messages
 from kqueue.wire.messages.fetch import (

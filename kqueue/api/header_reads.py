@@ -7,7 +7,7 @@ from functools import partial
 from kqueue.base.errors import KqueueError, StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.broker.purgatory import Purgatory
-from kqueue.broker.share_headers import ReadHeaders, read_headers
+from kqueue.broker.share.share_headers import ReadHeaders, read_headers
 from kqueue.share.sessions import SessionPartition
 from kqueue.storage import Region
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kqueue.api.errors import code_of
 from kqueue.api.request_context import RequestContext
-from kqueue.broker.partition import Partition
+from kqueue.broker.replicas.partition import Partition
 from kqueue.wire.error_codes import ErrorCode
 
 LEADER_HINT_CODES = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})

@@ -13,7 +13,7 @@ from kqueue.api.errors import code_of
 from kqueue.base.errors import RequestRefused
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.topics import Topic
+from kqueue.broker.topics.topics import Topic
 from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.wire.error_codes import ErrorCode
 

@@ -10,7 +10,7 @@ from kqueue.api.slices import collect, in_slices
 from kqueue.base.errors import KqueueError, RequestTimedOut
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.partition_changes import Outcomes
+from kqueue.broker.cluster.partition_changes import Outcomes
 from kqueue.broker.purgatory import DelayedOperation
 
 A = TypeVar("A")

@@ -16,8 +16,8 @@ from kqueue.base.errors import (
 )
 from kqueue.base.names import uuid_text
 from kqueue.base.promise import Promise
-from kqueue.broker.client_telemetry import SUBJECT_LENGTH_MAX, ClientIdentity, identity_of
-from kqueue.broker.mutation_quota import MutationQuota
+from kqueue.broker.access.mutation_quota import MutationQuota
+from kqueue.broker.client_telemetry.subscriptions import SUBJECT_LENGTH_MAX, ClientIdentity, identity_of
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.audit import ADMINISTRATIVE, AuditEvent, Decision
 from kqueue.security.authorizer import Action, Client
@@ -32,7 +32,7 @@ from kqueue.security.principals import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from kqueue.broker.broker import Broker
-    from kqueue.broker.topics import Topic
+    from kqueue.broker.topics.topics import Topic
 
 T = TypeVar("T")
 R = TypeVar("R")

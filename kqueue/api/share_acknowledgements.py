@@ -12,7 +12,7 @@ from kqueue.base.errors import InvalidRequest, KqueueError, RequestTimedOut
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.share_groups import ShareGroups
+from kqueue.broker.share.share_groups import ShareGroups
 from kqueue.security.operations import AclOperation
 from kqueue.share.record_state import AcknowledgeType
 from kqueue.share.sessions import MemberKey, SessionPartition

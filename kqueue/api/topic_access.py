@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import KqueueError
-from kqueue.broker.fetch_reader import PartitionFetchResult
-from kqueue.broker.fetch_sessions import PartitionFetch
+from kqueue.broker.fetch.fetch_reader import PartitionFetchResult
+from kqueue.broker.fetch.fetch_sessions import PartitionFetch
 from kqueue.security.operations import AclOperation, ResourceType
 
 

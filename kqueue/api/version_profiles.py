@@ -29,7 +29,7 @@ from kqueue.api.handlers.api_versions import Advertised
 from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import SettingError, UnsupportedVersion
 from kqueue.base.version import KAFKA_VERSIONS
-from kqueue.broker.features import GROUP_VERSION, METADATA_VERSION, Feature, FeatureLevels
+from kqueue.broker.metadata.features import GROUP_VERSION, METADATA_VERSION, Feature, FeatureLevels
 from kqueue.wire.apis import API_VERSIONS, BY_KEY, UPDATE_FEATURES
 from kqueue.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kqueue.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse

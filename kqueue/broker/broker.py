@@ -21,43 +21,43 @@ from kqueue.base.promise import Promise
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers
-from kqueue.broker import folder_import, record_forms
-from kqueue.broker.append_queue import AppendScheduler
-from kqueue.broker.backlog import Backlogs
-from kqueue.broker.cleanup_scheduler import CleanupScheduler
-from kqueue.broker.client_telemetry import open_telemetry
-from kqueue.broker.cluster import BROKERS_CHANGED, Cluster, ClusterBrokers, Membership, SingleBroker
-from kqueue.broker.cluster_metadata import ClusterMetadata
-from kqueue.broker.coordinator_loads import Coordinator, CoordinatorLoads
-from kqueue.broker.deleted_topics import DeletedTopics, deleted_topics
-from kqueue.broker.dynamic_configs import DynamicConfigs
-from kqueue.broker.features import TRANSACTION_VERSION, Features
-from kqueue.broker.fetch_sessions import FetchSessions
-from kqueue.broker.follower_sessions import FollowerSessions
-from kqueue.broker.group_topics import GroupTopics
-from kqueue.broker.ineffective_settings import IneffectiveSettings
-from kqueue.broker.log_dir_moves import LogDirMoves
-from kqueue.broker.log_recovery import LogRecovery
-from kqueue.broker.metadata_cache import MetadataCache
-from kqueue.broker.offsets_topic import OffsetsTopicLog
-from kqueue.broker.partition import Partition
-from kqueue.broker.partition_changes import PartitionChanges
-from kqueue.broker.producer_ids import ProducerIdCallbacks, ProducerIds
+from kqueue.broker.access.security import BrokerSecurity
+from kqueue.broker.client_telemetry.subscriptions import open_telemetry
+from kqueue.broker.cluster.partition_changes import PartitionChanges
+from kqueue.broker.cluster.replica_manager import Replicas
+from kqueue.broker.configs.dynamic_configs import DynamicConfigs
+from kqueue.broker.configs.ineffective_settings import IneffectiveSettings
+from kqueue.broker.coordinators.coordinator_loads import Coordinator, CoordinatorLoads
+from kqueue.broker.coordinators.group_topics import GroupTopics
+from kqueue.broker.coordinators.offsets_topic import OffsetsTopicLog
+from kqueue.broker.coordinators.record_versions import record_versions
+from kqueue.broker.coordinators.share_topic import ShareTopicLog
+from kqueue.broker.coordinators.streams_topics import StreamsTopics
+from kqueue.broker.coordinators.transaction_markers import TransactionMarkers
+from kqueue.broker.coordinators.transaction_routes import AdderRouter, MarkerRouter
+from kqueue.broker.coordinators.transaction_topic import TransactionTopicLog
+from kqueue.broker.fetch.fetch_sessions import FetchSessions
+from kqueue.broker.fetch.follower_sessions import FollowerSessions
+from kqueue.broker.metadata.brokers import BROKERS_CHANGED, Cluster, ClusterBrokers, Membership, SingleBroker
+from kqueue.broker.metadata.cache import MetadataCache
+from kqueue.broker.metadata.cluster_cache import ClusterMetadata
+from kqueue.broker.metadata.features import TRANSACTION_VERSION, Features
+from kqueue.broker.metadata.producer_ids import ProducerIdCallbacks, ProducerIds
 from kqueue.broker.purgatory import Purgatory
-from kqueue.broker.record_deletion import RecordDeletion
-from kqueue.broker.record_versions import record_versions
-from kqueue.broker.refused_batches import RefusedBatches
-from kqueue.broker.replica_events import ReplicaEvents
-from kqueue.broker.replicas import Replicas
-from kqueue.broker.security import BrokerSecurity
-from kqueue.broker.share_groups import ShareGroups
-from kqueue.broker.share_persister import SharePersister
-from kqueue.broker.share_topic import ShareTopicLog
-from kqueue.broker.streams_topics import StreamsTopics
-from kqueue.broker.topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC, Topic, Topics
-from kqueue.broker.transaction_markers import TransactionMarkers
-from kqueue.broker.transaction_routes import AdderRouter, MarkerRouter
-from kqueue.broker.transaction_topic import TransactionTopicLog
+from kqueue.broker.replicas.append_queue import AppendScheduler
+from kqueue.broker.replicas.partition import Partition
+from kqueue.broker.replicas.refused_batches import RefusedBatches
+from kqueue.broker.replicas.replica_events import ReplicaEvents
+from kqueue.broker.share.share_groups import ShareGroups
+from kqueue.broker.share.share_persister import SharePersister
+from kqueue.broker.topics import folder_import, record_forms
+from kqueue.broker.topics.deleted_topics import DeletedTopics, deleted_topics
+from kqueue.broker.topics.topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC, Topic, Topics
+from kqueue.broker.upkeep.backlog import Backlogs
+from kqueue.broker.upkeep.cleanup_scheduler import CleanupScheduler
+from kqueue.broker.upkeep.log_dir_moves import LogDirMoves
+from kqueue.broker.upkeep.log_recovery import LogRecovery
+from kqueue.broker.upkeep.record_deletion import RecordDeletion
 from kqueue.groups.coordinator import GroupCoordinator
 from kqueue.log.log import Log
 from kqueue.log.manager import LogManager

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 
 from kqueue.base.promise import Promise
 from kqueue.broker.broker import Broker
-from kqueue.broker.cluster import ClusterBrokers
-from kqueue.broker.cluster_metadata import ClusterMetadata
-from kqueue.broker.controller import Controller
-from kqueue.broker.failed_logs import FailedLogs
-from kqueue.broker.folder_identity import FolderIdentity
-from kqueue.broker.isr_changes import IsrChanges
-from kqueue.broker.registration import BrokerProcess, LogsFound, Registration
+from kqueue.broker.cluster.controller import Controller
+from kqueue.broker.cluster.failed_logs import FailedLogs
+from kqueue.broker.cluster.folder_identity import FolderIdentity
+from kqueue.broker.cluster.isr_changes import IsrChanges
+from kqueue.broker.cluster.registration import BrokerProcess, LogsFound, Registration
+from kqueue.broker.metadata.brokers import ClusterBrokers
+from kqueue.broker.metadata.cluster_cache import ClusterMetadata
 from kqueue.metadata.store import ClusterStore, Session
 from kqueue.replication.config import MemberConfig
 from kqueue.replication.registrations import Endpoint

@@ -132,7 +132,7 @@ def _create(bootstrap: str, bindings: Sequence[AclBinding]) -> None:
 
 
 def _stored(folder: Path) -> list[AclBinding]:
-    from kqueue.broker.acls import PREFIX
+    from kqueue.broker.access.acls import PREFIX
     from kqueue.security.acls import binding_of_json
 
     with offline_store(folder) as store:
@@ -141,7 +141,7 @@ def _stored(folder: Path) -> list[AclBinding]:
 
 def _store(folder: Path, changes: dict[AclBinding, bool]) -> None:
     """Store the ACLs that are True, and delete those that are False."""
-    from kqueue.broker.acls import PREFIX
+    from kqueue.broker.access.acls import PREFIX
 
     keys = {f"{PREFIX}{binding.id}": binding for binding in changes}
     puts = {key: binding.to_json().encode() for key, binding in keys.items() if changes[binding]}

@@ -73,8 +73,8 @@ def stored_access(config: Config) -> StoredAccess | None:
 
     Raises: StorageFailed.
     """
-    from kqueue.broker.acls import PREFIX as ACLS
-    from kqueue.broker.scram_users import PREFIX as USERS
+    from kqueue.broker.access.acls import PREFIX as ACLS
+    from kqueue.broker.access.scram_users import PREFIX as USERS
     from kqueue.metadata.sqlite import SqliteStore
     from kqueue.security.acls import binding_of_json
 

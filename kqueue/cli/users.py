@@ -27,7 +27,7 @@ from kqueue.security.scram_credentials import (
 from kqueue.security.scram_validation import check_user_name, mechanism_of_number
 
 if TYPE_CHECKING:
-    from kqueue.broker.scram_users import Credentials, ScramAlteration
+    from kqueue.broker.access.scram_users import Credentials, ScramAlteration
     from kqueue.client import Client
     from kqueue.metadata.store import MetadataStore
 
@@ -235,7 +235,7 @@ class FolderUsers:
 
     def described(self, names: Sequence[str]) -> dict[str, Iterations]:
         """See `Users`."""
-        from kqueue.broker.scram_users import PREFIX
+        from kqueue.broker.access.scram_users import PREFIX
 
         described: dict[str, Iterations] = {}
         for key, entry in self._store.read(PREFIX).items():
@@ -249,7 +249,7 @@ class FolderUsers:
 
     def set_password(self, name: str, mechanism: ScramMechanism, password: str, iterations: int) -> None:
         """See `Users`."""
-        from kqueue.broker.scram_users import ScramAlteration
+        from kqueue.broker.access.scram_users import ScramAlteration
 
         salt = secrets.token_bytes(SALT_BYTES)
         salted = salted_password(mechanism, password.encode(), salt, iterations)
@@ -257,12 +257,12 @@ class FolderUsers:
 
     def remove(self, name: str, mechanism: ScramMechanism) -> None:
         """See `Users`."""
-        from kqueue.broker.scram_users import ScramAlteration
+        from kqueue.broker.access.scram_users import ScramAlteration
 
         self._alter(ScramAlteration(name, mechanism, None))
 
     def _alter(self, alteration: ScramAlteration) -> None:
-        from kqueue.broker.scram_users import PREFIX, altered_entries
+        from kqueue.broker.access.scram_users import PREFIX, altered_entries
 
         key = f"{PREFIX}{alteration.user}"
         entry = self._store.read(key).get(key)
@@ -299,7 +299,7 @@ def _of_user(known: Users, name: str) -> Iterations:
 
 def _decoded(value: bytes) -> Credentials | None:
     """Return the credentials of a stored entry; None: it is damaged."""
-    from kqueue.broker.scram_users import decode_user
+    from kqueue.broker.access.scram_users import decode_user
 
     try:
         return decode_user(value)

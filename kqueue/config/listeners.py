@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
-from kqueue.broker.cluster import inter_broker_listener
+from kqueue.broker.metadata.brokers import inter_broker_listener
 from kqueue.replication.config import CLUSTER_STORE, INTER_BROKER_LISTENER, INTER_BROKER_PROTOCOL
 from kqueue.security.protocols import SecurityProtocol
 

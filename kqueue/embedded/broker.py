@@ -282,7 +282,7 @@ class Broker(Node):
         self._server.issued = ISSUED_IDS
         await self._server.start()
         if self._security.acls:
-            from kqueue.broker.acls import stored_form
+            from kqueue.broker.access.acls import stored_form
 
             entries = {key: value for binding in self._security.acls for key, value in stored_form(binding).items()}
             await self._server.result(self._server.broker.security.acls.store(entries))

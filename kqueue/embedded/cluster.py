@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kqueue.base.clock import OffsetClock
 from kqueue.base.config import Config
 from kqueue.base.errors import SettingError, StorageFailed
-from kqueue.broker import producer_ids
-from kqueue.broker.acls import PREFIX as ACL_PREFIX
-from kqueue.broker.acls import stored_form
-from kqueue.broker.registration import CLUSTER_KEY
+from kqueue.broker.access.acls import PREFIX as ACL_PREFIX
+from kqueue.broker.access.acls import stored_form
+from kqueue.broker.cluster.registration import CLUSTER_KEY
+from kqueue.broker.metadata import producer_ids
 from kqueue.config import plugins
 from kqueue.config.properties import keyword_name, make_config
 from kqueue.embedded.argument_checks import check_broker_id, check_kind, check_list

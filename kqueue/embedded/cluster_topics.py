@@ -13,7 +13,7 @@ from kqueue.base.errors import UnknownTopicOrPartition
 from kqueue.base.names import did_you_mean
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.partition_changes import Election, Outcomes, PartitionChanges
+from kqueue.broker.cluster.partition_changes import Election, Outcomes, PartitionChanges
 from kqueue.embedded.argument_checks import check_broker_id, check_kind, check_list
 from kqueue.embedded.event_loops import check_may_block
 from kqueue.replication.errors import ElectionNotNeeded

@@ -13,7 +13,7 @@ from kqueue.base.errors import UnknownTopicOrPartition
 from kqueue.base.issued_ids import IssuedIds
 from kqueue.base.settings import Scope, format_value
 from kqueue.base.text import counted
-from kqueue.broker.topics import NO_COUNT, NewTopic
+from kqueue.broker.topics.topics import NO_COUNT, NewTopic
 from kqueue.config.properties import keyword_name
 from kqueue.embedded.argument_checks import check_kind, check_list, check_mapping, check_no_configs, near
 from kqueue.embedded.inspection.mixin import InspectionMixin
@@ -176,7 +176,7 @@ class Node(InspectionMixin):
         """
 
         from kqueue.base.config_resources import ResourceType
-        from kqueue.broker.dynamic_configs import ConfigResource
+        from kqueue.broker.configs.dynamic_configs import ConfigResource
         from kqueue.embedded.inspection.topics import config_changes
 
         async def alter() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from kqueue.broker.cluster import Cluster
+from kqueue.broker.metadata.brokers import Cluster
 from kqueue.interbroker.contract import Peers
 from kqueue.interbroker.errors import PeerUnavailable
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from kqueue.base.errors import KqueueError, NotLeader
-from kqueue.broker.partition import Partition
+from kqueue.broker.replicas.partition import Partition
 from kqueue.interbroker.contract import PeerError, Peers
 from kqueue.interbroker.errors import BadPeerResponse
 from kqueue.interbroker.response_errors import error_of

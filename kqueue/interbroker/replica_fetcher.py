@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kqueue.base.errors import FencedLeaderEpoch, KqueueError, LogRecovering, StorageFailed, StorageUnavailable
 from kqueue.base.timers import Timer
-from kqueue.broker.partition import Partition
+from kqueue.broker.replicas.partition import Partition
 from kqueue.interbroker.contract import PeerError, Peers
 from kqueue.interbroker.leader_offsets import LeaderOffsets, ask_leader_offsets
 from kqueue.replication.config import FetcherConfig
@@ -38,8 +38,8 @@ from kqueue.wire.messages.fetch import (
 if TYPE_CHECKING:
     from kqueue.base.clock import Clock
     from kqueue.base.timers import Timers
+    from kqueue.broker.fetch.replication_throttle import ReplicationThrottle
     from kqueue.broker.purgatory import Purgatory
-    from kqueue.broker.replication_throttle import ReplicationThrottle
 
 NAMED_MAX = 1000
 """Partitions that one request names; others wait for the next, which then does not wait."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 import zlib
 
 from kqueue.broker.broker import Broker
-from kqueue.broker.partition import Partition
-from kqueue.broker.replication_throttle import ReplicationThrottle
+from kqueue.broker.fetch.replication_throttle import ReplicationThrottle
+from kqueue.broker.replicas.partition import Partition
 from kqueue.interbroker.contract import Peers
 from kqueue.interbroker.replica_fetcher import Key, ReplicaFetcher
 from kqueue.replication.config import FOLLOWER_SIDE, FetcherConfig

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from kqueue.base.errors import CoordinatorNotAvailable, InvalidRequest, KqueueError
-from kqueue.broker.cluster import Cluster
+from kqueue.broker.metadata.brokers import Cluster
 from kqueue.interbroker.batched_requests import BatchedRequests
 from kqueue.interbroker.contract import Peers
 from kqueue.interbroker.errors import PeerError

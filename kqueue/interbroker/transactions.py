@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from kqueue.base.errors import CoordinatorNotAvailable, KqueueError, NotLeader, OperationNotAttempted
 from kqueue.base.promise import Promise
-from kqueue.broker.cluster import Cluster
+from kqueue.broker.metadata.brokers import Cluster
 from kqueue.interbroker.batched_requests import BatchedRequests
 from kqueue.interbroker.contract import Peers
 from kqueue.interbroker.errors import PeerError

@@ -8,7 +8,7 @@ import asyncio
 import random
 
 from kqueue.broker.broker import Broker
-from kqueue.broker.cluster import ClusterBrokers
+from kqueue.broker.metadata.brokers import ClusterBrokers
 from kqueue.interbroker.coordination import connect_coordinators
 from kqueue.interbroker.replica_fetchers import ReplicaFetchers
 from kqueue.network.peer_connections import (

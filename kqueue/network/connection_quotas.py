@@ -15,7 +15,7 @@ from kqueue.base.errors import SettingError
 from kqueue.base.text import counted
 
 if TYPE_CHECKING:
-    from kqueue.broker.client_quotas import ClientQuotas
+    from kqueue.broker.access.client_quotas import ClientQuotas
 
 FILES_RESERVED_MIN = 64
 PER_ADDRESS = "max.connections.per.ip"

@@ -31,8 +31,8 @@ from kqueue.schema import counted_reader, reader, writer
 from kqueue.wire.headers import RequestHeader, has_error_code, request_header_version, response_header
 
 if TYPE_CHECKING:
+    from kqueue.broker.access.client_quotas import ClientQuotas
     from kqueue.broker.broker import Broker
-    from kqueue.broker.client_quotas import ClientQuotas
     from kqueue.network.quota_gate import QuotaGate
 
 KEY_AND_VERSION = struct.Struct(">hh")

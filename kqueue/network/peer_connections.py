@@ -17,7 +17,7 @@ from kqueue.base.config import Config
 from kqueue.base.jobs import Jobs
 from kqueue.base.settings import KiB, MiB
 from kqueue.base.timers import Timers
-from kqueue.broker.cluster import ClusterBrokers
+from kqueue.broker.metadata.brokers import ClusterBrokers
 from kqueue.interbroker.contract import REQUESTS, PeerAddress, PeerCallback
 from kqueue.interbroker.errors import PeerUnavailable
 from kqueue.network.client_log import ClientLog

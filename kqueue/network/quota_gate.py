@@ -17,7 +17,7 @@ from kqueue.api.access import Applies, Rule
 from kqueue.api.handler_table import ApiHandler
 from kqueue.api.request_context import RequestContext
 from kqueue.base.clock import monotonic_s
-from kqueue.broker.client_quotas import ClientQuotas
+from kqueue.broker.access.client_quotas import ClientQuotas
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.operations import AclOperation
 

@@ -17,8 +17,8 @@ from kqueue.base.errors import KqueueError
 from kqueue.base.jobs import IoJob
 from kqueue.base.promise import Promise
 from kqueue.base.timers import Timer
+from kqueue.broker.access.salt_secret import SaltSecret
 from kqueue.broker.purgatory import DelayedOperation, Purgatory
-from kqueue.broker.salt_secret import SaltSecret
 from kqueue.network.connections import ConnectionRegistry
 from kqueue.network.contract import Chunks, Connection
 from kqueue.network.responses import DeferredResponse

@@ -40,7 +40,7 @@ class BrokerRegistration(NamedTuple):
         incarnation: a random text of the process that registered.
         fenced: it leads nothing and belongs to no in-sync set. True until its first unfencing.
         shutting_down: it asks to be relieved of its leaderships.
-        clean: nothing that its logs confirmed can be missing: see `kqueue.broker.registration`.
+        clean: nothing that its logs confirmed can be missing: see `broker.cluster.registration`.
             A later registration keeps False; the controller sets True when it unfences.
         rack: None: not set.
         endpoints: by name of the listener.

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 
 from kqueue.app import Server
 from kqueue.base.errors import TopicAlreadyExists
-from kqueue.broker.topics import NO_COUNT, NewTopic
+from kqueue.broker.topics.topics import NO_COUNT, NewTopic
 
 logger = logging.getLogger("kqueue.server")
 

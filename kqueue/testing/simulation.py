@@ -17,7 +17,7 @@ from kqueue.base.virtual_time import advance_in_steps
 from kqueue.broker import config as broker_config
 from kqueue.broker.broker import Broker, node_id
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.topics import NewTopic, Topic
+from kqueue.broker.topics.topics import NewTopic, Topic
 from kqueue.log.manager import LogManager
 from kqueue.metadata.memory import MemoryStore
 from kqueue.metadata.store import MetadataStore

@@ -18,7 +18,7 @@ from kqueue.api.request_context import RequestContext, wait_for_write
 from kqueue.api.transaction_errors import transaction_code
 from kqueue.base.promise import Promise
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.topics import OFFSETS_TOPIC
+from kqueue.broker.topics.topics import OFFSETS_TOPIC
 from kqueue.security.operations import AclOperation
 from kqueue.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 

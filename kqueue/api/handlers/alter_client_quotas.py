@@ -23,7 +23,7 @@ from kqueue.wire.messages.alter_client_quotas import (
 )
 
 if TYPE_CHECKING:
-    from kqueue.broker.client_quotas import QuotaChange
+    from kqueue.broker.access.client_quotas import QuotaChange
     from kqueue.security.quotas import QuotaEntity
 
 VERSIONS = (0, 1)
@@ -44,7 +44,7 @@ def handle(
     """Respond when the valid changes are stored."""
     if len(request.entries) > ENTRIES_MAX:
         raise InvalidRequest(f"{len(request.entries)} entities in one request, at most {ENTRIES_MAX} are taken")
-    from kqueue.broker.client_quotas import changes_of  # on use: who sets no quota does not need them
+    from kqueue.broker.access.client_quotas import changes_of  # on use: who sets no quota does not need them
     from kqueue.security.quotas import entity_of
 
     quotas = context.broker.security.quotas

@@ -17,7 +17,7 @@ from kqueue.api.config_access import config_rules
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext
 from kqueue.base.promise import Promise
-from kqueue.broker.dynamic_configs import ConfigResource
+from kqueue.broker.configs.dynamic_configs import ConfigResource
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.operations import AclOperation
 from kqueue.wire.messages.alter_configs import (

@@ -19,7 +19,7 @@ from kqueue.api.slices import in_slices
 from kqueue.base.errors import KqueueError
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.partition_changes import Outcomes
+from kqueue.broker.cluster.partition_changes import Outcomes
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.operations import AclOperation
 from kqueue.wire.messages.alter_partition_reassignments import (

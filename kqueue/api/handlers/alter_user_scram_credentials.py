@@ -25,7 +25,7 @@ from kqueue.wire.messages.alter_user_scram_credentials import (
 )
 
 if TYPE_CHECKING:
-    from kqueue.broker.scram_users import ScramAlteration, ScramUsers
+    from kqueue.broker.access.scram_users import ScramAlteration, ScramUsers
 
 VERSIONS = (0, 0)
 ACCESS = (on_cluster(AclOperation.ALTER),)
@@ -82,7 +82,7 @@ def _rows(request: AlterUserScramCredentialsRequest) -> list[Row]:
 
 
 def _alteration(row: Row, users: ScramUsers) -> ScramAlteration:
-    from kqueue.broker.scram_users import ScramAlteration  # on use: who sets no password does not need them
+    from kqueue.broker.access.scram_users import ScramAlteration  # on use: who sets no password does not need them
     from kqueue.security import scram_validation as valid
     from kqueue.security.scram_credentials import credential_of_salted
 

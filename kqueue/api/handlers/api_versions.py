@@ -27,7 +27,7 @@ from kqueue.api.access import EVERYBODY
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.features import FeatureLevels
+from kqueue.broker.metadata.features import FeatureLevels
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.wire.apis import API_VERSIONS
 from kqueue.wire.error_codes import ErrorCode

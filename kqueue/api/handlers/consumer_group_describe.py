@@ -19,7 +19,7 @@ from kqueue.api.slices import in_slices
 from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.topics import Topics
+from kqueue.broker.topics.topics import Topics
 from kqueue.groups.consumer.member import ConsumerGroupDescription, ConsumerMemberDescription, all_owned
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages.consumer_group_describe import (

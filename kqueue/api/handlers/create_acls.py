@@ -20,7 +20,7 @@ from kqueue.api.request_context import RequestContext, error_of, wait_for
 from kqueue.api.slices import in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.acls import stored_form
+from kqueue.broker.access.acls import stored_form
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.acls import AclBinding, check_binding
 from kqueue.security.operations import AclOperation, AclPermission, PatternType, ResourceType, member

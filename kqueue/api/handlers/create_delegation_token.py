@@ -27,7 +27,7 @@ from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 
 if TYPE_CHECKING:
-    from kqueue.broker.delegation_tokens import CreatedToken
+    from kqueue.broker.access.delegation_tokens import CreatedToken
 
 VERSIONS = (0, 3)
 VERSION_REQUESTERS = 3

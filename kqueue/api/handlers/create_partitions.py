@@ -22,9 +22,9 @@ from kqueue.api.slices import collect, in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.mutation_quota import MutationQuota
+from kqueue.broker.access.mutation_quota import MutationQuota
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.topics import Topic
+from kqueue.broker.topics.topics import Topic
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages.create_partitions import (
     CreatePartitionsRequest,

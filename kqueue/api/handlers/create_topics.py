@@ -29,9 +29,9 @@ from kqueue.base.errors import InvalidReplicaAssignment, InvalidRequest, KqueueE
 from kqueue.base.names import UUID_ZERO
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.mutation_quota import MutationQuota
+from kqueue.broker.access.mutation_quota import MutationQuota
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.topics import NO_COUNT, NewTopic, Topic
+from kqueue.broker.topics.topics import NO_COUNT, NewTopic, Topic
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.create_topics import (

@@ -20,9 +20,9 @@ from kqueue.api.slices import in_slices
 from kqueue.base.errors import KqueueError, RequestTimedOut
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.cluster import BROKERS_CHANGED
-from kqueue.broker.partition import Partition
+from kqueue.broker.metadata.brokers import BROKERS_CHANGED
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.broker.replicas.partition import Partition
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages.delete_records import (
     DeleteRecordsPartitionResult,

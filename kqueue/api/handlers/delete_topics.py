@@ -27,7 +27,7 @@ from kqueue.base.errors import InvalidRequest, KqueueError, TopicDeletionDisable
 from kqueue.base.names import UUID_ZERO
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.mutation_quota import MutationQuota
+from kqueue.broker.access.mutation_quota import MutationQuota
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages.delete_topics import (

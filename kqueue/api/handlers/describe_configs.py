@@ -32,7 +32,7 @@ from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.base.names import check_topic
 from kqueue.base.settings import ANY, Scope, Setting, SettingType, UpdateMode
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.config_targets import NamedTarget
+from kqueue.broker.configs.config_targets import NamedTarget
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.operations import AclOperation
 from kqueue.wire.messages.describe_configs import (

@@ -22,9 +22,9 @@ from kqueue.api.slices import collect, in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError, UnknownTopicOrPartition
 from kqueue.base.names import check_topic
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.topics import Topic
+from kqueue.broker.replicas.partition import Partition
+from kqueue.broker.topics.topics import Topic
 from kqueue.replication.registrations import NO_LEADER
 from kqueue.security.errors import TopicAuthorizationFailed
 from kqueue.security.operations import AclOperation, ResourceType

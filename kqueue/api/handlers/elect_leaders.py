@@ -21,9 +21,9 @@ from kqueue.api.slices import collect, in_slices
 from kqueue.base.errors import InvalidRequest
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.partition_changes import Election, Outcomes
+from kqueue.broker.cluster.partition_changes import Election, Outcomes
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.topics import Topic
+from kqueue.broker.topics.topics import Topic
 from kqueue.security.operations import AclOperation
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.elect_leaders import (

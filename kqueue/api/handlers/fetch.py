@@ -41,16 +41,22 @@ from kqueue.api.slices import SLICE_ITEMS, in_slices
 from kqueue.api.topic_access import readable
 from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.fetch_reader import FetchLimits, FetchResult, PartitionFetchResult, opens_many_logs, read_partitions
-from kqueue.broker.fetch_sessions import FetchContext, Key, PartitionFetch
+from kqueue.broker.fetch.fetch_reader import (
+    FetchLimits,
+    FetchResult,
+    PartitionFetchResult,
+    opens_many_logs,
+    read_partitions,
+)
+from kqueue.broker.fetch.fetch_sessions import FetchContext, Key, PartitionFetch
+from kqueue.broker.fetch.replica_selector import selector_for
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.replica_selector import selector_for
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
 if TYPE_CHECKING:
-    from kqueue.broker.client_quotas import ClientQuotas
+    from kqueue.broker.access.client_quotas import ClientQuotas
 
 VERSIONS = (0, 18)
 ACCESS = (

@@ -29,7 +29,7 @@ from kqueue.base.coordinators import coordinator_partition
 from kqueue.base.errors import CoordinatorNotAvailable, InvalidRequest, KqueueError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
+from kqueue.broker.topics.topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from kqueue.security.operations import CLUSTER_NAME, AclOperation, ResourceType
 from kqueue.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 

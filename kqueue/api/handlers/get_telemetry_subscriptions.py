@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kqueue.api.access import EVERYBODY
 from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import UnsupportedVersion
-from kqueue.broker.client_telemetry import CODEC_IDS
+from kqueue.broker.client_telemetry.subscriptions import CODEC_IDS
 from kqueue.wire.messages.get_telemetry_subscriptions import (
     GetTelemetrySubscriptionsRequest,
     GetTelemetrySubscriptionsResponse,

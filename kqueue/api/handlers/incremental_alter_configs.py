@@ -15,7 +15,7 @@ from kqueue.api.request_context import RequestContext
 from kqueue.base.config_resources import ConfigChange, ConfigOperation
 from kqueue.base.errors import InvalidRequest
 from kqueue.base.promise import Promise
-from kqueue.broker.dynamic_configs import ConfigResource
+from kqueue.broker.configs.dynamic_configs import ConfigResource
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.operations import AclOperation
 from kqueue.wire.messages.incremental_alter_configs import (

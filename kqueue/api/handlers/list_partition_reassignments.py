@@ -13,7 +13,7 @@ from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.topics import Topic
+from kqueue.broker.topics.topics import Topic
 from kqueue.security.operations import AclOperation
 from kqueue.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,

@@ -36,9 +36,9 @@ from kqueue.base.errors import InvalidRequest, KqueueError, ThrottlingQuotaExcee
 from kqueue.base.names import INTERNAL_TOPICS, UUID_ZERO, check_topic
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.topics import COORDINATOR_TOPICS, Topic
+from kqueue.broker.replicas.partition import Partition
+from kqueue.broker.topics.topics import COORDINATOR_TOPICS, Topic
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.metadata import (

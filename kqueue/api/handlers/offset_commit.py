@@ -26,7 +26,7 @@ from kqueue.base.errors import GroupIdNotFound, IllegalGeneration, KqueueError
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.topics import Topic
+from kqueue.broker.topics.topics import Topic
 from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.error_codes import ErrorCode

@@ -28,7 +28,7 @@ from kqueue.base.errors import KqueueError
 from kqueue.base.names import UUID_ZERO
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.topics import Topic
+from kqueue.broker.topics.topics import Topic
 from kqueue.groups.log.records import CommittedOffset
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.error_codes import ErrorCode

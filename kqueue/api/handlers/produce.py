@@ -48,11 +48,11 @@ from kqueue.base.errors import (
 from kqueue.base.promise import Promise
 from kqueue.base.settings import MiB
 from kqueue.base.sliced_task import SlicedWork, run_to_end
-from kqueue.broker.fetch_reader import CLOSED_LOGS_MAX
-from kqueue.broker.partition import Partition
-from kqueue.broker.produce_transaction import ProduceTransaction
+from kqueue.broker.fetch.fetch_reader import CLOSED_LOGS_MAX
+from kqueue.broker.produce.produce_transaction import ProduceTransaction
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.topics import Topic
+from kqueue.broker.replicas.partition import Partition
+from kqueue.broker.topics.topics import Topic
 from kqueue.log.results import AppendResult
 from kqueue.records.batch import BATCH_OVERHEAD
 from kqueue.security.operations import AclOperation, ResourceType

@@ -29,7 +29,7 @@ from kqueue.api.topic_access import TopicAccess
 from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.share_fetch import PASSES_MAX, AcquiredRecords, SharePass, ShareReader
+from kqueue.broker.share.share_fetch import PASSES_MAX, AcquiredRecords, SharePass, ShareReader
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.share.errors import NoShareState
 from kqueue.share.sessions import EPOCH_FINAL, EPOCH_NEW, MemberKey, SessionPartition, ShareSession, check_member

@@ -14,7 +14,7 @@ from kqueue.api.slices import in_slices
 from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.topics import Topics
+from kqueue.broker.topics.topics import Topics
 from kqueue.groups.share.member import ShareMember
 from kqueue.groups.share.simple_assignor import NAME
 from kqueue.security.operations import AclOperation, ResourceType

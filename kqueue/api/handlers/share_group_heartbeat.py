@@ -10,7 +10,7 @@ from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext, require_topics, wait_for_write
 from kqueue.base.errors import KqueueError, UnsupportedVersion
 from kqueue.base.promise import Promise
-from kqueue.broker.features import SHARE_VERSION
+from kqueue.broker.metadata.features import SHARE_VERSION
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.groups.share.member import ShareHeartbeat, ShareHeartbeatResult
 from kqueue.security.operations import AclOperation, ResourceType

@@ -16,7 +16,7 @@ from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext, require_topics, wait_for_write
 from kqueue.base.errors import KqueueError, UnsupportedVersion
 from kqueue.base.promise import Promise
-from kqueue.broker.features import STREAMS_VERSION
+from kqueue.broker.metadata.features import STREAMS_VERSION
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.groups.log.streams_records import subtopology
 from kqueue.groups.streams.member import (

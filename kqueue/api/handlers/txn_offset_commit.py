@@ -32,7 +32,7 @@ from kqueue.base.errors import (
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.topics import OFFSETS_TOPIC, Topic
+from kqueue.broker.topics.topics import OFFSETS_TOPIC, Topic
 from kqueue.groups.log.group_log import TransactionalProducer
 from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.security.operations import AclOperation, ResourceType

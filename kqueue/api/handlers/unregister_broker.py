@@ -10,7 +10,7 @@ from __future__ import annotations
 from kqueue.api.access import on_cluster
 from kqueue.api.errors import CodedError, code_of, message_of
 from kqueue.api.request_context import RequestContext, error_of, wait_for
-from kqueue.broker.broker_removal import remove_broker
+from kqueue.broker.cluster.broker_removal import remove_broker
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.operations import AclOperation
 from kqueue.wire.error_codes import ErrorCode

@@ -16,7 +16,7 @@ from kqueue.api.access import on_cluster
 from kqueue.api.errors import CodedError, code_of, message_of
 from kqueue.api.request_context import RequestContext, error_of, wait_for
 from kqueue.base.errors import InvalidRequest, InvalidUpdateVersion, KqueueError, StorageFailed
-from kqueue.broker.features import PREFIX, FeatureLevels, FeatureUpdate, UpgradeType, levels_after
+from kqueue.broker.metadata.features import PREFIX, FeatureLevels, FeatureUpdate, UpgradeType, levels_after
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.operations import AclOperation
 from kqueue.wire.error_codes import ErrorCode

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kqueue.base.clock import monotonic_s
 from kqueue.base.names import did_you_mean
-from kqueue.broker.high_watermark import UncommittedEnds
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.broker.replicas.high_watermark import UncommittedEnds
 from kqueue.embedded.event_loops import check_may_block, run_in_thread
 
 if TYPE_CHECKING:
     from kqueue.app import Server
-    from kqueue.broker.partition import Partition
+    from kqueue.broker.replicas.partition import Partition
 
 T = TypeVar("T")
 POLL_S = 0.005

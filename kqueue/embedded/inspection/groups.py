@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from kqueue.base.errors import GroupIdNotFound, KqueueError, MalformedMessage, NotCoordinator
-from kqueue.broker.group_topics import GroupTopics
+from kqueue.broker.coordinators.group_topics import GroupTopics
 from kqueue.embedded.inspection.broker_calls import NoSuchName, RunOnBroker, appended_visible
 from kqueue.groups.classic.group import MemberDescription
 from kqueue.groups.consumer.member import ConsumerGroupMember

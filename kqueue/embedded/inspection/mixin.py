@@ -12,7 +12,7 @@ from kqueue.embedded.argument_checks import check_keywords
 
 if TYPE_CHECKING:
     from kqueue.app import Server
-    from kqueue.broker.client_metrics import ClientMetricsPush
+    from kqueue.broker.client_telemetry.receivers import ClientMetricsPush
     from kqueue.embedded.inspection.expected_headers import GivenHeaders
     from kqueue.embedded.inspection.groups import Groups
     from kqueue.embedded.inspection.produced_check import CheckedTopic, ProducedCheck
@@ -182,7 +182,7 @@ class InspectionMixin(ProducedAssertions):
         client metrics resource with ``metrics=*``. Raises RuntimeError: it has another receiver, or
         none.
         """
-        from kqueue.broker.client_metrics import MemoryReceiver
+        from kqueue.broker.client_telemetry.receivers import MemoryReceiver
 
         async def look(server: Server) -> list[ClientMetricsPush]:
             receiver = server.broker.telemetry.receiver

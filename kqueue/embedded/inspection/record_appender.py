@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kqueue.base.errors import InvalidTopic
-from kqueue.broker.append_path import PRODUCE_VERSION_BATCHES
+from kqueue.broker.produce.append_path import PRODUCE_VERSION_BATCHES
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.embedded.argument_checks import check_kind, shown_argument
 from kqueue.embedded.inspection.records import Record
@@ -21,8 +21,8 @@ from kqueue.records.partitioners import Partitioner, make_partitioner
 
 if TYPE_CHECKING:
     from kqueue.app import Server
-    from kqueue.broker.partition import Partition
-    from kqueue.broker.topics import Topic
+    from kqueue.broker.replicas.partition import Partition
+    from kqueue.broker.topics.topics import Topic
 
 BATCH_BYTES = 256 * 1024
 PARTITIONER_SETTING = "kqueue.partitioner"

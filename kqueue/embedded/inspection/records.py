@@ -17,7 +17,7 @@ from kqueue.storage.memory import MemoryFile
 
 if TYPE_CHECKING:
     from kqueue.app import Server
-    from kqueue.broker.partition import Partition
+    from kqueue.broker.replicas.partition import Partition
 
 PORTION_BYTES = 1024 * 1024
 SHOWN_BYTES = 60

@@ -9,7 +9,7 @@ from kqueue.base.config_resources import ConfigChange, ConfigOperation, Resource
 from kqueue.base.names import INTERNAL_TOPICS
 from kqueue.base.settings import format_value
 from kqueue.base.text import counted
-from kqueue.broker.dynamic_configs import ConfigResource
+from kqueue.broker.configs.dynamic_configs import ConfigResource
 from kqueue.config.properties import keyword_name
 from kqueue.embedded.argument_checks import check_kind, check_list, check_no_configs, shown_argument
 from kqueue.embedded.inspection import record_appender
@@ -19,8 +19,8 @@ from kqueue.embedded.inspection.records import Record, scan
 
 if TYPE_CHECKING:
     from kqueue.app import Server
-    from kqueue.broker import topics as broker_topics
-    from kqueue.broker.partition import Partition
+    from kqueue.broker.replicas.partition import Partition
+    from kqueue.broker.topics import topics as broker_topics
 
 T = TypeVar("T")
 APPEND_RECORDS_MAX = 2000

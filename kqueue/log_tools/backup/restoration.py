@@ -39,7 +39,7 @@ from kqueue.metadata.sqlite import FILE_NAME
 
 RESTORING = ".restoring"
 STAMPS = "/folders/"
-"""Keys of the brokers' stamps in the store; see `kqueue.broker.folder_identity`."""
+"""Keys of the brokers' stamps in the store; see `kqueue.broker.cluster.folder_identity`."""
 
 
 def restore_backup(

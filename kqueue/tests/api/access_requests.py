@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from kqueue.api import handler_table
 from kqueue.api.access import Rule
-from kqueue.broker.topics import OFFSETS_TOPIC
+from kqueue.broker.topics.topics import OFFSETS_TOPIC
 from kqueue.schema.field_types import ArrayType, StructType
 from kqueue.schema.structs import schema_of
 from kqueue.security.authorizer import Action, Client

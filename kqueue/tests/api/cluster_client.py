@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kqueue.broker.cluster import ClusterBrokers
-from kqueue.broker.topics import Topic
+from kqueue.broker.metadata.brokers import ClusterBrokers
+from kqueue.broker.topics.topics import Topic
 from kqueue.replication.registrations import BrokerRegistration, Endpoint, PartitionRegistration
 from kqueue.tests.api.harness import SimulatedClient
 from kqueue.tests.broker.members import Members

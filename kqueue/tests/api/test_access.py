@@ -15,7 +15,7 @@ from kqueue.api.access import Applies, Rule, guarded, on_cluster
 from kqueue.api.errors import code_of
 from kqueue.api.handler_table import ApiHandler, guarded_lookup, load
 from kqueue.api.request_context import REFUSALS, RequestContext
-from kqueue.broker.security import BrokerSecurity
+from kqueue.broker.access.security import BrokerSecurity
 from kqueue.security.authorizer import Action, Client
 from kqueue.security.errors import ClusterAuthorizationFailed
 from kqueue.security.operations import CLUSTER_NAME, AclOperation, ResourceType

@@ -9,7 +9,7 @@ import pytest
 
 from kqueue.api.backlog_entry import PARTITIONS_MAX
 from kqueue.tests.api.harness import SimulatedClient, batch, versions_of
-from kqueue.tests.broker.cleanup_broker import commit
+from kqueue.tests.broker.upkeep.cleanup_broker import commit
 from kqueue.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.broker.partition import Partition
+from kqueue.broker.replicas.partition import Partition
 from kqueue.replication.registrations import NO_LEADER, Endpoint, PartitionRegistration
 from kqueue.tests.api.cluster_client import INSIDE, OUTSIDE, ClusterClient, broker
 from kqueue.tests.api.harness import SimulatedClient

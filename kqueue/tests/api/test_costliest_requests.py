@@ -19,7 +19,7 @@ from kqueue.api.handlers import fetch, produce
 from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import KqueueError
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.topics import Topic
+from kqueue.broker.topics.topics import Topic
 from kqueue.schema import counted_reader, writer
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import SimulatedClient, batch

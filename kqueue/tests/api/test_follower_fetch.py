@@ -8,8 +8,8 @@ import pytest
 
 from kqueue.tests.api.harness import PendingRequest, SimulatedClient
 from kqueue.tests.broker.members import Members
+from kqueue.tests.broker.replicas.test_partition import append
 from kqueue.tests.broker.replication import MEMORY, elect, started
-from kqueue.tests.broker.test_partition import append
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.fetch import (
     FetchPartition,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from kqueue.api import handler_table
-from kqueue.broker.topics import NewTopic
+from kqueue.broker.topics.topics import NewTopic
 from kqueue.records.batch import read_header
 from kqueue.schema import decode
 from kqueue.tests.api.harness import SimulatedClient

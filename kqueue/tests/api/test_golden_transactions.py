@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kqueue.broker.topics import OFFSETS_TOPIC
+from kqueue.broker.topics.topics import OFFSETS_TOPIC
 from kqueue.tests.api.harness import SimulatedClient
 from kqueue.tests.api.test_golden import Exchange, of, world
 from kqueue.transactions.marker_writer import TopicPartition

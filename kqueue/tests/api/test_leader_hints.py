@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.broker.topics import Topic
+from kqueue.broker.topics.topics import Topic
 from kqueue.replication.registrations import NO_LEADER, PartitionRegistration
 from kqueue.tests.api.cluster_client import ClusterClient
 from kqueue.tests.api.share_client import Member

@@ -3,7 +3,7 @@ from __future__ import annotations
 from kqueue.api.partition_outcomes import Started, outcomes_of
 from kqueue.base.errors import Conflict, InvalidRequest, KqueueError, RequestTimedOut
 from kqueue.base.promise import Promise
-from kqueue.broker.partition_changes import Outcomes
+from kqueue.broker.cluster.partition_changes import Outcomes
 
 
 def kinds(outcome: Started, count: int = 2) -> list[type[KqueueError] | None]:

@@ -9,7 +9,7 @@ import pytest
 
 from kqueue.api import handler_table
 from kqueue.base.errors import NotCoordinator
-from kqueue.broker.features import SHARE_VERSION
+from kqueue.broker.metadata.features import SHARE_VERSION
 from kqueue.schema import decode, encode
 from kqueue.tests.api import state_requests as requests
 from kqueue.tests.api.state_requests import UNKNOWN_ID, new_client

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kqueue.broker.topics import OFFSETS_TOPIC, NewTopic
+from kqueue.broker.topics.topics import OFFSETS_TOPIC, NewTopic
 from kqueue.tests.api.cluster_client import MembersClient
 from kqueue.tests.api.handlers.test_create_topics import topic
 from kqueue.tests.api.handlers.test_describe_configs import BROKER, TOPIC

@@ -11,7 +11,7 @@ import pytest
 
 from kqueue.api import handler_table
 from kqueue.api.request_context import CHANGE_WAIT_MS_MIN
-from kqueue.broker import features
+from kqueue.broker.metadata import features
 from kqueue.schema.structs import message_schema_of, schema_of
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.group_client import join_request

@@ -5,7 +5,7 @@ import pytest
 from kqueue.api.request_context import RequestContext
 from kqueue.api.topic_access import TopicAccess, readable
 from kqueue.base.errors import UnknownTopicId
-from kqueue.broker.fetch_sessions import PartitionFetch
+from kqueue.broker.fetch.fetch_sessions import PartitionFetch
 from kqueue.security.errors import TopicAuthorizationFailed
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.tests.api.access_requests import Deciding, all_but, nothing

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from kqueue.base.config import Config
 from kqueue.base.errors import StorageFailed
 from kqueue.base.timers import Timers
-from kqueue.broker.cluster import ClusterBrokers
-from kqueue.broker.cluster_metadata import ClusterMetadata
-from kqueue.broker.controller import Controller
-from kqueue.broker.folder_identity import FolderIdentity
+from kqueue.broker.cluster.controller import Controller
+from kqueue.broker.cluster.folder_identity import FolderIdentity
+from kqueue.broker.cluster.registration import BrokerProcess, LogsFound, Registration
+from kqueue.broker.metadata.brokers import ClusterBrokers
+from kqueue.broker.metadata.cluster_cache import ClusterMetadata
 from kqueue.broker.purgatory import Purgatory
-from kqueue.broker.registration import BrokerProcess, LogsFound, Registration
 from kqueue.log.folders.registration_mark import RegistrationMark
 from kqueue.metadata.memory import MemoryStore
 from kqueue.metadata.store import ClusterStore

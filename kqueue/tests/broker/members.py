@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from kqueue.base.promise import Promise
 from kqueue.broker.broker import Broker
-from kqueue.broker.partition import Partition
+from kqueue.broker.replicas.partition import Partition
 from kqueue.metadata.memory import MemoryStore
 from kqueue.replication.registrations import (
     BROKERS_PREFIX,

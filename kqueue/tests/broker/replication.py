@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kqueue.broker.partition import Partition
-from kqueue.broker.partition_host import PartitionRead
-from kqueue.broker.topics import NewTopic
+from kqueue.broker.replicas.partition import Partition
+from kqueue.broker.replicas.partition_host import PartitionRead
+from kqueue.broker.topics.topics import NewTopic
 from kqueue.log.formats.leader_epochs import EpochEndOffset
 from kqueue.replication.leader_replica import ReplicaFetch
 from kqueue.tests.broker.members import Members

@@ -6,7 +6,7 @@ from kqueue.base.errors import FolderInUse
 from kqueue.records.batch import Record, read_header
 from kqueue.records.builder import build_batch
 from kqueue.testing.simulation import Simulation
-from kqueue.tests.broker.test_partition import append
+from kqueue.tests.broker.replicas.test_partition import append
 
 
 def test_the_cluster_id_stays_with_the_data() -> None:

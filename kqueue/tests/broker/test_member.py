@@ -13,16 +13,16 @@ import pytest
 
 from kqueue.app import Server
 from kqueue.base.errors import NodeIdInUse, SettingError, StorageFailed
-from kqueue.broker.broker_removal import remove_broker
+from kqueue.broker.cluster.broker_removal import remove_broker
 from kqueue.broker.member import Member
-from kqueue.broker.registration import WrongCluster
-from kqueue.broker.topics import NewTopic
+from kqueue.broker.cluster.registration import WrongCluster
+from kqueue.broker.topics.topics import NewTopic
 from kqueue.config.plugins import PluginObjects
 from kqueue.config.properties import SourcedValue, make_config
 from kqueue.metadata.memory import MemoryStore
 from kqueue.replication.registrations import NO_LEADER
 from kqueue.tests.broker.members import Members
-from kqueue.tests.broker.test_partition import append
+from kqueue.tests.broker.replicas.test_partition import append
 
 FREE_PORT = "PLAINTEXT://127.0.0.1:0"
 

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import kqueue
-from kqueue.broker.scram_users import PREFIX
+from kqueue.broker.access.scram_users import PREFIX
 from kqueue.cli import users as users_command
 from kqueue.cli.app import kqueue as main
 from kqueue.metadata.sqlite import FILE_NAME, SqliteStore

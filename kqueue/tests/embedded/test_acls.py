@@ -6,7 +6,7 @@ import pytest
 
 import kqueue
 from kqueue.base.errors import InvalidRequest
-from kqueue.broker.acls import stored_form
+from kqueue.broker.access.acls import stored_form
 from kqueue.security.acl_text import parse_acls
 from kqueue.security.acls import AclBinding
 from kqueue.security.authorizer import Action, Client

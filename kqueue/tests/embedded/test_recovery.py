@@ -13,7 +13,7 @@ import pytest
 
 import kqueue
 from kqueue.app import Server
-from kqueue.broker import log_recovery
+from kqueue.broker.upkeep import log_recovery
 from kqueue.client import EARLIEST, LATEST, Client, TopicPartition
 
 KILLED = """

@@ -13,7 +13,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 import kqueue
 from kqueue.base.errors import StorageFailed
-from kqueue.broker.topics import OFFSETS_TOPIC
+from kqueue.broker.topics.topics import OFFSETS_TOPIC
 from kqueue.metadata.memory import MemoryStore
 from kqueue.storage import MemoryStorage
 from kqueue.testing import faults

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kqueue.broker.topics import NewTopic
+from kqueue.broker.topics.topics import NewTopic
 from kqueue.interbroker.replica_fetchers import ReplicaFetchers
 from kqueue.tests.api.harness import SimulatedClient
 from kqueue.tests.broker.members import Members

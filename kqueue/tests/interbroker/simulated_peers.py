@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kqueue.api import handler_table
-from kqueue.broker.cluster import ClusterBrokers
+from kqueue.broker.metadata.brokers import ClusterBrokers
 from kqueue.interbroker.contract import REQUESTS
 from kqueue.interbroker.coordination import connect_coordinators
 from kqueue.interbroker.errors import PeerUnavailable

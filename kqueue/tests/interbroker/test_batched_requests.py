@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kqueue.broker.cluster import ClusterBrokers
+from kqueue.broker.metadata.brokers import ClusterBrokers
 from kqueue.interbroker.batched_requests import BatchedRequests
 from kqueue.interbroker.errors import PeerUnavailable
 from kqueue.tests.api.cluster_client import broker

@@ -7,8 +7,8 @@ import pytest
 from kqueue.base.errors import KqueueError
 from kqueue.interbroker.errors import BadPeerResponse, PeerError, PeerUnavailable
 from kqueue.interbroker.leader_offsets import LeaderOffsets, ask_leader_offsets
+from kqueue.tests.broker.replicas.test_partition import append
 from kqueue.tests.broker.replication import KAFKA
-from kqueue.tests.broker.test_partition import append
 from kqueue.tests.interbroker.fetching_members import FetchingMembers
 from kqueue.wire.messages.list_offsets import ListOffsetsResponse
 

@@ -9,12 +9,12 @@ import pytest
 
 from kqueue.base.config import ConfigSource
 from kqueue.base.errors import OffsetOutOfRange
-from kqueue.broker.partition import Partition
+from kqueue.broker.replicas.partition import Partition
 from kqueue.interbroker.replica_fetcher import NAMED_MAX
 from kqueue.replication.leader_replica import LeaderReplica
 from kqueue.tests.broker.members import Members
+from kqueue.tests.broker.replicas.test_partition import append
 from kqueue.tests.broker.replication import KAFKA, MEMORY, elect
-from kqueue.tests.broker.test_partition import append
 from kqueue.tests.interbroker.fetching_members import BACKOFF_MS, FetchingMembers
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.fetch import FetchRequest

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import kqueue
-from kqueue.broker.partition import Partition
+from kqueue.broker.replicas.partition import Partition
 from kqueue.client import Client, NewTopic, TopicPartition
 from kqueue.tests.client.serving import batch, read_all
 from kqueue.tests.served_cluster import bootstrap, eventually, served_cluster

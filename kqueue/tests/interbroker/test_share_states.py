@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kqueue.base.errors import CoordinatorNotAvailable, FencedLeaderEpoch, FencedStateEpoch, KqueueError
-from kqueue.broker.topics import SHARE_TOPIC
+from kqueue.broker.topics.topics import SHARE_TOPIC
 from kqueue.groups.log.share_records import StateTopic
 from kqueue.interbroker.errors import PeerUnavailable
 from kqueue.share.coordinator import ShareCoordinator

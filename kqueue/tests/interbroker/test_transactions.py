@@ -8,7 +8,7 @@ import pytest
 
 from kqueue.base.errors import CoordinatorNotAvailable, KqueueError, TransactionAbortable
 from kqueue.base.promise import Promise
-from kqueue.broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kqueue.broker.topics.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kqueue.records.batch import COMMIT, decode_control, iter_batches, iter_records
 from kqueue.tests.api.harness import batch
 from kqueue.tests.interbroker.simulated_peers import Member, SimulatedCluster

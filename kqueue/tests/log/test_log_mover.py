@@ -11,7 +11,7 @@ import re
 import pytest
 
 from kqueue.base.errors import LogDirNotFound, StorageFailed, StorageUnavailable, UnknownTopicOrPartition
-from kqueue.broker.partition import Partition
+from kqueue.broker.replicas.partition import Partition
 from kqueue.log.log_mover import TRANSITIONS, Move, MoveState
 from kqueue.records.batch import Record, read_header
 from kqueue.records.builder import build_batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kqueue.broker.partition import Partition
+from kqueue.broker.replicas.partition import Partition
 from kqueue.records.batch import Record, check_crc, iter_batches, iter_records, read_header
 from kqueue.records.builder import build_batch
 from kqueue.storage.contract import File, FolderEntry, Lock

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kqueue.app import Server
-from kqueue.broker.partition import Partition
-from kqueue.broker.topics import NewTopic
+from kqueue.broker.replicas.partition import Partition
+from kqueue.broker.topics.topics import NewTopic
 from kqueue.log.policies import POLICIES, Cleanup, CommittedOffsets, Compact, Drop, LogView
 from kqueue.log.sealed_segments import SealedSegments
 from kqueue.records.batch import Record, iter_batches, iter_records, read_header

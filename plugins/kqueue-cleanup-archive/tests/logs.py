@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow.fs import FileInfo, FileSelector, FileSystem, FileSystemHandler, LocalFileSystem, PyFileSystem
 
-from kqueue.broker.partition import Partition
+from kqueue.broker.replicas.partition import Partition
 from kqueue.log.log import Log
 from kqueue.log.sealed_segments import SealedSegments
 from kqueue.records.batch import Record, read_header

@@ -22,7 +22,7 @@ from kqueue_storage_encrypted.sealing import SettingSealer
 import kqueue
 from kqueue.base.config_resources import ResourceType
 from kqueue.base.errors import StorageFailed
-from kqueue.broker.dynamic_configs import ConfigResource
+from kqueue.broker.configs.dynamic_configs import ConfigResource
 from kqueue.log_tools.folder import LogFolder
 from kqueue.testing.process_environment import process_environment
 from kqueue.workers.subprocess_runner import SubprocessRunner

@@ -11,8 +11,8 @@ from pathlib import Path
 from kqueue.base.config_resources import ResourceType
 from kqueue.base.errors import CorruptIndex, StorageFailed
 from kqueue.base.names import METADATA_TOPIC
-from kqueue.broker.kafka_metadata import read_topics
-from kqueue.broker.topics import PREFIX
+from kqueue.broker.topics.kafka_metadata import read_topics
+from kqueue.broker.topics.topics import PREFIX
 from kqueue.client.errors import BrokerRefused
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.log.formats.checkpoints import CLEANER_OFFSETS, decode_offsets

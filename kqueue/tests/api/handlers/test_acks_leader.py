@@ -8,7 +8,7 @@ import pytest
 
 from kqueue.api.handlers.produce import LEADER_TIMEOUT_MS_MIN
 from kqueue.base.errors import StorageFailed
-from kqueue.broker.partition import Partition
+from kqueue.broker.replicas.partition import Partition
 from kqueue.replication.registrations import PartitionRegistration
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.broker.topics import OFFSETS_TOPIC
+from kqueue.broker.topics.topics import OFFSETS_TOPIC
 from kqueue.tests.api.harness import versions_of
 from kqueue.tests.api.transaction_client import TransactionClient
 from kqueue.wire.error_codes import ErrorCode

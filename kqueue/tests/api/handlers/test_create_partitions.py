@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.broker.topics import NewTopic
+from kqueue.broker.topics.topics import NewTopic
 from kqueue.tests.api.cluster_client import MembersClient
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.tests.broker.members import Members

@@ -13,7 +13,7 @@ from kqueue.api import handler_table
 from kqueue.api.handlers.produce import PAUSE_MS, PAUSES_MAX
 from kqueue.api.slices import SLICE_ITEMS, SLICE_MS
 from kqueue.base.errors import AnswerNotExpected, NotLeader, StorageFailed
-from kqueue.broker.partition import Partition
+from kqueue.broker.replicas.partition import Partition
 from kqueue.log.manager import LogManager
 from kqueue.replication.registrations import NO_LEADER, PartitionRegistration
 from kqueue.storage import MemoryStorage

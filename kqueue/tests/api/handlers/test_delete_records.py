@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from kqueue.broker.topics import NewTopic
+from kqueue.broker.topics.topics import NewTopic
 from kqueue.tests.api.cluster_client import MembersClient
 from kqueue.tests.api.fetch_client import fetch, one, request, values, want
 from kqueue.tests.api.harness import PendingRequest, SimulatedClient, batch, produce_request, versions_of
 from kqueue.tests.broker.members import Members
+from kqueue.tests.broker.replicas.test_partition import append
 from kqueue.tests.broker.replication import elect
-from kqueue.tests.broker.test_partition import append
 from kqueue.tests.interbroker.fetching_members import FetchingMembers
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.delete_records import (

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kqueue.base.errors import KqueueError
-from kqueue.broker.partition import Partition
+from kqueue.broker.replicas.partition import Partition
 from kqueue.interbroker.errors import PeerUnavailable
 from kqueue.replication.registrations import PartitionRegistration
 from kqueue.tests.api.share_client import group_offsets, share_group_at_2

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.base.errors import InvalidRequest
-from kqueue.broker.partition import Partition
+from kqueue.broker.replicas.partition import Partition
 from kqueue.tests.api.harness import SimulatedClient, batch
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.describe_topic_partitions import (

@@ -5,7 +5,7 @@ import pytest
 from kqueue.api import handler_table
 from kqueue.api.handlers.describe_user_scram_credentials import USERS_MAX
 from kqueue.base.errors import InvalidRequest
-from kqueue.broker.scram_users import ScramAlteration
+from kqueue.broker.access.scram_users import ScramAlteration
 from kqueue.security.scram_credentials import SCRAM_MECHANISMS, ScramCredential
 from kqueue.tests.api.harness import SimulatedClient
 from kqueue.wire.error_codes import ErrorCode

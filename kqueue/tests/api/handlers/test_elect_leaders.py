@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base.errors import InvalidRequest
-from kqueue.broker.partition import Partition
-from kqueue.broker.topics import NewTopic
+from kqueue.broker.replicas.partition import Partition
+from kqueue.broker.topics.topics import NewTopic
 from kqueue.replication.registrations import NO_LEADER
 from kqueue.tests.api.cluster_client import MembersClient
 from kqueue.tests.api.harness import SimulatedClient, versions_of

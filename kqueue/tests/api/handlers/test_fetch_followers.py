@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from kqueue.broker.topics import NewTopic
+from kqueue.broker.topics.topics import NewTopic
 from kqueue.replication.config import RACK_AWARE_SELECTOR
 from kqueue.tests.api.harness import PendingRequest, SimulatedClient
 from kqueue.tests.broker.members import Members
+from kqueue.tests.broker.replicas.test_partition import append
 from kqueue.tests.broker.replication import MEMORY, elect, fetch, replicate
-from kqueue.tests.broker.test_partition import append
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 

@@ -6,7 +6,7 @@ import pytest
 
 from kqueue.api.handlers import find_coordinator
 from kqueue.base.errors import CoordinatorNotAvailable
-from kqueue.broker.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from kqueue.broker.topics.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kqueue.replication.registrations import NO_LEADER, PartitionRegistration
 from kqueue.tests.api.cluster_client import ClusterClient
 from kqueue.tests.api.group_client import world

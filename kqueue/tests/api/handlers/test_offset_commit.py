@@ -5,7 +5,7 @@ import pytest
 from kqueue.api.handlers import offset_commit
 from kqueue.base.coordinators import coordinator_partition
 from kqueue.base.errors import CoordinatorNotAvailable, StorageFailed
-from kqueue.broker.topics import OFFSETS_TOPIC
+from kqueue.broker.topics.topics import OFFSETS_TOPIC
 from kqueue.tests.api.group_client import (
     codes,
     commit,

@@ -4,9 +4,9 @@ import pytest
 
 from kqueue.api import handler_table
 from kqueue.base.errors import UnknownSubscriptionId, UnsupportedVersion
-from kqueue.broker.client_metrics import MemoryReceiver
+from kqueue.broker.client_telemetry.receivers import MemoryReceiver
 from kqueue.tests.api.harness import SimulatedClient
-from kqueue.tests.broker.otlp_payload import gauge, payload
+from kqueue.tests.broker.client_telemetry.otlp_payload import gauge, payload
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from kqueue.wire.messages.push_telemetry import PushTelemetryRequest

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kqueue.broker.features import SHARE_VERSION, FeatureUpdate, UpgradeType
+from kqueue.broker.metadata.features import SHARE_VERSION, FeatureUpdate, UpgradeType
 from kqueue.share.share_state import SharePartitionKey
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import SimulatedClient

@@ -9,7 +9,7 @@ import pytest
 from kqueue.api.handlers import txn_offset_commit
 from kqueue.base.errors import CoordinatorLoadInProgress, ProducerFenced, StorageFailed, TransactionAbortable
 from kqueue.base.promise import Promise
-from kqueue.broker.topics import OFFSETS_TOPIC
+from kqueue.broker.topics.topics import OFFSETS_TOPIC
 from kqueue.tests.api.group_client import codes, committed, join, stable, start_join, sync, world
 from kqueue.tests.api.handlers import test_consumer_group_heartbeat as heartbeat
 from kqueue.tests.api.harness import SimulatedClient, versions_of

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kqueue.base.coordinators import coordinator_partition
 from kqueue.base.errors import MalformedMessage
 from kqueue.base.names import parse_uuid
-from kqueue.broker.record_versions import record_versions
+from kqueue.broker.coordinators.record_versions import record_versions
 from kqueue.groups.log import records
 from kqueue.groups.log.records import CommittedOffset
 from kqueue.groups.log.schemas import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey

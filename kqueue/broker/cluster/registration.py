@@ -1,0 +1,467 @@
+"""This broker's registration with its cluster: session, record, controlled shutdown.
+
+    start      a session begins, so that a second broker of the node id is refused at once
+    recovered  the record is committed, fenced and with the session's broker epoch (rule 1)
+    unfenced   by the controller (rule 2), which has settled before what this broker led
+    leaving    the record asks for a relief of all leaderships; then the session ends
+
+The record waits for the recovery of the logs, which tells whether they are clean: nothing that this
+broker confirmed can be missing. They are if the last stop marked them so, or if the broker flushes
+before it confirms (`kqueue.flush=group`), has all data folders of its last life, and recovery found
+no damage in what was flushed. Else the broker is not eligible for what it led, or was in sync for.
+
+Nor is it if a data folder is not the one that took part last, but an older copy of it: see
+`folder_identity`. Before the record is committed, the new registration is marked in all folders.
+
+A session that was lost is begun anew, with a higher broker epoch: others may lead by now, and say
+so in the metadata. While the store is away the broker serves on by what it knows. Source: KIP-631,
+KIP-841, KIP-966; Kafka's BrokerLifecycleManager, ClusterControlManager.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from kqueue.base.clock import monotonic_s
+from kqueue.base.errors import Conflict, KqueueError, NodeIdInUse, SessionLost, StorageFailed
+from kqueue.base.jobs import IoJob, Jobs
+from kqueue.base.names import random_uuid, uuid_text
+from kqueue.base.timers import PeriodicTimer, Timers
+from kqueue.base.version import __version__
+from kqueue.broker.cluster.folder_identity import FolderIdentity
+from kqueue.broker.metadata.brokers import ClusterBrokers
+from kqueue.broker.metadata.cluster_cache import ClusterMetadata
+from kqueue.broker.metadata.features import FEATURES
+from kqueue.log.folders.registration_mark import Comparison, RegistrationMark, RegistrationStamp
+from kqueue.metadata.store import ClusterStore, Session
+from kqueue.replication.config import MemberConfig
+from kqueue.replication.registrations import BROKERS_PREFIX, BrokerRegistration, Endpoint
+
+CLUSTER_KEY = "/cluster"
+FORMAT = 1
+"""Of all records of a cluster. A broker refuses another one."""
+QUEUE = "cluster session"
+"""Of jobs. Signs of life do not wait for commits."""
+MARK_QUEUE = "registration marks"
+"""Of jobs. They are written in order, and the store is not waited for."""
+GRACE_MS = 4000.0
+"""A store may end a session by this later than its timeout: two ticks of ZooKeeper."""
+RENEW_MS = 10_000.0
+"""While records are appended, the stamp of the data folders is renewed so often: a copy of a
+running broker's folder that is put back is older than its last stamp then, though of one life.
+"""
+POLL_S = 0.2
+logger = logging.getLogger("kqueue.broker")
+
+
+class WrongCluster(KqueueError):
+    """A data folder belongs to another cluster than the store, or the store to another kqueue."""
+
+
+class LogsFound(NamedTuple):
+    """What a start found of the logs.
+
+    Attributes:
+        directories: ids of the data folders that can be used.
+        stopped_epochs: the broker epochs in their marks of a clean stop; -1: without a mark.
+        is_intact: recovery found nothing wrong or missing in what was flushed.
+        flushes_first: whether the broker confirms only what it has flushed.
+        has_new_folder: whether a data folder is used for the first time.
+        is_in_sync: whether the broker is in an in-sync or eligible set.
+    """
+
+    directories: tuple[str, ...]
+    stopped_epochs: tuple[int, ...]
+    is_intact: bool
+    flushes_first: bool
+    has_new_folder: bool = False
+    is_in_sync: bool = False
+
+    def is_clean(self, before: BrokerRegistration | None, is_older_copy: bool = False) -> bool:
+        """Whether nothing can be missing of what the broker confirmed in its life `before`; None:
+        it had none, or is not registered any more. A life that was not clean, and never unfenced,
+        leaves another one.
+
+        Args: is_older_copy: a data folder is not the one that took part last.
+        """
+        if before is None:
+            return not (self.is_in_sync and (self.has_new_folder or is_older_copy))
+        if is_older_copy:
+            return False
+        if not before.clean or not self.is_intact or not set(before.directories) <= set(self.directories):
+            return False
+        return self.flushes_first or all(epoch == before.epoch for epoch in self.stopped_epochs)
+
+
+class BrokerProcess(NamedTuple):
+    """What a process registers.
+
+    Attributes:
+        incarnation: a random text of this process.
+        rack: None: not set.
+        listeners: returns the advertised addresses, by name of the listener.
+        progress: returns a number that changes when records are appended.
+    """
+
+    incarnation: str
+    rack: str | None
+    listeners: Callable[[], Mapping[str, Endpoint]]
+    progress: Callable[[], int] = lambda: 0
+
+
+def join_cluster(store: ClusterStore, folders: Iterable[tuple[str, str | None]], rng: random.Random) -> str:
+    """Return the cluster's id. The first broker gives a new cluster the id of its folders, or a
+    random one. Blocks.
+
+    Args: folders: location and cluster id of each data folder; None: it is new.
+    Raises: WrongCluster: a folder is of another cluster, or the cluster of a newer kqueue.
+        StorageFailed.
+    """
+    given = {location: id for location, id in folders if id is not None}
+    found = store.read(CLUSTER_KEY).get(CLUSTER_KEY)
+    if found is None:
+        id = next(iter(given.values()), None) or uuid_text(random_uuid(rng))
+        record = json.dumps({"id": id, "format": FORMAT}).encode()
+        try:
+            store.commit({CLUSTER_KEY: None}, {CLUSTER_KEY: record}, ())
+        except Conflict:
+            record = store.read(CLUSTER_KEY)[CLUSTER_KEY].value
+    else:
+        record = found.value
+    try:
+        values = json.loads(record)
+        cluster_id, format = str(values["id"]), int(values["format"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise StorageFailed(f"the metadata store is damaged: {CLUSTER_KEY} can't be read: {error!r}") from error
+    if format != FORMAT:
+        raise WrongCluster(f"the metadata of cluster {cluster_id} have format {format}; this kqueue reads {FORMAT}")
+    for location, id in given.items():
+        if id != cluster_id:
+            raise WrongCluster(
+                f"data folder {location} belongs to cluster {id}, and kqueue.cluster.store is that of cluster "
+                f"{cluster_id}: name the right store, or a new folder"
+            )
+    return cluster_id
+
+
+class Registration:
+    """The session of one broker, and its record in the store.
+
+    Args: identity: tells whether the data folders are those that took part last.
+
+    Attributes:
+        session: the present one, which may be lost; None before `begin`.
+        is_leaving: `leave` was called.
+    Thread: owner thread.
+    """
+
+    def __init__(
+        self,
+        store: ClusterStore,
+        metadata: ClusterMetadata,
+        cluster: ClusterBrokers,
+        settings: MemberConfig,
+        jobs: Jobs,
+        identity: FolderIdentity,
+        process: BrokerProcess,
+    ) -> None:
+        self._store = store
+        self._metadata = metadata
+        self._cluster = cluster
+        self._settings = settings
+        self._jobs = jobs
+        self._process = process
+        self._incarnation = process.incarnation
+        self._identity = identity
+        self._attempted: set[int] = set()  # broker epochs that this process tried to commit
+        self._is_loss_reported = False
+        self._progress = 0  # at the last stamp
+        self._renewals = 0
+        self._renewal_timer: PeriodicTimer | None = None
+        self._logs: LogsFound | None = None  # once they are recovered
+        self._beating = self._committing = self._is_unwritable = False
+        self._failed_beat: StorageFailed | None = None
+        metadata.observe_refresh(self._report_unwritable)
+        self._timer: PeriodicTimer | None = None
+        self._on_session: list[Callable[[Session], None]] = []
+        self.session: Session | None = None
+        self.is_leaving = False
+
+    @property
+    def own(self) -> BrokerRegistration | None:
+        """The record of the present session, as this broker knows it; None: it is not committed."""
+        found = self._cluster.find(self._cluster.node_id)
+        return found if found is not None and self.session is not None and found.epoch == self.session.epoch else None
+
+    @property
+    def is_unfenced(self) -> bool:
+        """Whether the controller has unfenced the present session: this broker may lead."""
+        own = self.own
+        return own is not None and not own.fenced
+
+    def observe_session(self, began: Callable[[Session], None]) -> None:
+        """Call `began` with each session once it has begun."""
+        self._on_session.append(began)
+
+    def begin(self) -> None:
+        """Begin the first session. Blocks.
+
+        The session of the process before, if that crashed, may live on until its timeout: it is
+        waited for.
+        Raises: OlderStore: a data folder knows a later registration than the store. NodeIdInUse:
+            another broker of this node id is alive. StorageFailed.
+        """
+        self._identity.check_store(self._cluster.find(self._cluster.node_id))
+        wait_s = (self._settings.session_timeout_ms + GRACE_MS) / 1000
+        until_s = monotonic_s() + wait_s
+        is_told = False
+        while True:
+            try:
+                self._took(self._register())
+                return
+            except NodeIdInUse as error:
+                if not error.may_have_ended or monotonic_s() > until_s:
+                    raise
+                if not is_told:
+                    logger.warning(
+                        "waiting for up to %.0f s until the session of broker %d's last process ends: %s",
+                        wait_s,
+                        self._cluster.node_id,
+                        error,
+                    )
+                is_told = True
+            time.sleep(POLL_S)
+
+    def start(self, timers: Timers) -> None:
+        """Give signs of life from now on."""
+        assert self.session is not None
+        interval_ms = min(self._settings.heartbeat_interval_ms, max(self.session.timeout_ms / 3, 1))
+        self._timer = timers.every(interval_ms, self._beat)
+        self._renewal_timer = timers.every(RENEW_MS, self._renew)
+
+    def announce(self, logs: LogsFound) -> None:
+        """Commit the record: the logs are recovered."""
+        self._logs = logs
+        self._settle()
+
+    def leave(self) -> None:
+        """Ask for a relief of all leaderships, and of the in-sync sets that others remain in."""
+        self.is_leaving = True
+        self._settle()
+
+    def end(self) -> None:
+        """End the session, so that others need not wait for its timeout. Blocks. Of a store that
+        is away it ends by its timeout. A second call does nothing. Thread: any, once the owner
+        thread changes nothing more.
+        """
+        self._stop_timers()
+        session, self.session = self.session, None
+        if session is not None:
+            try:
+                session.end()
+            except (StorageFailed, SessionLost) as error:
+                logger.warning("the session with the cluster ends by its timeout: %s", error)
+
+    def abandon(self) -> None:
+        """Give no more signs of life. The session ends by its timeout."""
+        self._stop_timers()
+        self.session = None
+
+    def _stop_timers(self) -> None:
+        for timer in (self._timer, self._renewal_timer):
+            if timer is not None:
+                timer.cancel()
+
+    # --- signs of life
+
+    def _register(self) -> Session:
+        return self._store.register(self._cluster.node_id, self._incarnation, self._settings.session_timeout_ms)
+
+    def _took(self, session: Session) -> None:
+        self.session = session
+        for began in self._on_session:
+            began(session)
+
+    def _beat(self) -> None:
+        session = self.session
+        if self._beating or session is None:
+            return  # the store has not answered yet
+        self._beating = True
+
+        def run() -> Session:
+            try:
+                session.keep_alive()
+            except SessionLost:
+                return self._register()
+            return session
+
+        self._jobs.submit(IoJob("keep the session with the cluster", run, self._beaten, QUEUE))
+
+    def _beaten(self, session: Session | None, error: BaseException | None) -> None:
+        self._beating = False
+        if session is None:
+            if isinstance(error, StorageFailed):
+                self._failed_beat = error
+                self._metadata.refresh()  # which reports that the store is away, once
+            else:
+                logger.error("the broker can't register with the cluster: %s", error)
+            return
+        self._failed_beat = None
+        if self._is_unwritable:
+            self._is_unwritable = False
+            logger.warning("the metadata store takes signs of life again")
+        if session is not self.session:
+            logger.warning("the session with the cluster was lost; registered again, broker epoch %d", session.epoch)
+            self._took(session)
+            self._metadata.refresh()
+        self._settle()
+
+    def _report_unwritable(self) -> None:
+        """Report once that the store, which was read just now, takes no signs of life: a process
+        that is stopped in a commit to SQLite locks out the others.
+        """
+        if self._failed_beat is not None and not self._is_unwritable:
+            self._is_unwritable = True
+            logger.error(
+                "the metadata store takes no sign of life, serving on with what is known: %s", self._failed_beat
+            )
+
+    # --- the record
+
+    def _settle(self) -> None:
+        """Commit the record unless it is as it should be. Called again at each sign of life."""
+        record = self._wanted()
+        if record is None or self._committing:
+            return
+        self._committing = True
+        if self.own is not None:
+            self._commit(record)
+            return
+        stamp = RegistrationStamp(record.epoch, f"{self._incarnation}-{record.epoch}")
+        mark = RegistrationMark(self._identity.trusted(self._cluster.find(self._cluster.node_id)), stamp)
+
+        def marked(error: BaseException | None) -> None:
+            if error is None:
+                self._identity.marked(mark)
+            else:
+                logger.warning("a data folder can't be marked with broker epoch %d: %s", stamp.epoch, error)
+            wanted = self._wanted()  # the session may be another one by now
+            if wanted is None or wanted.epoch != stamp.epoch or self.own is not None:
+                self._committing = False
+                self._settle()
+            else:
+                before = self._cluster.find(self._cluster.node_id)
+                self._commit(wanted, stamp if error is None else self._identity.fallback(before, stamp))
+
+        self._mark(mark, marked)
+
+    def _renew(self) -> None:
+        """Give the data folders a new stamp, if records were appended since the last one."""
+        progress = self._process.progress()
+        own = self.own
+        if progress == self._progress or own is None or self._committing:
+            return
+        stored = self._identity.trusted(own)
+        if stored is None:
+            return  # the store is of an earlier kqueue, or another image of this process registered
+        self._committing = True
+        self._renewals += 1
+        text = f"{self._incarnation}-{own.epoch}-{self._renewals}"
+        stamp = RegistrationStamp(own.epoch, text, self._renewals)
+        mark, session = RegistrationMark(stored, stamp), self.session
+
+        def marked(error: BaseException | None) -> None:
+            if error is not None or self.session is not session:
+                self._committing = False
+                self._settle()
+                return
+            self._identity.marked(mark)
+            self._metadata.commit(
+                "renew the stamp", {self._identity.key: self._identity.encode(stamp)}, done, by=session
+            )
+
+        def done(error: KqueueError | None) -> None:
+            if error is None:
+                self._progress = progress
+                self._mark(RegistrationMark(stamp), _confirmed)
+            self._committing = False
+            self._settle()
+
+        self._mark(mark, marked)
+
+    def _mark(self, mark: RegistrationMark, done: Callable[[BaseException | None], None]) -> None:
+        def finish(_: None, error: BaseException | None) -> None:
+            done(error)
+
+        self._jobs.submit(IoJob("mark the data folders", lambda: self._identity.write(mark), finish, MARK_QUEUE))
+
+    def _commit(self, record: BrokerRegistration, stamp: RegistrationStamp | None = None) -> None:
+        """Args: stamp: of the data folders, to store with the record; None: it stays."""
+        puts: dict[str, bytes | None] = {f"{BROKERS_PREFIX}{record.id}": record.to_bytes()}
+        if stamp is not None:
+            puts[self._identity.key] = self._identity.encode(stamp)
+        self._attempted.add(record.epoch)
+
+        def done(error: KqueueError | None) -> None:
+            if error is None and stamp is not None:
+                self._mark(RegistrationMark(stamp), _confirmed)
+            self._settled(error)
+
+        self._metadata.commit("register the broker", puts, done, by=self.session)
+
+    def _wanted(self) -> BrokerRegistration | None:
+        """Return the record to commit; None: none."""
+        if self._logs is None or self.session is None:
+            return None
+        own = self.own
+        if own is not None:
+            return own._replace(shutting_down=True) if self.is_leaving and not own.shutting_down else None
+        return BrokerRegistration(
+            self._cluster.node_id,
+            self.session.epoch,
+            self._incarnation,
+            dict(self._process.listeners()),
+            shutting_down=self.is_leaving,
+            clean=self._is_clean(self._logs),
+            rack=self._process.rack,
+            release=__version__,
+            directories=self._logs.directories,
+            features={feature.name: (feature.level_min, feature.level_max) for feature in FEATURES},
+        )
+
+    def _is_clean(self, logs: LogsFound) -> bool:
+        before = self._cluster.find(self._cluster.node_id)
+        if before is not None and before.incarnation == self._incarnation:
+            # the same process lost its session, and nothing else; unless it is an older image of
+            # its machine that goes on, while another image of it had registered
+            return before.clean and before.epoch in self._attempted and not self._is_older_copy(before)
+        is_older_copy = self._is_older_copy(before)
+        is_clean = logs.is_clean(before, is_older_copy)
+        if not is_clean and not self._is_loss_reported:
+            self._is_loss_reported = True
+            if is_older_copy:
+                logger.warning("%s", self._identity.describe_older_copy())
+            else:
+                logger.warning("records that this broker confirmed may be missing: others lead what they can")
+        return is_clean
+
+    def _is_older_copy(self, before: BrokerRegistration | None) -> bool:
+        return self._identity.compare(before) is not Comparison.SAME
+
+    def _settled(self, error: KqueueError | None) -> None:
+        self._committing = False
+        if error is None or isinstance(error, Conflict):  # the controller was faster
+            self._settle()
+        elif not isinstance(error, (SessionLost, StorageFailed)):  # those: at the next sign of life
+            logger.error("the broker can't register with the cluster: %s", error)
+
+
+def _confirmed(error: BaseException | None) -> None:
+    """Handle the end of the last step: a failed one leaves a mark that holds the stamp, too."""
+    if error is not None:
+        logger.info("a data folder keeps the mark of an unconfirmed registration: %s", error)

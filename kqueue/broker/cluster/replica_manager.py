@@ -1,0 +1,163 @@
+"""What the broker does for the replicas of a cluster's partitions: see `PartitionReplica`."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from kqueue.base.clock import Clock
+from kqueue.base.errors import KqueueError, StorageFailed, StorageUnavailable
+from kqueue.base.jobs import IoJob, Jobs
+from kqueue.broker.purgatory import Purgatory
+from kqueue.broker.replicas.partition import Partition
+from kqueue.broker.topics.topics import Topics
+from kqueue.broker.upkeep.cleanup_scheduler import CleanupScheduler
+from kqueue.broker.upkeep.log_dir_moves import LogDirMoves
+from kqueue.broker.upkeep.log_recovery import LogRecovery
+from kqueue.log.log_cut import LogCut
+from kqueue.log.manager import LogManager
+
+SLICE_MS = 5.0
+"""So long logs are opened in one turn."""
+
+
+class Replicas:
+    """Opens, cuts and deletes the logs of replicas. Belongs to the owner thread.
+
+    Attributes:
+        on_isr_progress: called with a partition whose in-sync set may change.
+        on_log_failed: called with a partition whose log is read-only, offline, or can't be opened.
+        may_lead: returns whether this broker is unfenced in its present session.
+    """
+
+    def __init__(
+        self,
+        topics: Topics,
+        logs: LogManager,
+        recovery: LogRecovery,
+        moves: LogDirMoves,
+        cleanup: CleanupScheduler,
+        purgatory: Purgatory,
+        clock: Clock,
+        jobs: Jobs,
+    ) -> None:
+        self._topics = topics
+        self._logs = logs
+        self._recovery = recovery
+        self._moves = moves
+        self._cleanup = cleanup
+        self._purgatory = purgatory
+        self._clock = clock
+        self._jobs = jobs
+        self._to_open: deque[Partition] = deque()
+        self.on_isr_progress: Callable[[Partition], None] = _ignore
+        self.on_log_failed: Callable[[Partition], None] = _ignore
+        self.may_lead: Callable[[], bool] = _always
+
+    def review_leaders(self) -> None:
+        """Begin or cease to lead what this broker is registered as leader of: see `may_lead`."""
+        for topic in self._topics:
+            for partition in topic.partitions:
+                partition.review_leader()
+
+    def min_isr(self, topic: str) -> int:
+        """Return `min.insync.replicas` of a topic."""
+        return int(self._topics.get(topic).config["min.insync.replicas"])
+
+    def high_watermark(self, topic: str, index: int) -> int:
+        """Return the high watermark that was checkpointed last; 0: none."""
+        return self._logs.checkpoints.high_watermark((topic, index))
+
+    def isr_may_change(self, partition: Partition) -> None:
+        """A follower's fetch was recorded, or this broker begins to lead."""
+        self.on_isr_progress(partition)
+
+    def open_soon(self, partition: Partition) -> None:
+        """Open the log of a partition in a later turn, because this broker leads it now."""
+        self._to_open.append(partition)
+        if len(self._to_open) == 1:
+            self._purgatory.run_in_later_turn(self._open_some)
+
+    def _open_some(self) -> None:
+        until_ms = self._clock.monotonic_ms() + SLICE_MS
+        while self._to_open:
+            partition = self._to_open.popleft()
+            try:
+                if partition.is_leader and not partition.deleted:
+                    partition.log  # noqa: B018  opening it begins to lead
+            except KqueueError as error:  # its requests say why, or a recovery ends first
+                if isinstance(error, StorageFailed) and not isinstance(error, StorageUnavailable):
+                    self.log_failed(partition)
+            if self._to_open and self._clock.monotonic_ms() >= until_ms:
+                self._purgatory.run_in_later_turn(self._open_some)
+                return
+
+    def log_failed(self, partition: Partition) -> None:
+        """The log is read-only or offline, or can't be opened."""
+        self.on_log_failed(partition)
+
+    def cut_log(self, partition: Partition, cut: LogCut, done: Callable[[KqueueError | None], None]) -> None:
+        """Cut the log of a follower in a job, then call `done(error or None)`.
+
+        What is under way with its records is forgotten, and a deletion waits for the end.
+        Durability: see `LogCut`. Errors: StorageFailed: the log is offline, or as it was where the
+            recovery point could not be written.
+        """
+        self._moves.forget(partition)
+        key = topic, index = partition.topic, partition.index
+
+        def saved(error: BaseException | None) -> None:
+            if error is None:
+                self._jobs.submit(IoJob(f"cut {cut.log.folder}", cut.run, finish, cut.log.storage.location))
+                return
+            cut.cancel()
+            end(error if isinstance(error, KqueueError) else StorageFailed(f"{partition!r}: {error!r}"))
+
+        def finish(_: None, error: BaseException | None) -> None:
+            end(cut.end(error))
+
+        def end(error: KqueueError | None) -> None:
+            done(error)
+            self._recovery.release(topic, index)
+
+        self._recovery.hold(topic, index)
+        cut.begin()
+        self._logs.checkpoints.note_offsets(key)
+        cut.lock()
+        self._logs.checkpoints.save_recovery_point(key, saved)
+
+    def drop_below_start(self, partition: Partition) -> None:
+        """Drop the segments of a follower that are wholly below the log start."""
+        topic = self._topics.find(partition.topic)
+        if topic is not None:
+            self._cleanup.drop_below_start(partition, topic)
+
+    def drop(self, partition: Partition) -> None:
+        """Delete the log of a partition of which this broker has no replica any more.
+
+        Durability: as `LogManager.delete`; the next start deletes what remains.
+        """
+        key = (partition.topic, partition.index)
+        self._recovery.drop([key], lambda: self._drop(partition))
+
+    def _drop(self, partition: Partition) -> None:
+        if not partition.deleted and not partition.has_replica:
+            self.delete_log(partition)
+
+    def delete_log(self, partition: Partition) -> None:
+        """Delete the log of a partition, whose next use makes an empty one.
+
+        Durability: as `drop`.
+        """
+        self._moves.forget(partition)
+        partition.detach_log()
+        self._logs.delete(partition.topic, partition.index)
+        self._cleanup.forget(partition)
+
+
+def _ignore(partition: Partition) -> None:
+    pass
+
+
+def _always() -> bool:
+    return True

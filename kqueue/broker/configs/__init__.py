@@ -1,0 +1,6 @@
+"""Settings that change at run time: of topics, brokers, groups, loggers and subscriptions.
+
+`DynamicConfigs` applies alter requests: it validates, stores and puts values into effect;
+`config_targets` are the kinds of resources. `ineffective_settings` warns of what does nothing.
+Called by the handlers of the configuration APIs and by the broker's start. Imports `topics`.
+"""

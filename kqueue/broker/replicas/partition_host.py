@@ -1,0 +1,123 @@
+"""What a partition needs of what surrounds it, its broker and the gate of its topic's backlog, and
+what its reads return.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from kqueue.base.clock import Clock
+    from kqueue.base.errors import KqueueError
+    from kqueue.base.jobs import Jobs
+    from kqueue.base.timers import Timers
+    from kqueue.broker.metadata.brokers import Cluster
+    from kqueue.broker.purgatory import Purgatory
+    from kqueue.broker.replicas.append_queue import AppendScheduler
+    from kqueue.broker.replicas.refused_batches import RefusedBatches
+    from kqueue.broker.replicas.replica_events import ReplicaEvents
+    from kqueue.log.log import Log
+    from kqueue.log.log_cut import LogCut
+    from kqueue.log.results import ReadResult
+    from kqueue.replication.registrations import PartitionRegistration
+
+
+class ReplicaHost(Protocol):
+    """What a replica of a cluster's partition needs of its broker."""
+
+    def may_lead(self) -> bool:
+        """Whether this broker is unfenced in its present session; else it leads nothing."""
+
+    def min_isr(self, topic: str) -> int:
+        """Return `min.insync.replicas` of a topic."""
+
+    def high_watermark(self, topic: str, index: int) -> int:
+        """Return the high watermark that was checkpointed last; 0: none."""
+
+    def isr_may_change(self, partition: Any) -> None:
+        """A follower's fetch was recorded, or this broker begins to lead."""
+
+    def log_failed(self, partition: Any) -> None:
+        """The log is read-only or offline, or can't be opened."""
+
+    def open_soon(self, partition: Any) -> None:
+        """Open the log of a partition in a later turn, because this broker leads it now."""
+
+    def cut_log(self, partition: Any, cut: LogCut, done: Callable[[KqueueError | None], None]) -> None:
+        """Cut the log of a follower in a job, then call `done`; see `Replicas.cut_log`."""
+
+    def drop_below_start(self, partition: Any) -> None:
+        """Drop the segments of a follower that are wholly below the log start."""
+
+    def drop(self, partition: Any) -> None:
+        """Delete the log of a partition of which this broker has no replica any more."""
+
+    def delete_log(self, partition: Any) -> None:
+        """Delete the log of a partition, whose next use makes an empty one."""
+
+
+class PartitionHost(Protocol):
+    """What a partition needs of its broker."""
+
+    clock: Clock
+    timers: Timers
+    purgatory: Purgatory
+    jobs: Jobs
+    append_scheduler: AppendScheduler
+    refused_batches: RefusedBatches
+    node_id: int
+    cluster: Cluster
+    leader_epoch: int  # of a single broker; of a cluster each partition has its own
+    replica_events: list[ReplicaEvents[Any]]
+    flush_before_visible: bool  # group mode
+    flush_by_policy: bool  # kafka mode; memory has neither
+    verify_reads: bool  # verify checksums of data that was on disk at the start, before its first read
+
+    @property
+    def replicas(self) -> ReplicaHost:
+        """The upkeep of replicas; of a cluster only."""
+
+    @property
+    def sole_registration(self) -> PartitionRegistration:
+        """That of each partition of a single broker: this node is its only replica."""
+
+    def open_log(self, topic: str, index: int) -> Log:
+        """Open the log of a partition. Raises StorageFailed, LogRecovering."""
+
+    def is_recovering(self, topic: str, index: int) -> bool:
+        """Whether the log of a partition is being recovered."""
+
+
+class BacklogGate(Protocol):
+    """Counts the unread records of a partition, and may refuse appends; see `broker.backlog`."""
+
+    @property
+    def is_exceeded(self) -> bool:
+        """Whether `check` may refuse."""
+
+    def check(self) -> None:
+        """Raises PolicyViolation: nothing may be appended now."""
+
+    def throttle_ms(self) -> int:
+        """How long the producer of the last append is to wait; 0: not."""
+
+    def opened(self, log: Log) -> None:
+        """The partition's log was opened."""
+
+    def appended(self, end_offset: int, size: int) -> None:
+        """A batch of `size` bytes was appended."""
+
+    def start_moved(self) -> None:
+        """The log start was raised."""
+
+
+class PartitionRead(NamedTuple):
+    """Result of a read: current watermarks, and whole batches below the bound of the isolation
+    level.
+    """
+
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    fetched: ReadResult

@@ -1,0 +1,7 @@
+"""Upkeep: what happens to logs without a request.
+
+`CleanupScheduler` runs the cleanup policies; `LogRecovery` recovers logs after a crash beside the
+clients; `LogDirMoves` moves logs between folders; `RecordDeletion` raises log starts; `Backlogs`
+bound what is unread.
+Called by timers and the admin handlers. Imports `topics` and `kqueue.log`.
+"""

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import pytest
+
+from kqueue.base.errors import InvalidReplicaAssignment
+from kqueue.broker.topics.replica_assignment import check_replicas
+
+
+def test_this_broker_once_is_the_only_valid_list() -> None:
+    check_replicas([7], 7)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "message"),
+    [
+        ([], "the list of replicas is empty"),
+        ([2], "broker 2 is not registered; broker 7 is the only one"),
+        ([7, 2], "broker 2 is not registered"),
+        ([7, 7], "broker 7 is named more than once"),
+    ],
+)
+def test_other_lists_are_refused(replicas: list[int], message: str) -> None:
+    with pytest.raises(InvalidReplicaAssignment, match=message):
+        check_replicas(replicas, 7)
