@@ -367,8 +367,8 @@ class Server:
         rng: random.Random,
         cleanup: ExitStack,
     ) -> Broker:
-        from kqueue.broker.member import Member  # on use: a single broker does not need them
         from kqueue.broker.cluster.registration import join_cluster
+        from kqueue.broker.member import Member  # on use: a single broker does not need them
 
         if self._objects.cluster is None:
             cleanup.callback(cluster.close)

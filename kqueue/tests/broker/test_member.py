@@ -14,8 +14,8 @@ import pytest
 from kqueue.app import Server
 from kqueue.base.errors import NodeIdInUse, SettingError, StorageFailed
 from kqueue.broker.cluster.broker_removal import remove_broker
-from kqueue.broker.member import Member
 from kqueue.broker.cluster.registration import WrongCluster
+from kqueue.broker.member import Member
 from kqueue.broker.topics.topics import NewTopic
 from kqueue.config.plugins import PluginObjects
 from kqueue.config.properties import SourcedValue, make_config

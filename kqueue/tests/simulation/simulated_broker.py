@@ -19,8 +19,8 @@ from kqueue.base.jobs import CpuJob, IoJob
 from kqueue.base.settings import Catalog
 from kqueue.broker import config as broker_config
 from kqueue.broker.broker import Broker, node_id
-from kqueue.broker.member import Member
 from kqueue.broker.cluster.registration import join_cluster
+from kqueue.broker.member import Member
 from kqueue.interbroker.coordination import connect_coordinators
 from kqueue.interbroker.replica_fetchers import ReplicaFetchers
 from kqueue.log.folders.data_folders import cluster_id_of
