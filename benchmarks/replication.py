@@ -98,10 +98,10 @@ def beside_copying(cluster: OwnCluster, flush: str) -> Row:
         taken = threading.Thread(target=lambda: beside.extend(_latencies_ms(cluster, "grown", copied)))
         taken.start()
         try:
-            refused = client.reassign({place: [*found.replicas, added]})
+            refused = client.cluster.reassign({place: [*found.replicas, added]})
             if refused:
                 raise RuntimeError(f"the new replica was refused: {refused}")
-            while client.reassignments([place]):
+            while client.cluster.reassignments([place]):
                 time.sleep(POLL_S)
             seconds = time.monotonic() - began
         finally:

@@ -87,7 +87,7 @@ def quota_rows() -> Iterator[Row]:
         yield loads.one_record_requests(served, 5, REQUESTS, None, ", no quota")
         change = {"producer_byte_rate": 1e12, "consumer_byte_rate": 1e12, "request_percentage": 1e6}
         with frames.asking(served.bootstrap) as client:
-            for outcome in client.alter_quotas([QuotaAlteration({"client-id": None}, change)]):
+            for outcome in client.cluster.alter_quotas([QuotaAlteration({"client-id": None}, change)]):
                 if outcome.code:
                     raise RuntimeError(f"the broker refused the quota: {outcome}")
         yield loads.one_record_requests(served, 5, REQUESTS, None, ", with quotas")

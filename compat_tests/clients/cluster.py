@@ -197,9 +197,9 @@ class ClusterOfProcesses:
         """Reassign a partition; return once each broker shows that the first replica leads it."""
         wanted = TopicPartition(*place)
         with protocol_client.asking(self.bootstrap) as client:
-            client.reassign({wanted: replicas})
-            eventually(lambda: not client.reassignments([wanted]), f"{place} moves")
-            client.elect_leaders([wanted])
+            client.cluster.reassign({wanted: replicas})
+            eventually(lambda: not client.cluster.reassignments([wanted]), f"{place} moves")
+            client.cluster.elect_leaders([wanted])
         for node in range(MEMBERS):
             eventually(
                 lambda node=node: self.describe(place, by=node).leader == replicas[0],  # type: ignore[misc]

@@ -130,14 +130,14 @@ class Secured:
         """
         bindings = parse_acls(lines)
         with self.asking() as client:
-            client.create_acls(bindings)
+            client.cluster.create_acls(bindings)
         stores = [broker._server.broker.security.acls for broker in self._brokers]
         eventually(lambda: all(set(bindings) <= set(one._by_id.values()) for one in stores), "all brokers have them")
 
     def bound(self, entity: EntityParts, **quotas: float) -> None:
         """Set quotas of an entity: ``{"user": "bob"}``."""
         with self.asking() as client:
-            outcomes = client.alter_quotas([QuotaAlteration(entity, quotas)])
+            outcomes = client.cluster.alter_quotas([QuotaAlteration(entity, quotas)])
             assert [outcome.code for outcome in outcomes] == [0]
 
     def create_topic(self, name: str, partitions: int = 1) -> None:

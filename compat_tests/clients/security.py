@@ -101,8 +101,8 @@ def grant(addresses: Sequence[str]) -> None:
         return
     expected = set(parse_acls(ACLS))
     with Client(",".join(addresses), security=own_security()) as client:
-        client.create_acls(sorted(expected))
+        client.cluster.create_acls(sorted(expected))
     for address in addresses:
         with Client(address, security=own_security()) as client:
-            while {*client.describe_acls()} != expected:
+            while {*client.cluster.describe_acls()} != expected:
                 pass

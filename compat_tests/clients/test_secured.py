@@ -28,7 +28,7 @@ def test_clients_may_do_what_acls_say(broker: RunningBroker, connect: ClientFact
     name = topic()
     [denial] = parse_acls([f"User:ann deny write topic:{name}"])
     with Client(broker.bootstrap, security=own_security()) as client:
-        client.create_acls([denial])
+        client.cluster.create_acls([denial])
         producer = connect.producer(broker.bootstrap)
 
         def is_refused() -> bool:
@@ -39,4 +39,4 @@ def test_clients_may_do_what_acls_say(broker: RunningBroker, connect: ClientFact
             return False
 
         eventually(is_refused, "the client is refused")
-        client.delete_acls([AclFilter(name=name)])
+        client.cluster.delete_acls([AclFilter(name=name)])

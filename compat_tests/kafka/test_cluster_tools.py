@@ -193,10 +193,10 @@ def test_a_throttled_move_takes_its_time_until_the_throttle_is_raised(
             **dict.fromkeys(THROTTLED_RATES, "400000"),
         }
         while time.monotonic() < began + 4:
-            assert client.reassignments([place]), "4 MB take 9 s"
+            assert client.cluster.reassignments([place]), "4 MB take 9 s"
             time.sleep(0.2)
         execute(100_000_000)
-        until(lambda: not client.reassignments([place]))
+        until(lambda: not client.cluster.reassignments([place]))
     if by == "kqueue":
         own("cluster", "reassign", "verify", str(plan))
     else:

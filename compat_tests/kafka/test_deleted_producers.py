@@ -23,7 +23,7 @@ TOPIC = TopicPartition("t", 0)
 def open_since(bootstrap: str) -> list[int | None]:
     """The first offsets of the transactions that are open in the partition."""
     with Client(bootstrap) as client:
-        producers = client.producers([TOPIC])[TOPIC]
+        producers = client.transactions.producers([TOPIC])[TOPIC]
     return [producer.transaction_start for producer in producers if producer.transaction_start is not None]
 
 

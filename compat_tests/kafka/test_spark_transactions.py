@@ -79,7 +79,7 @@ def test_kills_and_batches_that_readers_see_as_a_whole(options: SinkOptions) -> 
         expected += mine
     assert reader.end() == expected
     with Client(options.client) as client:
-        assert not any(client.transactions(["Ongoing"]).values())
+        assert not any(client.transactions.find(["Ongoing"]).values())
 
 
 def test_nothing_is_seen_before_the_last_commit(options: SinkOptions) -> None:
@@ -114,7 +114,7 @@ def test_a_timeout_of_the_coordinator(kafka: Kafka) -> None:
         outcome = stage_rows(options, BatchIdentity(QUERY, 0, 0), [rows_of(ROWS)])
         assert outcome.transaction is not None
         with Client(options.client) as client:
-            client.fence_producer(outcome.transaction.producer.transactional_id)
+            client.transactions.fence(outcome.transaction.producer.transactional_id)
             with pytest.raises(TransactionLost, match="1 of 1 transactions ended before"):
                 commit(client, QUERY, 0, [], [outcome.transaction])
         drop_free_ids()

@@ -87,7 +87,7 @@ def remove(bootstrap: str, folder: Path | None, as_json: bool, force: bool, **op
         click.confirm(f"Remove {what}?", abort=True, err=True)
     if folder is None:
         with own_client(bootstrap) as client:
-            removed = client.delete_acls(filters)
+            removed = client.cluster.delete_acls(filters)
     else:
         removed = [binding for binding in _stored(folder) if any(row.matches(binding) for row in filters)]
         _store(folder, dict.fromkeys(removed, False))
@@ -114,7 +114,7 @@ def list_acls(bootstrap: str, folder: Path | None, as_json: bool, listed: tuple[
     filters = filters_of(Selection(**options), needs_resource=False)
     if folder is None:
         with own_client(bootstrap) as client:
-            rows = [client.describe_acls(acl_filter) for acl_filter in filters]
+            rows = [client.cluster.describe_acls(acl_filter) for acl_filter in filters]
         found = list(dict.fromkeys(binding for bindings in rows for binding in bindings))
     else:
         found = [binding for binding in _stored(folder) if any(row.matches(binding) for row in filters)]
@@ -123,7 +123,7 @@ def list_acls(bootstrap: str, folder: Path | None, as_json: bool, listed: tuple[
 
 def _create(bootstrap: str, bindings: Sequence[AclBinding]) -> None:
     with own_client(bootstrap) as client:
-        outcomes = client.create_acls(bindings)
+        outcomes = client.cluster.create_acls(bindings)
     refused = [(binding, one) for binding, one in zip(bindings, outcomes, strict=True) if one.code]
     for binding, (code, message) in refused:
         click.echo(f"Error: {binding}: {explain_code(code, message)}", err=True)

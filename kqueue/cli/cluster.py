@@ -136,7 +136,7 @@ def list_apis(offline: bool, as_json: bool, bootstrap: str) -> None:
 def _served(bootstrap: str) -> Mapping[int, tuple[int, int]]:
     """Return lowest and highest version of each API that the broker serves, by key."""
     with own_client(bootstrap) as client:
-        return client.api_versions()
+        return client.cluster.api_versions()
 
 
 def _rows_of(served: Mapping[int, tuple[int, int]]) -> list[ApiRow]:

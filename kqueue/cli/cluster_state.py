@@ -43,9 +43,9 @@ def describe(as_json: bool, bootstrap: str) -> None:
       kqueue topics describe --under-replicated      which these are
     """
     with own_client(bootstrap) as client:
-        cluster = client.describe_cluster()
+        cluster = client.cluster.describe()
         metadata = client.metadata()
-        moving = client.reassignments()
+        moving = client.cluster.reassignments()
         counts = _counts(metadata, moving, _min_isr(client, list(metadata.topics)))
     state = {
         "cluster_id": cluster.cluster_id,
@@ -77,7 +77,7 @@ def brokers(as_json: bool, bootstrap: str) -> None:
     replicas that lag behind their leader.
     """
     with own_client(bootstrap) as client:
-        cluster = client.describe_cluster()
+        cluster = client.cluster.describe()
         metadata = client.metadata()
     leads, preferred, replicas, lagging = _load(metadata)
     rows = [

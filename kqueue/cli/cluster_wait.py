@@ -60,7 +60,7 @@ def wait(count: int | None, timeout_s: float, bootstrap: str) -> None:
 def _look(bootstrap: str, count: int | None) -> tuple[list[str], str]:
     """Return what is missing, and what there is."""
     with own_client(bootstrap) as client:
-        cluster = client.describe_cluster()
+        cluster = client.cluster.describe()
         metadata = client.metadata()
     partitions = [partition for topic in metadata.topics.values() for partition in topic.partitions.values()]
     serving = len(cluster.brokers) - len(cluster.fenced)

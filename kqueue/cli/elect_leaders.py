@@ -71,7 +71,7 @@ def elect(
             wanted = [TopicPartition(topic, index) for index in partition] or client.metadata([topic]).topics[
                 topic
             ].topic_partitions
-        outcomes = client.elect_leaders(wanted, election_type=ElectionType[election.upper()])
+        outcomes = client.cluster.elect_leaders(wanted, election_type=ElectionType[election.upper()])
     _print_outcomes(election.upper(), outcomes)
 
 
@@ -88,7 +88,7 @@ def unregister(broker: int, bootstrap: str) -> None:
     with `kqueue cluster reassign`.
     """
     with own_client(bootstrap) as client:
-        client.unregister_broker(broker)
+        client.cluster.unregister_broker(broker)
         topics = client.metadata().topics.values()
     click.echo(f"Broker {broker} is no longer registered.")
     left = sum(broker in partition.replicas for topic in topics for partition in topic.partitions.values())

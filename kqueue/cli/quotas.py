@@ -133,7 +133,7 @@ def list_quotas(entity: Mapping[str, str | None], as_json: bool, bootstrap: str)
         for kind, name in entity.items()
     ]
     with own_client(bootstrap) as client:
-        entries = client.describe_quotas(matches)
+        entries = client.cluster.describe_quotas(matches)
     _print(entries, as_json)
 
 
@@ -153,7 +153,7 @@ def show(user: str, client_id: str, as_json: bool, bootstrap: str) -> None:
     from kqueue.security.quotas import CLIENT_QUOTAS
 
     with own_client(bootstrap) as client:
-        entries = client.describe_quotas()
+        entries = client.cluster.describe_quotas()
     known = {tuple(entry.entity.get(kind, ...) for kind in TYPES[:2]): entry for entry in entries}
     order = [
         *((name, other) for name in (user, None) for other in (client_id, None, ...)),
@@ -193,7 +193,7 @@ def _own(bootstrap: str, entity: Mapping[str, str | None]) -> QuotaEntry | None:
     from kqueue.client.calls.quotas import ANY, QuotaMatch
 
     with own_client(bootstrap) as client:
-        entries = client.describe_quotas([QuotaMatch(kind, ANY) for kind in entity], strict=True)
+        entries = client.cluster.describe_quotas([QuotaMatch(kind, ANY) for kind in entity], strict=True)
     return next((entry for entry in entries if entry.entity == entity), None)
 
 
@@ -201,7 +201,7 @@ def _alter(bootstrap: str, entity: Mapping[str, str | None], changes: Mapping[st
     from kqueue.client.calls.quotas import QuotaAlteration
 
     with own_client(bootstrap) as client:
-        [(code, message)] = client.alter_quotas([QuotaAlteration(_named(entity), changes)])
+        [(code, message)] = client.cluster.alter_quotas([QuotaAlteration(_named(entity), changes)])
     if code:
         raise click.ClickException(f"the quotas of {_describe(entity)} were refused: {explain_code(code, message)}")
 

@@ -79,7 +79,7 @@ def plan(
     same answer.
     """
     with own_client(bootstrap) as client:
-        cluster = client.describe_cluster()
+        cluster = client.cluster.describe()
         racks = _racks(brokers, cluster)
         wanted = list(dict.fromkeys([*names, *(_topics_in(stream) if stream is not None else ())]))
         topics = client.metadata(wanted or None).topics
@@ -163,7 +163,7 @@ def run(stream: TextIO, wait: bool, throttle: int | None, bootstrap: str) -> Non
             )
             set_throttles(client, _moves(client, before, wanted), throttle)
             click.echo(f"The inter-broker throttle limit was set to {throttle} B/s")
-        refused = client.reassign(wanted)
+        refused = client.cluster.reassign(wanted)
         for partition, (code, message) in sorted(refused.items()):
             click.echo(f"Error: {partition}: {explain_code(code, message)}", err=True)
         started = [partition for partition in wanted if partition not in refused]
@@ -194,7 +194,7 @@ def verify(stream: TextIO, as_json: bool, preserve_throttles: bool, bootstrap: s
     wanted = read_plan(stream)
     with own_client(bootstrap) as client:
         current = _current(client, wanted)
-        moving = client.reassignments()
+        moving = client.cluster.reassignments()
         cleared = [] if moving or preserve_throttles else clear_throttles(client, {one.topic for one in wanted})
     states = {partition: _state(current[partition], wanted[partition], moving.get(partition)) for partition in wanted}
     if as_json:
@@ -234,8 +234,8 @@ def cancel(stream: TextIO, preserve_throttles: bool, bootstrap: str) -> None:
     """
     wanted = read_plan(stream)
     with own_client(bootstrap) as client:
-        moving = client.reassignments(wanted)
-        refused = client.reassign(dict.fromkeys(moving)) if moving else {}
+        moving = client.cluster.reassignments(wanted)
+        refused = client.cluster.reassign(dict.fromkeys(moving)) if moving else {}
         cleared = [] if preserve_throttles else clear_throttles(client, {one.topic for one in wanted})
     cancelled = [partition for partition in moving if partition not in refused]
     if cancelled:
@@ -261,7 +261,7 @@ def list_moves(as_json: bool, bootstrap: str) -> None:
       kqueue cluster reassign list
     """
     with own_client(bootstrap) as client:
-        moving = sorted(client.reassignments().items())
+        moving = sorted(client.cluster.reassignments().items())
         topics = client.metadata({partition.topic for partition, _ in moving}).topics if moving else {}
     rows = []
     for partition, move in moving:
@@ -294,7 +294,7 @@ def list_moves(as_json: bool, bootstrap: str) -> None:
 def _wait(client: Client, wanted: Plan) -> None:
     """Return when none of the partitions is being moved."""
     with Counter(f"of {len(wanted):,} partitions moved", shown=True) as counter:
-        while moving := client.reassignments(wanted):
+        while moving := client.cluster.reassignments(wanted):
             counter.show(len(wanted) - len(moving))
             time.sleep(POLL_S)
 
@@ -311,7 +311,7 @@ def _current(client: Client, partitions: Iterable[TopicPartition]) -> Plan:
 
 def _moves(client: Client, before: Plan, wanted: Plan) -> dict[TopicPartition, tuple[tuple[int, ...], tuple[int, ...]]]:
     """Return what partitions have now, without what they are being given, and what they get."""
-    moving = client.reassignments(wanted)
+    moving = client.cluster.reassignments(wanted)
     return {
         one: (tuple(node for node in before[one] if one not in moving or node not in moving[one].adding), target)
         for one, target in wanted.items()

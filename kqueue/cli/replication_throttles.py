@@ -61,7 +61,7 @@ def clear_throttles(client: Client, topics: Iterable[str]) -> list[str]:
 
 
 def _serving(client: Client) -> set[int]:
-    cluster = client.describe_cluster()
+    cluster = client.cluster.describe()
     return {node for node in cluster.brokers if node not in cluster.fenced}
 
 

@@ -105,7 +105,7 @@ def list_transactions(
     """
     regex = _compiled(pattern or ".*")
     with own_client(bootstrap) as client:
-        found = client.transactions(states, producer_ids, running_ms=running_ms, pattern=regex)
+        found = client.transactions.find(states, producer_ids, running_ms=running_ms, pattern=regex)
     rows = sorted((*listing, coordinator) for coordinator, listed in found.items() for listing in listed)
     if as_json:
         keys = ("transactional_id", "producer_id", "state", "coordinator")
@@ -138,7 +138,7 @@ def describe(ids: tuple[str, ...], more_ids: tuple[str, ...], as_json: bool, boo
     with own_client(bootstrap) as client:
         for transactional_id in ids:
             try:
-                described.append(client.describe_transaction(transactional_id))
+                described.append(client.transactions.describe(transactional_id))
             except KqueueError as error:
                 if not _is_missing(error):
                     raise
@@ -166,7 +166,7 @@ def describe_producers(partition_texts: tuple[str, ...], as_json: bool, bootstra
       kqueue transactions describe-producers orders:0,2 payments
     """
     with own_client(bootstrap) as client:
-        found = client.producers(_partitions(client, partition_texts))
+        found = client.transactions.producers(_partitions(client, partition_texts))
     rows = [(*partition, *producer) for partition, producers in sorted(found.items()) for producer in producers]
     if as_json:
         keys = (
@@ -230,7 +230,7 @@ def abort(
             raise click.UsageError("--transactional-id stands alone: the coordinator knows the partitions")
         with own_client(bootstrap) as client:
             was_open = _has_transaction(client, transactional_id)
-            fenced = client.fence_producer(transactional_id)
+            fenced = client.transactions.fence(transactional_id)
         done = f"Aborted the transaction of {transactional_id}" if was_open else f"{transactional_id} had none open"
         click.echo(f"{done}; its producer is fenced: id {fenced.id}, epoch {fenced.epoch} now.")
         return
@@ -243,7 +243,7 @@ def abort(
     with own_client(bootstrap) as client:
         [topic_partition] = _partitions(client, [f"{topic}:{partition}"])
         marker = _marker(client, topic_partition, start_offset, by_producer)
-        client.abort_transactions({topic_partition: marker})
+        client.transactions.abort({topic_partition: marker})
     click.echo(f"Aborted the transaction of producer {marker.producer_id} in {topic_partition}.")
 
 
@@ -340,14 +340,14 @@ def find_hanging_transactions(
     """Return the transactions without a batch since `oldest_ms` that no coordinator will end."""
     candidates = [
         HangingTransaction(partition, producer)
-        for partition, producers in sorted(client.producers(partitions).items())
+        for partition, producers in sorted(client.transactions.producers(partitions).items())
         for producer in producers
         if producer.transaction_start is not None and producer.last_timestamp_ms < oldest_ms
     ]
     if not candidates:
         return []
     producer_ids = sorted({candidate.producer.producer_id for candidate in candidates})
-    listings = client.transactions(producer_ids=producer_ids)
+    listings = client.transactions.find(producer_ids=producer_ids)
     ids = {listing.producer_id: listing.transactional_id for listed in listings.values() for listing in listed}
     known = {producer_id: _open_partitions(client, id) for producer_id, id in ids.items()}
     return [found for found in candidates if found.partition not in known.get(found.producer.producer_id, ())]
@@ -355,7 +355,7 @@ def find_hanging_transactions(
 
 def _open_partitions(client: Client, transactional_id: str) -> Sequence[TopicPartition]:
     try:
-        return client.describe_transaction(transactional_id).partitions
+        return client.transactions.describe(transactional_id).partitions
     except KqueueError as error:
         if _is_missing(error):  # it has expired since it was listed
             return ()
@@ -409,7 +409,7 @@ def _has_transaction(client: Client, transactional_id: str) -> bool:
     from kqueue.client.errors import IncompatibleBroker
 
     try:
-        return client.describe_transaction(transactional_id).state in OPEN_STATES
+        return client.transactions.describe(transactional_id).state in OPEN_STATES
     except IncompatibleBroker:
         return True
     except KqueueError as error:
@@ -432,7 +432,7 @@ def _marker(
 
     if start_offset is None:
         return AbortMarker(*(UNKNOWN if value is None else value for value in by_producer))  # checked before
-    producers = client.producers([partition])[partition]
+    producers = client.transactions.producers([partition])[partition]
     for producer in producers:
         if producer.transaction_start == start_offset:
             # a producer without a marker so far has no coordinator epoch

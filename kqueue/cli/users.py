@@ -207,7 +207,7 @@ class BrokerUsers:
         from kqueue.client import Refusal
 
         described: dict[str, Iterations] = {}
-        for name, credentials in self._client.scram_users(names).items():
+        for name, credentials in self._client.cluster.scram_users(names).items():
             if not isinstance(credentials, Refusal):
                 described[name] = {mechanism_of_number(number): count for number, count in credentials.items()}
             elif credentials.code != RESOURCE_NOT_FOUND:
@@ -220,11 +220,11 @@ class BrokerUsers:
 
         salt = secrets.token_bytes(SALT_BYTES)
         salted = salted_password(mechanism, password.encode(), salt, iterations)
-        self._client.set_scram_password(name, SaltedPassword(mechanism.number, iterations, salt, salted))
+        self._client.cluster.set_scram_password(name, SaltedPassword(mechanism.number, iterations, salt, salted))
 
     def remove(self, name: str, mechanism: ScramMechanism) -> None:
         """See `Users`."""
-        self._client.remove_scram_password(name, mechanism.number)
+        self._client.cluster.remove_scram_password(name, mechanism.number)
 
 
 class FolderUsers:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, NoReturn, Self, TypeVar
 
@@ -30,6 +28,7 @@ from kqueue.client.calls.share_group_offsets import (
     DescribeShareOffsets,
     ShareOffset,
 )
+from kqueue.client.cluster_calls import ClusterCalls
 from kqueue.client.deadline import Deadline
 from kqueue.client.metadata import ClusterMetadata
 from kqueue.client.options import ClientOptions, MiB
@@ -45,12 +44,16 @@ R = TypeVar("R")
 PartitionOffsets = Mapping[TopicPartition, int]
 
 
-class Client(TransactionCalls):
+class Client:
     """A blocking client of a Kafka or kqueue cluster. The first call opens the first connection.
 
     Args:
         options: a `ClientOptions`, or `bootstrap` as text with the other options as keywords:
             ``Client("localhost:9092", timeout_ms=5_000)``.
+
+    Attributes:
+        transactions: the calls about transactions.
+        cluster: the calls about brokers, leaders, replicas, ACLs, quotas and users.
 
     Common to all calls: `timeout_ms` limits the whole call including retries; None:
     `options.timeout_ms`. A plain ``(topic, partition)`` is accepted as a partition.
@@ -66,7 +69,8 @@ class Client(TransactionCalls):
     def __init__(self, options: ClientOptions | str, **keywords: Any) -> None:
         self.options = ClientOptions(bootstrap=options, **keywords) if isinstance(options, str) else options
         self._router = Router(self.options)
-        self._busy = threading.Lock()
+        self.transactions = TransactionCalls(self._router)
+        self.cluster = ClusterCalls(self._router)
 
     def __enter__(self) -> Self:
         return self
@@ -110,7 +114,7 @@ class Client(TransactionCalls):
                 the client.
         Raises: BrokerRefused: a named topic does not exist. ClientError.
         """
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             metadata = self._router.metadata(None if topics is None else list(dict.fromkeys(topics)), deadline)
         if pattern is None:
             return metadata
@@ -132,7 +136,7 @@ class Client(TransactionCalls):
         Raises: BrokerRefused: a partition does not exist. ClientError.
         """
         call = ListOffsets(_level(isolation), by_greatest_time=MAX_TIMESTAMP in queries.values())
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             return self._router.send_to_leaders(call, queries, deadline)
 
     def fetch(
@@ -170,14 +174,14 @@ class Client(TransactionCalls):
             min_bytes=min_bytes,
             max_wait_ms=max_wait_ms,
         )
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             return self._router.send_to_leaders(call, offsets, deadline)
 
     # --- writing
 
     def init_producer(self, *, timeout_ms: int | None = None) -> ProducerIdAndEpoch:
         """Return a new producer id, with which brokers append each batch once."""
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             return self._router.send_to_any(InitProducerId(), deadline)
 
     def produce(
@@ -206,7 +210,7 @@ class Client(TransactionCalls):
             raise ValueError(f"acks={acks}: expected -1, 0 or 1")
         for topic_partition, batch in batches.items():
             _check_batch(topic_partition, batch)
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             return self._router.send_to_leaders(
                 Produce(acks, repeatable=repeatable, transactional_id=transactional_id), batches, deadline
             )
@@ -217,7 +221,7 @@ class Client(TransactionCalls):
         Raises: BrokerRefused: of the first rejected topic; others may exist. ClientError.
         """
         names = [topic.name for topic in topics]
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             self._router.send_to_controller(CreateTopics(topics, deadline), deadline)
             return self._router.wait_for_leaders(names, deadline)
 
@@ -226,7 +230,7 @@ class Client(TransactionCalls):
 
         Raises: BrokerRefused: of the first rejected topic; others may be deleted. ClientError.
         """
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             self._router.send_to_controller(DeleteTopics(list(dict.fromkeys(names)), deadline), deadline)
 
     def delete_records(self, before: PartitionOffsets, *, timeout_ms: int | None = None) -> dict[TopicPartition, int]:
@@ -236,7 +240,7 @@ class Client(TransactionCalls):
             before: per partition the first offset to keep; -1: the high watermark.
         Raises: BrokerRefused: for example an offset beyond the high watermark. ClientError.
         """
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             return self._router.send_to_leaders(DeleteRecords(), before, deadline)
 
     # --- groups
@@ -254,7 +258,7 @@ class Client(TransactionCalls):
             else OffsetAndMetadata(position)
             for topic_partition, position in offsets.items()
         }
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             self._router.send_to_coordinator(group, CommitOffsets(group, rows), deadline)
 
     def committed(
@@ -271,7 +275,7 @@ class Client(TransactionCalls):
             partitions: None: all.
             stable: wait for pending transactional commits (Kafka 2.5 and later).
         """
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             return self._router.send_to_coordinator(group, FetchCommitted(group, partitions, stable=stable), deadline)
 
     def pending_offsets(
@@ -281,7 +285,7 @@ class Client(TransactionCalls):
 
         Raises: IncompatibleBroker: before Kafka 2.5. ClientError.
         """
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             return self._router.send_to_coordinator(group, FindPending(group, partitions), deadline)
 
     def groups(self, *, timeout_ms: int | None = None) -> dict[str, GroupListing]:
@@ -292,7 +296,7 @@ class Client(TransactionCalls):
         Raises: BrokerRefused: a broker was not ready before the timeout. ClientError: a broker is
             unreachable, so groups might be missing.
         """
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             listings = self._router.send_to_all(ListGroups(), deadline)
         return {group.name: group for group in sorted(group for listed in listings.values() for group in listed)}
 
@@ -301,7 +305,7 @@ class Client(TransactionCalls):
 
         Raises: BrokerRefused: there is no such group of this type. IncompatibleBroker. ClientError.
         """
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             return self._router.send_to_coordinator(name, DescribeGroup(name, type), deadline)
 
     def share_offsets(self, group: str, *, timeout_ms: int | None = None) -> dict[TopicPartition, ShareOffset]:
@@ -309,7 +313,7 @@ class Client(TransactionCalls):
 
         Raises: BrokerRefused: there is no such share group. IncompatibleBroker. ClientError.
         """
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             return self._router.send_to_coordinator(group, DescribeShareOffsets(group), deadline)
 
     def alter_share_offsets(
@@ -321,7 +325,7 @@ class Client(TransactionCalls):
         Raises: BrokerRefused: the group has members. IncompatibleBroker. ClientError.
         """
         rows = {TopicPartition(*partition): offset for partition, offset in offsets.items()}
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             return self._router.send_to_coordinator(group, AlterShareOffsets(group, rows), deadline)
 
     def delete_share_offsets(
@@ -332,7 +336,7 @@ class Client(TransactionCalls):
         Raises: as `alter_share_offsets`.
         """
         names = list(dict.fromkeys(topics))
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             return self._router.send_to_coordinator(group, DeleteShareOffsets(group, names), deadline)
 
     # --- settings
@@ -356,7 +360,7 @@ class Client(TransactionCalls):
         # a broker answers for itself only
         parts = [[name] for name in resources] if kind in OF_ONE_BROKER else [resources]
         described: dict[str, dict[str, SettingRow]] = {}
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             for part in filter(None, parts):
                 described |= self._send_to_resource(kind, part[0], DescribeResources(kind, part, settings), deadline)
         return described
@@ -374,30 +378,19 @@ class Client(TransactionCalls):
 
         Raises: BrokerRefused: INVALID_CONFIG or INVALID_REQUEST, for example. ClientError.
         """
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             call = AlterResource(kind, name, changes, validate_only=validate_only)
             self._send_to_resource(kind, name, call, deadline)
 
     def config_resources(self, kind: ResourceType, *, timeout_ms: int | None = None) -> list[str]:
         """Return the names of the resources of a type that have settings, sorted."""
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             return self._router.send_to_any(ListResources(kind), deadline)
 
     def _send_to_resource(self, kind: ResourceType, name: str, call: NodeCall[R], deadline: Deadline) -> R:
         if kind in OF_ONE_BROKER and name.isdecimal():
             return self._router.send_to_node(int(name), call, deadline)
         return self._router.send_to_any(call, deadline)
-
-    @contextlib.contextmanager
-    def _call(self, timeout_ms: int | None) -> Iterator[Deadline]:
-        if not self._busy.acquire(blocking=False):
-            raise RuntimeError(
-                "a client is for one thread at a time: another call is under way; make one client per thread"
-            )
-        try:
-            yield Deadline(self.options.timeout_ms if timeout_ms is None else timeout_ms)
-        finally:
-            self._busy.release()
 
 
 def _level(isolation: str) -> int:

@@ -6,8 +6,10 @@ request to one broker (`NodeCall`). `retry_policy.RETRY_ACTIONS` maps each error
 
 from __future__ import annotations
 
+import contextlib
 import random
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from kqueue.base.addresses import Address
@@ -32,9 +34,9 @@ STALE_LEADER_ACTIONS = {RetryAction.REFRESH_METADATA, RetryAction.WAIT_FOR_TOPIC
 
 
 class Router:
-    """The connections and the metadata cache of one client.
+    """The connections and the metadata cache of one client; it runs one call at a time.
 
-    Thread: one at a time.
+    Thread: one at a time; `call` refuses a second.
     """
 
     def __init__(self, options: ClientOptions) -> None:
@@ -42,6 +44,22 @@ class Router:
         self.cluster = MetadataCache()
         self.connections = ConnectionPool(options)
         self._coordinators: dict[tuple[CoordinatorKey, str], Address] = {}
+        self._busy = threading.Lock()
+
+    @contextlib.contextmanager
+    def call(self, timeout_ms: int | None) -> Iterator[Deadline]:
+        """Begin a call of the client, and yield its deadline; None: after `options.timeout_ms`.
+
+        Raises: RuntimeError: another call is under way.
+        """
+        if not self._busy.acquire(blocking=False):
+            raise RuntimeError(
+                "a client is for one thread at a time: another call is under way; make one client per thread"
+            )
+        try:
+            yield Deadline(self.options.timeout_ms if timeout_ms is None else timeout_ms)
+        finally:
+            self._busy.release()
 
     def close(self) -> None:
         """Close all connections."""

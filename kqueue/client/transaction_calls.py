@@ -19,19 +19,22 @@ from kqueue.client.calls.transactions import (
     TransactionDescription,
     TransactionListing,
 )
-from kqueue.client.cluster_calls import ClusterCalls
+from kqueue.client.routing import Router
 from kqueue.client.topic_partition import TopicPartition
 
 
-class TransactionCalls(ClusterCalls):
-    """What `Client` inherits.
+class TransactionCalls:
+    """`Client.transactions`: the protocol of transactional producers, and what coordinators know.
 
     Transactions of producers follow the protocol before KIP-890's second version, which every Kafka
     understands: partitions are added before batches are sent to them, and the end of a transaction
     keeps the epoch, so that ending it again does nothing.
     """
 
-    def init_transactions(
+    def __init__(self, router: Router) -> None:
+        self._router = router
+
+    def init(
         self, transactional_id: str, transaction_timeout_ms: int, *, timeout_ms: int | None = None
     ) -> TransactionalProducer:
         """Return a producer with a new epoch; older ones of this id are fenced, and what they left
@@ -42,11 +45,11 @@ class TransactionCalls(ClusterCalls):
         Raises: BrokerRefused: INVALID_TRANSACTION_TIMEOUT: more than the brokers'
             transaction.max.timeout.ms, for example. ClientError.
         """
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             call = InitTransactions(transactional_id, transaction_timeout_ms)
             return self._router.send_to_coordinator(transactional_id, call, deadline, CoordinatorKey.TRANSACTIONAL_ID)
 
-    def add_to_transaction(
+    def add_partitions(
         self, producer: TransactionalProducer, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> None:
         """Add partitions to the producer's transaction; the first ones begin it.
@@ -54,14 +57,12 @@ class TransactionCalls(ClusterCalls):
         Raises: BrokerRefused: of one partition; a newer producer took over, or the transaction took
             too long. ClientError.
         """
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             call = AddPartitionsToTxn(producer, partitions)
             key = producer.transactional_id
             self._router.send_to_coordinator(key, call, deadline, CoordinatorKey.TRANSACTIONAL_ID)
 
-    def end_transaction(
-        self, producer: TransactionalProducer, *, committed: bool, timeout_ms: int | None = None
-    ) -> None:
+    def end(self, producer: TransactionalProducer, *, committed: bool, timeout_ms: int | None = None) -> None:
         """Commit or abort the producer's transaction. Any process may do it, and do it again.
 
         The decision is durable on return; its markers follow.
@@ -69,12 +70,12 @@ class TransactionCalls(ClusterCalls):
         Raises: BrokerRefused: it was ended the other way, a newer producer took over, or it took
             too long. ClientError.
         """
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             call = EndTxn(producer, committed=committed)
             key = producer.transactional_id
             self._router.send_to_coordinator(key, call, deadline, CoordinatorKey.TRANSACTIONAL_ID)
 
-    def transactions(
+    def find(
         self,
         states: Sequence[str] = (),
         producer_ids: Sequence[int] = (),
@@ -91,7 +92,7 @@ class TransactionCalls(ClusterCalls):
             pattern: whose id matches as a whole; matched in the client.
         Raises: IncompatibleBroker: a broker does not know `running_ms`. ClientError.
         """
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             listings = self._router.send_to_all(ListTransactions(states, producer_ids, running_ms), deadline)
         regex = re.compile(pattern)
         return {
@@ -99,18 +100,18 @@ class TransactionCalls(ClusterCalls):
             for broker, found in listings.items()
         }
 
-    def describe_transaction(self, transactional_id: str, *, timeout_ms: int | None = None) -> TransactionDescription:
+    def describe(self, transactional_id: str, *, timeout_ms: int | None = None) -> TransactionDescription:
         """Return the state of a transactional id.
 
         Raises: BrokerRefused: TRANSACTIONAL_ID_NOT_FOUND, for example. ClientError.
         """
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             call = DescribeTransaction(transactional_id)
             return self._router.send_to_coordinator(transactional_id, call, deadline, CoordinatorKey.TRANSACTIONAL_ID)
 
-    def fence_producer(self, transactional_id: str, *, timeout_ms: int | None = None) -> ProducerIdAndEpoch:
+    def fence(self, transactional_id: str, *, timeout_ms: int | None = None) -> ProducerIdAndEpoch:
         """Abort the open transaction of a transactional id, and fence its producer."""
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             call = FenceProducer(transactional_id)
             return self._router.send_to_coordinator(transactional_id, call, deadline, CoordinatorKey.TRANSACTIONAL_ID)
 
@@ -118,16 +119,14 @@ class TransactionCalls(ClusterCalls):
         self, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None
     ) -> dict[TopicPartition, list[ProducerState]]:
         """Return the producers that each partition knows, from its leader."""
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             return self._router.send_to_leaders(DescribeProducers(), dict.fromkeys(partitions), deadline)
 
-    def abort_transactions(
-        self, markers: Mapping[TopicPartition, AbortMarker], *, timeout_ms: int | None = None
-    ) -> None:
+    def abort(self, markers: Mapping[TopicPartition, AbortMarker], *, timeout_ms: int | None = None) -> None:
         """Abort a transaction in each partition, at its leader, without the coordinator.
 
         For transactions whose coordinator does not know them any more; others stay open there.
         Raises: BrokerRefused: INVALID_PRODUCER_EPOCH, for example. ClientError.
         """
-        with self._call(timeout_ms) as deadline:
+        with self._router.call(timeout_ms) as deadline:
             self._router.send_to_leaders(AbortTransactions(), markers, deadline)

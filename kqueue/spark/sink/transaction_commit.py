@@ -37,7 +37,7 @@ def check_open(client: Client, state: JournalState, batch_id: int, transactions:
 
 def _is_open(client: Client, producer: TransactionalProducer) -> bool:
     try:
-        found = client.describe_transaction(producer.transactional_id)
+        found = client.transactions.describe(producer.transactional_id)
     except BrokerRefused as error:
         if error.code not in LOST:
             raise
@@ -48,7 +48,7 @@ def _is_open(client: Client, producer: TransactionalProducer) -> bool:
 def _state_of(client: Client, producer: TransactionalProducer) -> str:
     """Return the state of a transactional id; "": its coordinator has forgotten it."""
     try:
-        return client.describe_transaction(producer.transactional_id).state
+        return client.transactions.describe(producer.transactional_id).state
     except BrokerRefused as error:
         if error.code not in LOST:
             raise
@@ -67,7 +67,7 @@ def commit_transactions(journal: Journal, decided: DecidedBatch) -> bool:
     client = journal.client
     for number, producer in enumerate(decided.transactions):
         try:
-            client.end_transaction(producer, committed=True)
+            client.transactions.end(producer, committed=True)
         except BrokerRefused as error:
             if error.code not in LOST:
                 raise
@@ -147,10 +147,10 @@ def _open_transactions(
 ) -> list[TransactionalProducer]:
     """Return the open transactions of a query, without its guard."""
     found = []
-    for listings in client.transactions([ONGOING], pattern=pattern_of(query_id)).values():
+    for listings in client.transactions.find([ONGOING], pattern=pattern_of(query_id)).values():
         for listing in listings:
             with contextlib.suppress(BrokerRefused):
-                one = client.describe_transaction(listing.transactional_id)
+                one = client.transactions.describe(listing.transactional_id)
                 if one.state == ONGOING:
                     found.append(TransactionalProducer(one.transactional_id, one.producer_id, one.producer_epoch))
     return [one for one in found if one != guard]
@@ -160,7 +160,7 @@ def _abort(client: Client, producers: Iterable[TransactionalProducer]) -> None:
     """Abort those that are still open in this epoch."""
     for producer in producers:
         try:
-            client.end_transaction(producer, committed=False)
+            client.transactions.end(producer, committed=False)
         except BrokerRefused as error:
             if error.code not in LOST:
                 raise
@@ -172,7 +172,7 @@ def _wait_until_ended(client: Client, producers: Collection[TransactionalProduce
     for producer in producers:
         while True:
             try:
-                found = client.describe_transaction(producer.transactional_id)
+                found = client.transactions.describe(producer.transactional_id)
             except BrokerRefused as error:
                 if error.code not in LOST:
                     raise

@@ -69,7 +69,7 @@ def begin_producer(client: Client, transactional_id: str, timeout_ms: int) -> Tr
     ClientError.
     """
     try:
-        return client.init_transactions(transactional_id, timeout_ms)
+        return client.transactions.init(transactional_id, timeout_ms)
     except BrokerRefused as error:
         if error.code != ErrorCode.INVALID_TRANSACTION_TIMEOUT:
             raise
@@ -81,7 +81,7 @@ def check_transactions(client: Client, timeout_ms: int) -> None:
     not be seen, tasks find out. Raises: OptionError, ClientError.
     """
     try:
-        client.describe_transaction(f"{STAGING_PREFIX}nobody")
+        client.transactions.describe(f"{STAGING_PREFIX}nobody")
     except BrokerRefused:  # there is none, or it may not be seen
         pass
     except IncompatibleBroker as error:

@@ -67,7 +67,7 @@ class TransactionWriter:
     ) -> None:
         if isinstance(error, Exception) and self.transaction is not None:
             with contextlib.suppress(ClientError):  # the driver aborts it with the next commit
-                self._client.end_transaction(self.transaction.producer, committed=False)
+                self._client.transactions.end(self.transaction.producer, committed=False)
         self._ids.__exit__(kind, error, trace)
 
     def write(self, options: SinkOptions, rows: Iterable[pa.RecordBatch]) -> None:
@@ -114,7 +114,7 @@ class TransactionWriter:
             self._sequences = IdempotentProducer(ProducerIdAndEpoch(producer.id, producer.epoch), transactional=True)
         else:
             cover(self._client, self.transaction.guard, new)
-        self._client.add_to_transaction(self.transaction.producer, new)
+        self._client.transactions.add_partitions(self.transaction.producer, new)
         self._partitions.update(new)
 
     def _covering_guard(self, partitions: Collection[TopicPartition]) -> TransactionalProducer:
@@ -173,7 +173,7 @@ def cover(client: Client, guard: TransactionalProducer, partitions: Collection[T
 
     Raises: ClientError.
     """
-    client.add_to_transaction(guard, partitions)
+    client.transactions.add_partitions(guard, partitions)
     builder = BatchBuilder(producer_id=guard.id, epoch=guard.epoch, base_sequence=0, transactional=True)
     builder.append(wall_ms(), GUARD_KEY, None, [(GUARD_HEADER, None)])
     batch = builder.build()

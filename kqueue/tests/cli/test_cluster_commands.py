@@ -134,7 +134,7 @@ def test_leaders_are_given_back_to_the_preferred_ones(
 def test_a_broker_that_serves_stays_registered(run: Run, brokers: list[kqueue.Broker]) -> None:
     run("cluster", "unregister", "2", status=1)
     with Client(brokers[0].bootstrap) as client:
-        assert list(client.describe_cluster().brokers) == [1, 2, 3]
+        assert list(client.cluster.describe().brokers) == [1, 2, 3]
 
 
 def test_what_a_stopped_broker_leaves_is_found(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def hang(broker: kqueue.Broker, partition: TopicPartition, producer_id: int, min
     batch = build_batch(
         [Record(0, at_ms, b"k", b"v")], producer_id=producer_id, epoch=0, base_sequence=0, transactional=True
     )
-    with Client(broker.bootstrap) as client, client._call(None) as deadline:
+    with Client(broker.bootstrap) as client, client._router.call(None) as deadline:
         results = client._router.send_to_leaders(ProduceAlone(-1, repeatable=False), {partition: batch}, deadline)
     return results[partition].base_offset
 

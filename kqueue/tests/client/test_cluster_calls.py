@@ -27,18 +27,18 @@ def test_a_single_broker_answers_the_calls_of_a_cluster() -> None:
     with kqueue.Broker(node_id=7) as broker, Client(broker.bootstrap) as client:
         broker.create_topic("t", 2)
         one, two = TopicPartition("t", 0), TopicPartition("t", 1)
-        described = client.describe_cluster()
+        described = client.cluster.describe()
         assert (described.controller, list(described.brokers), described.fenced) == (7, [7], frozenset())
-        assert client.elect_leaders() == {}
-        outcomes = client.elect_leaders([one, two], election_type=ElectionType.UNCLEAN)
+        assert client.cluster.elect_leaders() == {}
+        outcomes = client.cluster.elect_leaders([one, two], election_type=ElectionType.UNCLEAN)
         assert {partition: refusal.code for partition, refusal in outcomes.items()} == {one: 84, two: 84}
-        assert {partition: refusal.code for partition, refusal in client.reassign({one: [7], two: [8]}).items()} == {
-            two: 39
-        }
-        assert client.reassign({one: None})[one].code == 85
-        assert client.reassignments() == client.reassignments([one]) == {}
+        assert {
+            partition: refusal.code for partition, refusal in client.cluster.reassign({one: [7], two: [8]}).items()
+        } == {two: 39}
+        assert client.cluster.reassign({one: None})[one].code == 85
+        assert client.cluster.reassignments() == client.cluster.reassignments([one]) == {}
         with pytest.raises(BrokerRefused, match="BROKER_ID_NOT_REGISTERED"):
-            client.unregister_broker(3)
+            client.cluster.unregister_broker(3)
 
 
 # --- several brokers
@@ -55,7 +55,7 @@ def test_all_brokers_show_the_same_cluster(brokers: list[kqueue.Broker]) -> None
     shown = []
     for broker in brokers:
         with Client(broker.bootstrap, missing_topic_ms=10_000) as client:
-            described, metadata = client.describe_cluster(), client.metadata(["t"])
+            described, metadata = client.cluster.describe(), client.metadata(["t"])
             shown.append((described.cluster_id, described.controller, metadata.controller, metadata.topics["t"]))
             assert [node.port for node in metadata.brokers.values()] == [one.port for one in brokers]
             assert [node.rack for node in metadata.brokers.values()] == ["rack1", "rack2", "rack3"]
@@ -111,8 +111,10 @@ def test_a_leader_that_moved_is_found(brokers: list[kqueue.Broker]) -> None:
         client.create_topics([NewTopic("moving", 1, 3)])
         first, second, *_ = client.metadata(["moving"]).topics["moving"].partitions[0].replicas
         client.offsets({partition: -1})
-        assert other.reassign({partition: [second, first]}) == {}
-        assert {one: refusal.code for one, refusal in other.elect_leaders([partition]).items()} == {partition: 0}
+        assert other.cluster.reassign({partition: [second, first]}) == {}
+        assert {one: refusal.code for one, refusal in other.cluster.elect_leaders([partition]).items()} == {
+            partition: 0
+        }
         assert client.offsets({partition: -1})[partition].offset == 0, "it asked the former leader first"
         assert client.metadata(["moving"]).topics["moving"].partitions[0].leader == second
 
@@ -126,7 +128,7 @@ def test_a_dead_broker_is_waited_for_only_until_others_have_its_groups(stop: str
         names = [f"group-{number}" for number in range(12)]
         for name in names:
             client.commit(name, {partition: OffsetAndMetadata(0)})
-            client.init_transactions(name, 60_000)
+            client.transactions.init(name, 60_000)
         assert list(client.groups()) == sorted(names)
         former = client.transactions()
         [dead] = [id for id in former if former[id]][:1]

@@ -25,18 +25,18 @@ def committed_end(client: Client) -> list[int | None]:
 
 
 def write(client: Client, transactional_id: str, sequence: int = 0) -> None:
-    producer = client.init_transactions(transactional_id, 60_000)
-    client.add_to_transaction(producer, PARTITIONS)
+    producer = client.transactions.init(transactional_id, 60_000)
+    client.transactions.add_partitions(producer, PARTITIONS)
     builder = BatchBuilder(producer_id=producer.id, epoch=producer.epoch, base_sequence=sequence, transactional=True)
     builder.append(1_000, None, b"x")
     batch = builder.build()
     client.produce(dict.fromkeys(PARTITIONS, batch), transactional_id=transactional_id)
     assert committed_end(client) == [0, 0]
     for _ in range(2):  # another process may not know that it is done
-        client.end_transaction(producer, committed=True)
+        client.transactions.end(producer, committed=True)
     with pytest.raises(BrokerRefused, match="INVALID_TXN_STATE"):
-        client.end_transaction(producer, committed=False)
-    assert client.describe_transaction(transactional_id).state == "CompleteCommit"
+        client.transactions.end(producer, committed=False)
+    assert client.transactions.describe(transactional_id).state == "CompleteCommit"
     assert committed_end(client) == [2, 2]
 
 
@@ -45,15 +45,15 @@ def test_a_transaction_over_partitions(client: Client) -> None:
 
 
 def test_a_newer_producer_fences_the_one_before(client: Client) -> None:
-    old = client.init_transactions("x", 60_000)
-    client.add_to_transaction(old, PARTITIONS)
-    assert client.init_transactions("x", 60_000).epoch > old.epoch
+    old = client.transactions.init("x", 60_000)
+    client.transactions.add_partitions(old, PARTITIONS)
+    assert client.transactions.init("x", 60_000).epoch > old.epoch
     with pytest.raises(BrokerRefused, match="PRODUCER_FENCED"):
-        client.end_transaction(old, committed=True)
+        client.transactions.end(old, committed=True)
     with pytest.raises(BrokerRefused, match="PRODUCER_FENCED"):
-        client.add_to_transaction(old, PARTITIONS)
+        client.transactions.add_partitions(old, PARTITIONS)
 
 
 def test_a_timeout_that_brokers_do_not_allow(client: Client) -> None:
     with pytest.raises(BrokerRefused, match="INVALID_TRANSACTION_TIMEOUT"):
-        client.init_transactions("x", 2**31 - 1)
+        client.transactions.init("x", 2**31 - 1)

@@ -45,12 +45,12 @@ def until(met: Callable[[], bool]) -> None:
 
 def test_all_brokers_decide_by_what_one_stored(cluster: kqueue.Cluster) -> None:
     with Client(cluster[0].bootstrap) as client:
-        assert client.create_acls([READ])[0].code == 0
+        assert client.cluster.create_acls([READ])[0].code == 0
     until(lambda: all(map(ann_may_read, cluster.brokers)))
     cluster.restart(2)
     assert ann_may_read(cluster[2])
     with Client(cluster[1].bootstrap) as client:
-        assert client.delete_acls([AclFilter()]) == [READ]
+        assert client.cluster.delete_acls([AclFilter()]) == [READ]
     until(lambda: not any(map(ann_may_read, cluster.brokers)))
 
 
@@ -60,6 +60,6 @@ def test_two_brokers_store_one_acl_at_once(cluster: kqueue.Cluster) -> None:
         with ThreadPoolExecutor(2) as threads:
             outcomes = list(threads.map(lambda client: client.create_acls(entries), (one, other)))
         assert {outcome.code for each in outcomes for outcome in each} == {0}
-        assert len(one.describe_acls()) == len(other.describe_acls()) == len(entries)
-        one.delete_acls([AclFilter()])
-        until(lambda: other.describe_acls() == [])
+        assert len(one.cluster.describe_acls()) == len(other.cluster.describe_acls()) == len(entries)
+        one.cluster.delete_acls([AclFilter()])
+        until(lambda: other.cluster.describe_acls() == [])

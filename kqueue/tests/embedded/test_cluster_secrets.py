@@ -92,7 +92,7 @@ def without(cluster: kqueue.Cluster, broker: int) -> Iterator[list[ClusterBroker
 def set_password(client: Client, login: SaslLogin) -> None:
     mechanism = SCRAM_MECHANISMS[login.mechanism]
     salted = salted_password(mechanism, login.password.encode(), b"salt of 16 bytes", 4096)
-    client.set_scram_password(login.user, SaltedPassword(mechanism.number, 4096, b"salt of 16 bytes", salted))
+    client.cluster.set_scram_password(login.user, SaltedPassword(mechanism.number, 4096, b"salt of 16 bytes", salted))
 
 
 def test_passwords(cluster: kqueue.Cluster, admin: Client) -> None:
@@ -104,7 +104,7 @@ def test_passwords(cluster: kqueue.Cluster, admin: Client) -> None:
     assert not any(knows(broker, ANN) for broker in cluster.brokers)
     with without(cluster, cluster.controller) as left:
         assert all(knows(broker, changed) for broker in left)
-        admin.remove_scram_password("ann", SCRAM_MECHANISMS[SCRAM].number)
+        admin.cluster.remove_scram_password("ann", SCRAM_MECHANISMS[SCRAM].number)
         within_bound(lambda broker: not knows(broker, changed), left)
     assert not any(knows(broker, changed) for broker in cluster.brokers)
 
@@ -140,11 +140,11 @@ def test_acls(cluster: kqueue.Cluster, admin: Client) -> None:
         return bool(code == ErrorCode.NONE)
 
     assert not may_create(cluster[0])
-    admin.create_acls(parse_acls(["User:ann allow create topic:t"]))
+    admin.cluster.create_acls(parse_acls(["User:ann allow create topic:t"]))
     within_bound(may_create, [*cluster.brokers])
     with without(cluster, cluster.controller) as left:
         assert all(map(may_create, left))
-        admin.delete_acls([AclFilter()])
+        admin.cluster.delete_acls([AclFilter()])
         within_bound(lambda broker: not may_create(broker), left)
     assert not any(map(may_create, cluster.brokers))
 
@@ -152,7 +152,7 @@ def test_acls(cluster: kqueue.Cluster, admin: Client) -> None:
 def test_quotas_bound_what_a_client_does_at_each_broker(cluster: kqueue.Cluster, admin: Client) -> None:
     """As in Kafka each broker measures for itself; changes of partitions too, unlike in Kafka."""
     entity = {"client-id": "app"}
-    [outcome] = admin.alter_quotas([QuotaAlteration(entity, {"controller_mutation_rate": 1.0})])
+    [outcome] = admin.cluster.alter_quotas([QuotaAlteration(entity, {"controller_mutation_rate": 1.0})])
     assert outcome.code == 0
 
     def create(connection: Connection, name: str) -> int:
@@ -172,5 +172,5 @@ def test_quotas_bound_what_a_client_does_at_each_broker(cluster: kqueue.Cluster,
     with without(cluster, 2) as left:
         within_bound(is_bounded, left)
     assert is_bounded(cluster[2])
-    admin.alter_quotas([QuotaAlteration(entity, {"controller_mutation_rate": None})])
+    admin.cluster.alter_quotas([QuotaAlteration(entity, {"controller_mutation_rate": None})])
     within_bound(lambda broker: not is_bounded(broker), [*cluster.brokers])

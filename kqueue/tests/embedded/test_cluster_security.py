@@ -264,7 +264,7 @@ def asking(cluster: kqueue.Cluster) -> Iterator[Callable[[str], Ask]]:
 
 def allow(cluster: kqueue.Cluster, *lines: str) -> None:
     with Client(cluster.bootstrap, security=security_of("ann", cluster)) as client:
-        client.create_acls(parse_acls(lines))
+        client.cluster.create_acls(parse_acls(lines))
 
 
 def test_a_client_cannot_pretend_to_be_a_broker(cluster: kqueue.Cluster, asking: Callable[[str], Ask]) -> None:

@@ -83,7 +83,7 @@ def test_brokers_replicate_with_each_of_the_arguments(arguments: dict[str, Any],
 def test_a_reset_restores_the_acls(secured: kqueue.Cluster) -> None:
     config = secured.client_config("confluent-kafka")
     with Client(secured.bootstrap, security=security_of("ann", secured)) as client:
-        client.create_acls(parse_acls(["User:bob allow write topic:t"]))
+        client.cluster.create_acls(parse_acls(["User:bob allow write topic:t"]))
     bob = secured.client_config("confluent-kafka", user="bob")
     deadline = time.monotonic() + 30
     while send(bob) != [None]:

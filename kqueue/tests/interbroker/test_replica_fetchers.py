@@ -54,12 +54,12 @@ def test_a_new_replica_copies_what_is_there_while_the_leader_serves(
     partitions = [TopicPartition("t", index) for index in range(4)]
     with Client(bootstrap(brokers), missing_topic_ms=10_000) as client:
         client.create_topics([NewTopic("t", 4, 3)])
-        assert client.reassign({one: [1, 2] for one in partitions}) == {}
+        assert client.cluster.reassign({one: [1, 2] for one in partitions}) == {}
         for index in range(4):
             eventually(lambda index=index: has_replica(brokers[2], index) is False)  # type: ignore[misc]
         for _ in range(10):
             client.produce({one: batch([b"x" * 900_000]) for one in partitions}, acks=-1)
-        assert client.reassign({one: [1, 2, 3] for one in partitions}) == {}
+        assert client.cluster.reassign({one: [1, 2, 3] for one in partitions}) == {}
         for index in range(4):
             eventually(lambda index=index: has_replica(brokers[2], index) is True)  # type: ignore[misc]
         for one in partitions:

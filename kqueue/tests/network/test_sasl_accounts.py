@@ -144,7 +144,7 @@ def test_kafka_python_authenticates_as_a_user_of_the_store(name: str) -> None:
     mechanism = SCRAM_MECHANISMS[name]
     with kqueue.Broker(settings=settings) as broker, BlockingClient(address(broker, "PLAINTEXT")) as admin:
         salted = salted_password(mechanism, b"karo", b"salt", 4096)
-        admin.set_scram_password("carl", SaltedPassword(mechanism.number, 4096, b"salt", salted))
+        admin.cluster.set_scram_password("carl", SaltedPassword(mechanism.number, 4096, b"salt", salted))
         login = {
             "bootstrap_servers": address(broker, "SASL"),
             "security_protocol": "SASL_PLAINTEXT",

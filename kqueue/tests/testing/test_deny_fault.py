@@ -17,7 +17,7 @@ DENIED = "User:* deny describe cluster"
 
 def is_denied(client: Client) -> bool:
     try:
-        client.describe_acls()
+        client.cluster.describe_acls()
     except BrokerRefused as error:
         return error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     return False

@@ -22,24 +22,24 @@ def test_acls_are_created_found_and_deleted() -> None:
         kqueue.Broker(acls=["User:ANONYMOUS allow alter,describe cluster"]) as broker,
         Client(broker.bootstrap) as client,
     ):
-        outcomes = client.create_acls([READ, READ._replace(principal="ann"), write])
+        outcomes = client.cluster.create_acls([READ, READ._replace(principal="ann"), write])
         assert [one.code for one in outcomes] == [0, 42, 0]
-        assert client.describe_acls(AclFilter(principal="User:ann")) == [READ, write]
-        assert len(client.describe_acls()) == 4
+        assert client.cluster.describe_acls(AclFilter(principal="User:ann")) == [READ, write]
+        assert len(client.cluster.describe_acls()) == 4
         filters = [AclFilter(*READ), AclFilter(name="orders")]
-        assert set(client.delete_acls(filters)) == {READ, write}
-        assert len(client.describe_acls()) == 2
+        assert set(client.cluster.delete_acls(filters)) == {READ, write}
+        assert len(client.cluster.describe_acls()) == 2
         with pytest.raises(BrokerRefused, match="INVALID_REQUEST"):
-            client.delete_acls([AclFilter(operation=AclOperation.UNKNOWN)])
+            client.cluster.delete_acls([AclFilter(operation=AclOperation.UNKNOWN)])
 
 
 def test_a_client_that_may_not_see_acls_is_refused() -> None:
     with kqueue.Broker(acls=["User:ann allow all cluster"]) as broker, Client(broker.bootstrap) as client:
         with pytest.raises(BrokerRefused, match="CLUSTER_AUTHORIZATION_FAILED"):
-            client.describe_acls()
-        assert [one.code for one in client.create_acls([READ])] == [31]
+            client.cluster.describe_acls()
+        assert [one.code for one in client.cluster.create_acls([READ])] == [31]
         with pytest.raises(BrokerRefused, match="CLUSTER_AUTHORIZATION_FAILED"):
-            client.delete_acls([AclFilter()])
+            client.cluster.delete_acls([AclFilter()])
 
 
 def test_answers_that_are_none_are_errors() -> None:

@@ -11,7 +11,7 @@ from kqueue.wire.messages.api_versions import ApiVersionsResponse
 
 def test_the_versions_are_those_of_the_broker() -> None:
     with kqueue.Broker(as_version="2.8") as broker, Client(broker.bootstrap) as client:
-        served = client.api_versions()
+        served = client.cluster.api_versions()
     assert (served[0], served[1], 68 in served) == ((0, 9), (0, 12), False)
 
 

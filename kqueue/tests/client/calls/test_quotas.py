@@ -20,7 +20,7 @@ def client() -> Iterator[Client]:
 
 
 def test_quotas_are_altered_and_described(client: Client) -> None:
-    outcomes = client.alter_quotas(
+    outcomes = client.cluster.alter_quotas(
         [
             QuotaAlteration(ANN, {"producer_byte_rate": 5.0, "request_percentage": 1.5}),
             QuotaAlteration(EVERY_APP, {"consumer_byte_rate": 7.0}),
@@ -31,15 +31,15 @@ def test_quotas_are_altered_and_described(client: Client) -> None:
     assert "not a valid IP" in (outcomes[2].message or "")
     of_ann = QuotaEntry(ANN, {"producer_byte_rate": 5.0, "request_percentage": 1.5})
     of_apps = QuotaEntry(EVERY_APP, {"consumer_byte_rate": 7.0})
-    assert client.describe_quotas() == [of_ann, of_apps]
-    assert client.describe_quotas([QuotaMatch("user", EXACT, "ann")]) == [of_ann]
-    assert client.describe_quotas([QuotaMatch("user", DEFAULT)]) == []
-    assert client.describe_quotas([QuotaMatch("client-id", ANY)], strict=True) == [of_apps]
-    client.alter_quotas([QuotaAlteration(ANN, {"producer_byte_rate": None})])
-    client.alter_quotas([QuotaAlteration(ANN, {"request_percentage": None})], validate_only=True)
-    assert client.describe_quotas([QuotaMatch("user", ANY)]) == [QuotaEntry(ANN, {"request_percentage": 1.5})]
+    assert client.cluster.describe_quotas() == [of_ann, of_apps]
+    assert client.cluster.describe_quotas([QuotaMatch("user", EXACT, "ann")]) == [of_ann]
+    assert client.cluster.describe_quotas([QuotaMatch("user", DEFAULT)]) == []
+    assert client.cluster.describe_quotas([QuotaMatch("client-id", ANY)], strict=True) == [of_apps]
+    client.cluster.alter_quotas([QuotaAlteration(ANN, {"producer_byte_rate": None})])
+    client.cluster.alter_quotas([QuotaAlteration(ANN, {"request_percentage": None})], validate_only=True)
+    assert client.cluster.describe_quotas([QuotaMatch("user", ANY)]) == [QuotaEntry(ANN, {"request_percentage": 1.5})]
 
 
 def test_a_filter_that_cannot_be_is_refused(client: Client) -> None:
     with pytest.raises(BrokerRefused, match="an exact match needs a name"):
-        client.describe_quotas([QuotaMatch("user", EXACT)])
+        client.cluster.describe_quotas([QuotaMatch("user", EXACT)])

@@ -184,7 +184,7 @@ def test_a_failed_batch_is_abandoned_and_readers_do_not_wait(broker: kqueue.Brok
 
 def lose(client: Client, producer: TransactionalProducer) -> None:
     """What the coordinator does after the timeout."""
-    client.end_transaction(producer, committed=False)
+    client.transactions.end(producer, committed=False)
 
 
 def test_a_transaction_that_took_too_long_before_the_decision(broker: kqueue.Broker, options: SinkOptions) -> None:
@@ -230,7 +230,7 @@ def test_a_guard_that_took_too_long_is_replaced(broker: kqueue.Broker, options: 
         guard = Journal(client, QUERY).read().guard
         assert guard is not None
         assert guard.producer is not None
-        client.fence_producer(guard.producer.transactional_id)
+        client.transactions.fence(guard.producer.transactional_id)
     forget()
     run_batch(options, 0, TWO_TASKS)
     assert committed_in(broker, "out") == sorted(ROWS)
@@ -351,8 +351,8 @@ def test_an_attempt_that_comes_late_leaves_nothing_open(broker: kqueue.Broker, o
     run_batch(options, 0, TWO_TASKS)
     out = [TopicPartition("out", 0)]
     with Client(options.client) as client:
-        late = client.init_transactions(f"_kqueue-sink-{QUERY}-{'0' * 32}", 60_000)
-        client.add_to_transaction(late, out)
+        late = client.transactions.init(f"_kqueue-sink-{QUERY}-{'0' * 32}", 60_000)
+        client.transactions.add_partitions(late, out)
         commit(client, QUERY, 0, [], [*transactions, TaskTransaction(late, transactions[0].guard)])
     assert open_ids(options) == []
     assert committed_in(broker, "out") == sorted(ROWS)

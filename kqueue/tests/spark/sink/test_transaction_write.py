@@ -65,7 +65,7 @@ def test_a_task_without_rows_begins_nothing(options: SinkOptions) -> None:
 def test_a_guard_covers_a_compacted_topic(broker: kqueue.Broker, options: SinkOptions) -> None:
     broker.create_topic("kept", 1, cleanup_policy="compact")
     with Client(options.client) as client:
-        guard = client.init_transactions("g", 60_000)
+        guard = client.transactions.init("g", 60_000)
         for _ in range(2):
             cover(client, guard, [TopicPartition("kept", 0)])
     assert len(records_in(broker, "kept")[0]) == 1
@@ -114,7 +114,7 @@ def test_guards_that_end_at_once_are_not_tried_forever(options: SinkOptions) -> 
             def read(self) -> JournalState:
                 state = super().read()
                 if state.guard is not None and state.guard.producer is not None:
-                    other.fence_producer(state.guard.producer.transactional_id)
+                    other.transactions.fence(state.guard.producer.transactional_id)
                 return state
 
         with (
@@ -131,7 +131,7 @@ def test_a_transaction_that_is_ended_while_its_task_writes(broker: kqueue.Broker
         with TransactionWriter(journal, 0, 60_000) as writer:
             writer.write(options, [rows_of(["x"])])
             assert writer.transaction is not None
-            other.fence_producer(writer.transaction.producer.transactional_id)
+            other.transactions.fence(writer.transaction.producer.transactional_id)
             with pytest.raises(TransactionLost, match=r"timeout\.ms=60000.*brokers' transaction\.max\.timeout\.ms"):
                 writer.write(options, [rows_of([f"{number}" for number in range(50)])])
     assert committed_in(broker, "out") == []

@@ -34,13 +34,13 @@ class Transactions:
         self._broker = broker
 
     def write(self, steps: str) -> None:
-        producers = {name: self._client.init_transactions(name, TIMEOUT_MS) for name in "ab" if name in steps}
+        producers = {name: self._client.transactions.init(name, TIMEOUT_MS) for name in "ab" if name in steps}
         sequences = dict.fromkeys(producers, 0)
         last = ""
         for step in steps.split():
             if step in ("A", "C"):
                 end = self._end()
-                self._client.end_transaction(producers[last], committed=step == "C")
+                self._client.transactions.end(producers[last], committed=step == "C")
                 eventually(lambda end=end: self._end() > end)
             elif step.startswith("-"):
                 send(self._broker, "t", 0, int(step[1:]))
@@ -48,7 +48,7 @@ class Transactions:
                 last, count = step[0], int(step[1:] or 0)
                 if not count:
                     continue
-                self._client.add_to_transaction(producers[last], [T0])
+                self._client.transactions.add_partitions(producers[last], [T0])
                 builder = BatchBuilder(
                     producer_id=producers[last].id,
                     epoch=producers[last].epoch,
