@@ -25,17 +25,14 @@ from kqueue.broker.access.security import BrokerSecurity
 from kqueue.broker.client_telemetry.subscriptions import open_telemetry
 from kqueue.broker.cluster.partition_changes import PartitionChanges
 from kqueue.broker.cluster.replica_manager import Replicas
-from kqueue.broker.configs.dynamic_configs import DynamicConfigs
-from kqueue.broker.configs.ineffective_settings import IneffectiveSettings
+from kqueue.broker.configs.dynamic_configs import DynamicConfigs, IneffectiveSettings
 from kqueue.broker.coordinators.coordinator_loads import Coordinator, CoordinatorLoads
 from kqueue.broker.coordinators.group_topics import GroupTopics
-from kqueue.broker.coordinators.offsets_topic import OffsetsTopicLog
+from kqueue.broker.coordinators.internal_topic_log import OffsetsTopicLog, ShareTopicLog, TransactionTopicLog
 from kqueue.broker.coordinators.record_versions import record_versions
-from kqueue.broker.coordinators.share_topic import ShareTopicLog
 from kqueue.broker.coordinators.streams_topics import StreamsTopics
 from kqueue.broker.coordinators.transaction_markers import TransactionMarkers
 from kqueue.broker.coordinators.transaction_routes import AdderRouter, MarkerRouter
-from kqueue.broker.coordinators.transaction_topic import TransactionTopicLog
 from kqueue.broker.fetch.fetch_sessions import FetchSessions
 from kqueue.broker.fetch.follower_sessions import FollowerSessions
 from kqueue.broker.metadata.brokers import BROKERS_CHANGED, Cluster, ClusterBrokers, Membership, SingleBroker

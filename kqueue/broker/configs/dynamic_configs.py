@@ -20,7 +20,7 @@ from kqueue.base.config_resources import ConfigChange, ResourceType
 from kqueue.base.errors import Conflict, InvalidRequest, KqueueError, PolicyViolation, SettingError, StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.promise import Promise
-from kqueue.base.settings import Scope, format_value
+from kqueue.base.settings import Catalog, Scope, format_value
 from kqueue.broker.config_changes import changed_values, check_size, replaced_values
 from kqueue.broker.configs.config_targets import (
     CLIENT_METRICS_PREFIX,
@@ -32,8 +32,9 @@ from kqueue.broker.configs.config_targets import (
     TopicTarget,
 )
 from kqueue.broker.configs.logger_levels import LoggerLevels
+from kqueue.broker.metadata.brokers import Cluster
 from kqueue.broker.metadata.cache import MetadataCache
-from kqueue.broker.topics.topics import Topics
+from kqueue.broker.topics.topics import Topic, Topics
 from kqueue.groups.config import GROUP_DEFAULT_NAMES, GroupConfig
 from kqueue.storage.sealing import Sealer
 
@@ -44,6 +45,28 @@ ATTEMPTS_MAX = 5
 """Commits of one change; another change of the same key, as more partitions, may come between."""
 
 Values = Mapping[str, Any]
+
+
+class IneffectiveSettings:
+    """Warns once of each setting."""
+
+    def __init__(self, catalog: Catalog, cluster: Cluster) -> None:
+        self._catalog = catalog
+        self._cluster = cluster
+        self._reported: set[str] = set()
+
+    def warn_of(self, topic: Topic) -> None:
+        """Warn of those of the topic's own settings that differ from the default."""
+        for name, value in topic.config.overrides.items():
+            row = self._catalog.topic[name]
+            if value == row.default or name in self._reported:
+                continue
+            if row.without_effect:
+                self._reported.add(name)
+                logger.warning("topic %s: %s has no effect: %s", topic.name, name, row.doc)
+            elif row.cluster_only and self._cluster.is_alone:
+                self._reported.add(name)
+                logger.warning("topic %s: %s has no effect on a single broker", topic.name, name)
 
 
 class ConfigResource(NamedTuple):

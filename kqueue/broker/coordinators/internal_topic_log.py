@@ -14,15 +14,28 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 
 from kqueue.base.clock import Clock
+from kqueue.base.config import Config
 from kqueue.base.errors import KqueueError, RecordTooLarge
 from kqueue.base.text import counted
 from kqueue.broker.purgatory import DelayedOperation, Purgatory
 from kqueue.broker.replicas.partition import Partition
-from kqueue.broker.topics.topics import Topic, Topics
+from kqueue.broker.topics.topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC, Topic, Topics
+from kqueue.broker.upkeep.record_deletion import RecordDeletion
+from kqueue.groups.log.group_log import EndMarker, LogEntry, TransactionalProducer, TransactionalRecord
 from kqueue.log.recovery.read_verification import DamagedBatch
-from kqueue.records.batch import BatchHeader, Record, iter_batches, iter_records, read_header
+from kqueue.records.batch import (
+    ABORT,
+    COMMIT,
+    BatchHeader,
+    Record,
+    decode_control,
+    iter_batches,
+    iter_records,
+    read_header,
+)
 from kqueue.records.builder import build_batch
 from kqueue.replication.errors import NotEnoughReplicasAfterAppend
+from kqueue.share.state_log import StateEntry
 
 logger = logging.getLogger("kqueue.broker")
 Done = Callable[[KqueueError | None], None]
@@ -172,3 +185,128 @@ class InternalTopicLog:
         self._purgatory.add(
             DelayedOperation(keys, None, lambda expired: True if ready() else None), lambda _: done(error())
         )
+
+
+class ShareTopicLog(InternalTopicLog):
+    """The coordinator's log (see `share.state_log.StateLog`) on the partitions of
+    `__share_group_state`.
+    """
+
+    def __init__(
+        self, config: Config, topics: Topics, purgatory: Purgatory, clock: Clock, deletion: RecordDeletion
+    ) -> None:
+        count = int(config["share.coordinator.state.topic.num.partitions"])
+        super().__init__(SHARE_TOPIC, count, topics, purgatory, clock)
+        self._deletion = deletion
+        self.load_bytes = int(config["share.coordinator.load.buffer.size"])
+
+    def read(self, partition: Partition) -> Iterator[StateEntry]:
+        """Yield every committed record of a partition, oldest first, for the replay at start.
+        Blocks.
+
+        Raises: CorruptBatch: also where later records could be read. Without the damaged ones,
+            records that were accepted would be delivered again. StorageFailed.
+        """
+        for header, records in self._batches(partition, "states of share groups", skips_damage=False):
+            if not header.is_control:
+                yield from (
+                    StateEntry(record.offset, record.key, record.value)
+                    for record in records
+                    if record.key is not None and record.offset >= partition.log_start_offset
+                )
+
+    def end_offset(self, partition: int) -> int:
+        """Return an offset that the next record will have or exceed."""
+        try:
+            return self._topics.partition(self._topic, partition).log_end_offset
+        except KqueueError:  # the append that follows reports it
+            return 0
+
+    def delete_before(self, partition: int, offset: int) -> None:
+        """Delete the records below `offset`; one that fails is repeated by a later call.
+
+        Durability: see `RecordDeletion`. After a crash the records may be there again, and a replay
+        gives the same.
+        """
+        try:
+            self._deletion.delete_before(self._topics.get(self._topic), partition, offset, internal=True)
+        except KqueueError as error:
+            logger.warning("redundant records of %s-%d are kept for now: %s", self._topic, partition, error)
+
+
+class TransactionTopicLog(InternalTopicLog):
+    """The coordinator's log (see `transactions.transaction_log.TransactionLog`) on the partitions
+    of `__transaction_state`.
+    """
+
+    def __init__(self, config: Config, topics: Topics, purgatory: Purgatory, clock: Clock) -> None:
+        count = int(config["transaction.state.log.num.partitions"])
+        super().__init__(TRANSACTIONS_TOPIC, count, topics, purgatory, clock)
+        self.load_bytes = int(config["transaction.state.log.load.buffer.size"])
+
+    def read(self, partition: Partition) -> Iterator[CoordinatorRecord]:
+        """Yield every committed record of a partition, oldest first, for the replay at start.
+        Blocks.
+
+        Raises: CorruptBatch: also where later records could be read. Without the damaged ones an
+            older decision or epoch would count again. StorageFailed.
+        """
+        for header, records in self._batches(partition, "states of transactions", skips_damage=False):
+            if not header.is_control:
+                yield from ((record.key, record.value) for record in records if record.key is not None)
+
+
+class OffsetsTopicLog(InternalTopicLog):
+    """The coordinator's log (see `groups.coordinator.GroupLog`) on the partitions of
+    `__consumer_offsets`.
+    """
+
+    def __init__(self, config: Config, topics: Topics, purgatory: Purgatory, clock: Clock) -> None:
+        super().__init__(OFFSETS_TOPIC, int(config["offsets.topic.num.partitions"]), topics, purgatory, clock)
+
+    def append(
+        self,
+        partition: int,
+        records: Sequence[CoordinatorRecord],
+        done: Done,
+        producer: TransactionalProducer | None = None,
+    ) -> None:
+        """Append `records` as one batch, with `producer` in its transaction; see
+        `InternalTopicLog.append`.
+
+        The batch of a producer has the base sequence 0, as Kafka's: sequences are not checked here.
+        """
+        if producer is None:
+            super().append(partition, records, done)
+            return
+        now = self._clock.wall_ms()
+        batch = build_batch(
+            (Record(index, now, key, value) for index, (key, value) in enumerate(records)),
+            transactional=True,
+            producer_id=producer.producer_id,
+            epoch=producer.epoch,
+            base_sequence=0,
+        )
+        self._append_batch(partition, batch, done)
+
+    def read(self, partition: Partition) -> Iterator[LogEntry]:
+        """Yield every committed record and end marker of a partition, oldest first, for the replay
+        at start. Blocks.
+
+        Checksums are verified; damaged records are logged and skipped.
+        Raises: CorruptBatch, StorageFailed.
+        """
+        for header, records in self._batches(partition, "group commits"):
+            if header.is_control:
+                if records:  # compaction may keep an empty batch for its producer's sequence
+                    kind, _ = decode_control(records[0])
+                    if kind in (COMMIT, ABORT):
+                        yield EndMarker(header.producer_id, kind == COMMIT)
+                continue
+            for record in records:
+                if record.key is None:
+                    continue
+                if header.is_transactional:
+                    yield TransactionalRecord(header.producer_id, record.key, record.value)
+                else:
+                    yield record.key, record.value

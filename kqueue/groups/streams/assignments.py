@@ -7,22 +7,23 @@ beside other requests; its result is a step of its own.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from kqueue.base.errors import CoordinatorLoadInProgress, GroupMaxSizeReached, KqueueError, NotCoordinator
 from kqueue.base.promise import Promise
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork, run_slice
 from kqueue.groups.lazy_timer import LazyTimer
-from kqueue.groups.log.streams_records import GroupEpoch
+from kqueue.groups.log.streams_records import GroupEpoch, Record
 from kqueue.groups.modern.changes import Changes
 from kqueue.groups.modern.environment import Environment
 from kqueue.groups.modern.topics import metadata_hash
 from kqueue.groups.streams.group import StreamsGroup
 from kqueue.groups.streams.internal_topics import ConfiguredTopology, configure
-from kqueue.groups.streams.member import Status, StatusCode
-from kqueue.groups.streams.target_assignment import TaskTarget, compute_target, work_size
+from kqueue.groups.streams.member import Status, StatusCode, SubtopologyRole, TaskAssignment
+from kqueue.groups.streams.task_assignor import TaskGroup, TaskMember, assign_tasks
 from kqueue.groups.streams.topology import Topology
 
 logger = logging.getLogger("kqueue.groups")
@@ -39,6 +40,47 @@ DELAYED_FIRST = Status(
 DELAYED = Status(StatusCode.ASSIGNMENT_DELAYED, "Assignment delayed due to the configured assignment interval.")
 STANDBY_REPLICAS = "num.standby.replicas"
 """Its name in the records of groups."""
+
+
+# Computes the target assignment of a streams group.
+#
+# The work is a generator on a copy of the group's state: heartbeats go on while a large group is
+# being assigned. Source: KIP-1071, Kafka TargetAssignmentBuilder.
+
+
+class TaskTarget(NamedTuple):
+    """The result: the members whose target changes, each with its record."""
+
+    epoch: int
+    changed: Mapping[str, tuple[TaskAssignment, Record]]
+
+
+def work_size(group: StreamsGroup, standby_replicas: int) -> int:
+    """Return the number of members and tasks of a group."""
+    tasks = 0 if group.configured is None else sum(group.configured.task_counts.values())
+    return len(group.members) + tasks * (1 + standby_replicas)
+
+
+def compute_target(group: StreamsGroup, standby_replicas: int) -> SlicedWork[TaskTarget]:
+    """Return the target assignment of the group as it is at the first step. A group whose topology
+    is not ready has no tasks.
+    """
+    epoch, configured, targets = group.epoch, group.configured, dict(group.targets)
+    members = [
+        TaskMember(member_id, member.metadata.process_id, group.target_of(member_id))
+        for member_id, member in sorted(group.members.items())
+    ]
+    assigned: dict[str, dict[SubtopologyRole, set[int]]] = {}
+    if configured is not None and configured.is_ready:
+        work = assign_tasks(TaskGroup(members, configured.task_counts, configured.stateful, standby_replicas))
+        assigned = yield from work
+    changed: dict[str, tuple[TaskAssignment, Record]] = {}
+    for member in members:
+        target = {key: frozenset(tasks) for key, tasks in assigned.get(member.member_id, {}).items()}
+        if target != targets.get(member.member_id):
+            changed[member.member_id] = target, group.target_record(member.member_id, target)
+        yield None
+    return TaskTarget(epoch, changed)
 
 
 class StreamsAssignments:

@@ -5,6 +5,7 @@ Each change is made in memory and added to `Changes` with its record and its rev
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator
 
 from kqueue.groups.group import GroupType
@@ -26,11 +27,31 @@ from kqueue.groups.streams.member import (
     TaskRole,
     roles_of,
 )
-from kqueue.groups.streams.state import StreamsGroupState
 from kqueue.groups.streams.topology import Topology, topology_bytes
 
 NO_TASKS: TaskAssignment = {}
 PROTOCOL_TYPE = "streams"
+
+
+# The states of streams groups; `modern.assignment` has those of members. Source: KIP-1071.
+#
+# Empty        there are no members
+# NotReady     source topics or internal topics are missing, or have other numbers of partitions
+# Assigning    the target assignment is older than the group epoch
+# Reconciling  not all members have reached the target assignment
+# Stable       all members have
+# Dead         it is being deleted
+
+
+class StreamsGroupState(enum.Enum):
+    """State of a group; the value is its name in the protocol."""
+
+    EMPTY = "Empty"
+    NOT_READY = "NotReady"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+    DEAD = "Dead"
 
 
 class StreamsGroup(ModernGroup[StreamsGroupMember]):

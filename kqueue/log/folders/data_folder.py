@@ -28,9 +28,9 @@ from kqueue.log.folders.registration_mark import (
     read_registration_mark,
     write_registration_mark,
 )
-from kqueue.log.folders.stop_mark import take_stop_mark, write_stop_mark
 from kqueue.log.formats import checkpoints
 from kqueue.log.formats.checkpoints import (
+    CLEAN_SHUTDOWN,
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOCK,
@@ -47,6 +47,23 @@ from kqueue.storage import Storage
 
 logger = logging.getLogger("kqueue.log")
 FLIPPED_BITS_MAX = 12
+
+
+def take_stop_mark(storage: Storage) -> int | None:
+    """Remove the mark, durably, before anything is appended. Return its broker epoch; -1: it names
+    none; None: there is no mark.
+    """
+    if not storage.exists(CLEAN_SHUTDOWN):
+        return None
+    epoch = checkpoints.decode_clean_shutdown(checkpoints.read_small_file(storage, CLEAN_SHUTDOWN))
+    storage.remove(CLEAN_SHUTDOWN)
+    storage.sync_folder("")
+    return epoch
+
+
+def write_stop_mark(storage: Storage, broker_epoch: int) -> None:
+    """Write the mark. Durability: whole or missing. Raises StorageFailed."""
+    storage.write_atomic(CLEAN_SHUTDOWN, checkpoints.encode_clean_shutdown(broker_epoch))
 
 
 class DataFolder:

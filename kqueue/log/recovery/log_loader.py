@@ -27,14 +27,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kqueue.base.errors import CorruptData, CorruptIndex, StorageFailed
+from kqueue.log.compaction import swap_files
 from kqueue.log.config import LogConfig
 from kqueue.log.formats.checkpoints import read_small_file
 from kqueue.log.formats.filenames import (
+    CLEANED,
+    DELETED,
     EPOCHS,
     INDEX,
     LOG,
     SEGMENT_SUFFIXES,
     SNAPSHOT,
+    SWAP,
     TIMEINDEX,
     TXNINDEX,
     file_name,
@@ -45,7 +49,7 @@ from kqueue.log.formats.offset_index import ENTRY as INDEX_ENTRY
 from kqueue.log.formats.producer_snapshot import encode_snapshot
 from kqueue.log.formats.time_index import ENTRY as TIME_ENTRY
 from kqueue.log.producer_state import ProducerStateManager
-from kqueue.log.recovery import quarantine, temp_files
+from kqueue.log.recovery import quarantine
 from kqueue.log.recovery.cross_checks import (
     epoch_contradiction,
     has_epochs,
@@ -58,10 +62,41 @@ from kqueue.log.recovery.producer_replay import load_producers, read_snapshot, r
 from kqueue.log.scanner.batch_scanner import CheckLevel, scan
 from kqueue.log.segment import Segment
 from kqueue.storage import Storage
-from kqueue.storage.paths import parent_of
+from kqueue.storage.contract import FolderEntry
+from kqueue.storage.paths import TEMPORARY_SUFFIX, parent_of
 
 logger = logging.getLogger("kqueue.log")
 TORN_SEGMENTS_MAX = 2
+
+
+def clear_temp_files(storage: Storage, folder: str) -> tuple[dict[str, int], bool]:
+    """Complete or undo all of it; make the folder if it does not exist. Leaves unknown files alone.
+
+    Returns: sizes in bytes of the remaining files, by name; whether a name was changed that is not
+        synced yet.
+    Raises: StorageFailed; CorruptBatch: a compaction cannot be completed.
+    Durability: a crash costs nothing, the next start does the same.
+    """
+    if not storage.exists(folder):
+        storage.make_folder(folder)
+    entries = _files(storage, folder)
+    names = [entry.name for entry in entries]
+    has_compaction = any(name.endswith((DELETED, CLEANED, SWAP)) for name in names)
+    changed = has_compaction and swap_files.complete(storage, folder, names)
+    if changed:
+        entries = _files(storage, folder)
+    sizes: dict[str, int] = {}
+    for entry in entries:
+        if entry.name.endswith((DELETED, TEMPORARY_SUFFIX)):
+            storage.remove(f"{folder}/{entry.name}")
+            changed = True
+        else:
+            sizes[entry.name] = entry.size
+    return sizes, changed
+
+
+def _files(storage: Storage, folder: str) -> list[FolderEntry]:
+    return [entry for entry in storage.list(folder) if not entry.is_folder]
 
 
 @dataclass(slots=True)
@@ -141,7 +176,7 @@ class _LogLoader:
         self.has_gaps = False  # offsets are missing, as after compaction, even if the settings do not say so
 
     def load(self, clean: bool, start_offset: int) -> LoadedLog:
-        sizes, self.changed = temp_files.clear_temp_files(self.storage, self.folder)
+        sizes, self.changed = clear_temp_files(self.storage, self.folder)
         bases = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == LOG)
         snapshots = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == SNAPSHOT)
         self._remove_orphans(sizes, bases, start_offset)

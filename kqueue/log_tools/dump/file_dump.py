@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 
 from kqueue.base.errors import CorruptBatch, CorruptIndex, StorageFailed, UnsupportedCodec
 from kqueue.log.formats import filenames
+from kqueue.log.formats.producer_snapshot import decode_snapshot
+from kqueue.log.formats.transaction_index import ENTRY, VERSION, decode_aborted
 from kqueue.log_tools.decoders import DecodeError
 from kqueue.log_tools.dump.indexes import dump_index, dump_time_index
 from kqueue.log_tools.dump.kafka_format import batch_line, record_lines
@@ -13,11 +15,50 @@ from kqueue.log_tools.dump.legacy_format import legacy_lines
 from kqueue.log_tools.dump.options import DumpOptions
 from kqueue.log_tools.dump.problems import Problems
 from kqueue.log_tools.dump.source_files import DumpFile
-from kqueue.log_tools.dump.states import dump_snapshot, dump_transactions
 from kqueue.log_tools.segments import InvalidBytes, walk
 
 CHECKPOINT = ".checkpoint"  # a snapshot of Kafka's cluster metadata, in the format of a log
 BOOTSTRAP = "bootstrap.checkpoint"
+
+CHUNK_ENTRIES = 4096
+SNAPSHOT_BYTES_MAX = 512 * 1024 * 1024  # ten million producers; a snapshot is read whole
+
+
+def dump_transactions(source: DumpFile, options: DumpOptions, problems: Problems) -> Iterator[str]:
+    """Return the lines of an index of aborted transactions.
+
+    Raises: CorruptIndex: size or version.
+    """
+    source.base_offset()
+    file = source.open()
+    for position in range(0, file.size, CHUNK_ENTRIES * ENTRY.size):
+        for aborted in decode_aborted(file.read_at(position, CHUNK_ENTRIES * ENTRY.size)):
+            yield (
+                f"version: {VERSION} producerId: {aborted.producer_id} firstOffset: {aborted.first_offset}"
+                f" lastOffset: {aborted.last_offset} lastStableOffset: {aborted.last_stable_offset}"
+            )
+
+
+def dump_snapshot(source: DumpFile, options: DumpOptions, problems: Problems) -> Iterator[str]:
+    """Return the lines of a producer snapshot. Raises: CorruptIndex: size, version or checksum."""
+    file = source.open()
+    if file.size > SNAPSHOT_BYTES_MAX:
+        raise CorruptIndex(
+            f"{source.shown}: a producer snapshot has at most {SNAPSHOT_BYTES_MAX} bytes, found {file.size}"
+        )
+    for producer_id, producer in decode_snapshot(file.read_at(0, file.size), source.base_offset()).items():
+        first = producer.transaction_offset
+        line = (
+            f"producerId: {producer_id} producerEpoch: {producer.epoch} coordinatorEpoch: {producer.coordinator_epoch}"
+            f" currentTxnFirstOffset: {'OptionalLong.empty' if first < 0 else f'OptionalLong[{first}]'}"
+            f" lastTimestamp: {producer.last_timestamp}"
+        )
+        for last in list(producer.batches)[:1]:
+            line += (
+                f" firstSequence: {last.first_sequence} lastSequence: {last.last_sequence}"
+                f" lastOffset: {last.last_offset} offsetDelta: {last.offset_delta} timestamp: {last.timestamp}"
+            )
+        yield line
 
 
 def dump_file(source: DumpFile, options: DumpOptions, problems: Problems) -> Iterator[str]:

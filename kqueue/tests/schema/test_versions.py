@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.schema.versions import NO_VERSIONS, VERSION_MAX, Versions, parse_versions
+from kqueue.schema.structs import NO_VERSIONS, VERSION_MAX, Versions, parse_versions
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 import kqueue
 from kqueue.base.errors import InvalidConfig
-from kqueue.broker.configs.ineffective_settings import IneffectiveSettings
+from kqueue.broker.configs.dynamic_configs import IneffectiveSettings
 from kqueue.broker.metadata.brokers import ClusterBrokers
 from kqueue.testing.simulation import CATALOG, Simulation
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from kqueue.base.errors import InvalidProducerEpoch, KqueueError, RecordTooLarge, StorageFailed
-from kqueue.broker.coordinators.offsets_topic import OffsetsTopicLog
+from kqueue.broker.coordinators.internal_topic_log import OffsetsTopicLog
 from kqueue.broker.replicas.partition import Partition
 from kqueue.broker.topics.topics import OFFSETS_TOPIC
 from kqueue.groups.errors import InvalidCommitOffsetSize

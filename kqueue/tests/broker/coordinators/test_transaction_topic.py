@@ -7,8 +7,7 @@ import pytest
 from kqueue.base.coordinators import coordinator_partition
 from kqueue.base.errors import ConcurrentTransactions, KqueueError, NotCoordinator
 from kqueue.base.promise import Promise
-from kqueue.broker.coordinators.internal_topic_log import InternalTopicLog
-from kqueue.broker.coordinators.transaction_topic import TransactionTopicLog
+from kqueue.broker.coordinators.internal_topic_log import InternalTopicLog, TransactionTopicLog
 from kqueue.broker.topics.topics import TRANSACTIONS_TOPIC
 from kqueue.metadata.memory import MemoryStore
 from kqueue.records.batch import ABORT, COMMIT, Record, decode_control, iter_batches, iter_records, read_header

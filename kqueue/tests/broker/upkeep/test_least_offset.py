@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kqueue.broker.upkeep.least_offset import HEAP_RATIO, HEAP_SPARE, LeastOffset
+from kqueue.broker.upkeep.backlog import HEAP_RATIO, HEAP_SPARE, LeastOffset
 
 CHANGES = st.lists(st.tuples(st.sampled_from("abcde"), st.none() | st.integers(0, 9)), max_size=200)
 

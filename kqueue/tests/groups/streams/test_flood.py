@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from kqueue.base.errors import GroupMaxSizeReached, KqueueError
+from kqueue.groups.streams.assignments import compute_target
 from kqueue.groups.streams.member import MemberEndpoint
-from kqueue.groups.streams.target_assignment import compute_target
 from kqueue.groups.streams.topology import InternalTopic, Subtopology, Topology
 from kqueue.tests.api.test_costliest_requests import CallCounter
 from kqueue.tests.groups.streams.applications import COUNT, active, beat, epoch_of, group_of, new_world, start

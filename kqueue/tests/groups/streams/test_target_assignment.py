@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from kqueue.base.sliced_task import run_to_end
-from kqueue.groups.streams.target_assignment import compute_target, work_size
+from kqueue.groups.streams.assignments import compute_target, work_size
 from kqueue.tests.groups.streams.applications import A0, A1, COUNT, S1, beat, group_of, new_world
 
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from kqueue.groups.streams.errors import StreamsInvalidTopology
+from kqueue.groups.streams.heartbeat_checks import check_topology
 from kqueue.groups.streams.topology import CopartitionGroup, InternalTopic, Subtopology, Topology
-from kqueue.groups.streams.topology_checks import check_topology
 from kqueue.tests.groups.streams.applications import COUNT, JOIN, MAP
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kqueue.log.compaction.compaction_task import group_sources
 from kqueue.log.compaction.model import SegmentSource
-from kqueue.log.compaction.segment_groups import group_sources
 from kqueue.log.formats.filenames import INDEX, TIMEINDEX, file_name
 from kqueue.tests.log.compaction.helpers import config
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import random
 
-from kqueue.log.folders.stop_mark import take_stop_mark, write_stop_mark
+from kqueue.log.folders.data_folder import take_stop_mark, write_stop_mark
 from kqueue.storage import MemoryStorage
 from kqueue.testing.faulty_storage import FaultyStorage, Remains
 

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
-from kqueue.log.recovery import temp_files
+from kqueue.log.recovery import log_loader
 from kqueue.storage import MemoryStorage
 from kqueue.testing.faulty_storage import FaultyStorage
 
 
 def test_a_missing_folder_is_made() -> None:
     storage = MemoryStorage()
-    assert temp_files.clear_temp_files(storage, "t-0") == ({}, False)
+    assert log_loader.clear_temp_files(storage, "t-0") == ({}, False)
     assert storage.exists("t-0")
 
 
@@ -19,8 +19,8 @@ def test_temporary_files_are_removed_and_others_stay() -> None:
     gone = ["00000000000000000005.log.deleted", "00000000000000000007.index.cleaned", "leader-epoch-checkpoint.tmp"]
     for name, size in [*kept.items(), *((name, 5) for name in gone)]:
         storage.open(f"t-0/{name}", create=True).append(bytes(size))
-    assert temp_files.clear_temp_files(storage, "t-0") == (kept, True)
+    assert log_loader.clear_temp_files(storage, "t-0") == (kept, True)
     assert [entry.name for entry in storage.list("t-0")] == sorted([*kept, "folder.deleted"])
     storage.steps.clear()
-    assert temp_files.clear_temp_files(storage, "t-0") == (kept, False)
+    assert log_loader.clear_temp_files(storage, "t-0") == (kept, False)
     assert storage.steps == []

@@ -8,8 +8,8 @@ from kqueue.base.errors import CorruptIndex
 from kqueue.log.formats.producer_snapshot import encode_snapshot
 from kqueue.log.formats.transaction_index import ENTRY
 from kqueue.log.producer_state import ProducerStateEntry, ProducerStateManager
-from kqueue.log_tools.dump import DumpFile, DumpOptions, Problems, states
-from kqueue.log_tools.dump.states import dump_snapshot, dump_transactions
+from kqueue.log_tools.dump import DumpFile, DumpOptions, Problems, file_dump
+from kqueue.log_tools.dump.file_dump import dump_snapshot, dump_transactions
 from kqueue.tests.log_tools.damage import flip
 from kqueue.tests.log_tools.dump.sample_logs import ZERO, dumped, made_with_transactions
 
@@ -48,7 +48,7 @@ def test_a_producer_without_batches_has_the_shorter_line(tmp_path: Path) -> None
 
 
 def test_an_index_larger_than_what_is_read_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(states, "CHUNK_ENTRIES", 2)
+    monkeypatch.setattr(file_dump, "CHUNK_ENTRIES", 2)
     path = tmp_path / f"{ZERO}.txnindex"
     path.write_bytes(b"".join(ENTRY.pack(0, producer_id, 1, 2, 3) for producer_id in range(5)))
     assert [line.split()[3] for line in dumped(path)[0]] == ["0", "1", "2", "3", "4"]
