@@ -1,4 +1,4 @@
-"""Settings that change at run time: of topics, brokers, groups, loggers and subscriptions.
+"""Configs: settings that change at run time, of topics, brokers, groups, loggers, subscriptions.
 
 `DynamicConfigs` applies alter requests: it validates, stores and puts values into effect;
 `config_targets` are the kinds of resources. `ineffective_settings` warns of what does nothing.

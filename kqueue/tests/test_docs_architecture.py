@@ -1,0 +1,117 @@
+"""Tests of ARCHITECTURE.md: its diagrams of packages are those of the code.
+
+`python -m kqueue.tests.test_docs_architecture` writes them again.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from kqueue.tests.source_tree import ROOT, SourceFile, shipped_files
+
+PAGE = ROOT / "ARCHITECTURE.md"
+LEFT_OUT = {"kqueue": {"testing", "__init__"}, "kqueue.broker": {"__init__"}}
+"""By container: the test kit uses everything, and a front door imports what it is asked for."""
+
+
+def runtime_imports(node: ast.AST, module: str) -> Iterator[str]:
+    """Yield the modules that are imported when the code runs, not those that only name types."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(child, ast.ImportFrom) and child.module:
+            yield from (f"{child.module}.{alias.name}" for alias in child.names)
+        elif isinstance(child, ast.Import):
+            yield from (alias.name for alias in child.names)
+        else:
+            yield from runtime_imports(child, module)
+
+
+def part_of(module: str, container: str) -> str | None:
+    """Return the package or module directly below `container` that has `module`; None: none."""
+    if not module.startswith(f"{container}."):
+        return None
+    return module.removeprefix(f"{container}.").partition(".")[0]
+
+
+def package_graph(files: list[SourceFile], container: str) -> dict[str, set[str]]:
+    """Return which parts of a package each of its parts imports."""
+    parts = {part_of(f"{file.module}.x" if file.module == container else file.module, container) for file in files}
+    known = {part for part in parts if part is not None} - LEFT_OUT[container] - {"x"}
+    graph: dict[str, set[str]] = {part: set() for part in known}
+    for file in files:
+        part = part_of(file.module, container)
+        if part in known:
+            imported = {part_of(name, container) for name in runtime_imports(file.tree, file.module)}
+            graph[part] |= {name for name in imported if name in known} - {part}
+    return graph
+
+
+def reduced(graph: dict[str, set[str]]) -> dict[str, set[str]]:
+    """Leave out each arrow that a longer way replaces, so that the layers can be seen."""
+
+    def reachable(start: str) -> set[str]:
+        seen: set[str] = set()
+        waiting = [start]
+        while waiting:
+            for part in graph[waiting.pop()] - seen:
+                seen.add(part)
+                waiting.append(part)
+        return seen
+
+    return {part: {one for one in below if not any(one in reachable(other) for other in below - {one})}
+            for part, below in graph.items()}  # fmt: skip
+
+
+def diagram(container: str) -> str:
+    graph = reduced(package_graph(shipped_files(), container))
+    arrows = [f"    {part} --> {one}" for part in sorted(graph) for one in sorted(graph[part])]
+    return "\n".join(["```mermaid", "flowchart TD", *arrows, "```"])
+
+
+def table_of_broker() -> str:
+    """Return a row for each package of the broker: the first line of its docstring."""
+    rows = []
+    for file in shipped_files():
+        if file.path.name == "__init__.py" and file.module.count(".") == 2 and file.module.startswith("kqueue.broker."):
+            first = (ast.get_docstring(file.tree) or "").splitlines()[0]
+            rows.append(f"| `{file.module.removeprefix('kqueue.')}` | {first.partition(': ')[2]} |")
+    return "\n".join(["| package | what it holds |", "|---|---|", *sorted(rows)])
+
+
+DERIVED = {
+    "packages": lambda: diagram("kqueue"),
+    "broker packages": lambda: diagram("kqueue.broker"),
+    "broker table": table_of_broker,
+}
+
+
+def block(name: str) -> re.Pattern[str]:
+    return re.compile(rf"(<!-- {name}: derived -->\n\n).*?(\n\n<!-- end -->)", re.DOTALL)
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_the_page_has_what_the_code_says(name: str) -> None:
+    found = block(name).search(PAGE.read_text(encoding="utf-8"))
+    assert found is not None
+    assert found[0] == f"{found[1]}{DERIVED[name]()}{found[2]}", "run python -m kqueue.tests.test_docs_architecture"
+
+
+def test_an_arrow_that_a_longer_way_replaces_is_left_out() -> None:
+    assert reduced({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == {"a": {"b"}, "b": {"c"}, "c": set()}
+
+
+def test_imports_that_only_name_types_are_no_arrows() -> None:
+    text = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import a\ndef f():\n    from b import c"
+    assert set(runtime_imports(ast.parse(text), "m")) == {"typing.TYPE_CHECKING", "b.c"}
+
+
+if __name__ == "__main__":
+    text = PAGE.read_text(encoding="utf-8")
+    for name, derive in DERIVED.items():
+        text = block(name).sub(lambda found, derive=derive: f"{found[1]}{derive()}{found[2]}", text)
+    PAGE.write_text(text, encoding="utf-8")
