@@ -24,7 +24,7 @@ def check(folder: Path, *settings: str) -> Result:
 def test_the_default_is_open_to_this_machine_only(tmp_path: Path) -> None:
     result = check(tmp_path / "new")
     assert result.exit_code == 0, result.output
-    assert result.stdout.splitlines()[1].startswith("PLAINTEXT://127.0.0.1:9092  ")
+    assert result.stdout.splitlines()[1].startswith("PLAINTEXT://localhost:9092  ")
     assert "this machine" in result.stdout
     assert "authorizer   none: every client may do everything" in result.stdout
     assert "anonymous    everything, on PLAINTEXT" in result.stdout
