@@ -154,16 +154,17 @@ from kafka import KafkaProducer
 
 def check(**folders):
     names = {f"kqueue.{folder}.{name}" for folder, modules in folders.items() for name in modules.split()}
+    names |= {f"kqueue.broker.access.{name}" for name in folders["access"].split()}
     names |= {"joserfc", "scramp", "cryptography"}
     assert names.isdisjoint(sys.modules), sorted(names.intersection(sys.modules))
 
 with kqueue.Broker() as broker:
-    check(broker="acls", security="acls")  # which handlers import, as ApiVersions does all of them
+    check(access="acls", security="acls")  # which handlers import, as ApiVersions does all of them
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
     producer.send("t", b"x").get(20)
     producer.close()
     check(
-        broker="client_quotas delegation_tokens salt_secret scram_users",
+        access="client_quotas delegation_tokens salt_secret scram_users",
         network="jwks peer_security quota_gate sasl_gate tls_context tls_handshakes tls_socket",
         security="acl_text certificates jaas made_up_credentials principal_mapping quotas sasl.plain sasl.scram "
         "scram_credentials scram_validation standard_authorizer tokens",
