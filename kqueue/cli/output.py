@@ -63,10 +63,13 @@ def table_console() -> Console:
 
 
 def new_console(*, stderr: bool = False, width: int | None = None) -> Console:
-    """Return a console whose own control sequences reach the terminal, and whose texts' do not."""
+    """Return a console whose own control sequences reach the terminal, and whose texts' do not.
+
+    A `str` is printed as it is: names of topics may look like rich's markup. Use `Text` for styles.
+    """
     from kqueue.cli.escaping_console import EscapingConsole  # on use: it imports rich
 
-    return EscapingConsole(file=trusted(sys.stderr if stderr else sys.stdout), width=width)
+    return EscapingConsole(file=trusted(sys.stderr if stderr else sys.stdout), width=width, markup=False, emoji=False)
 
 
 class Counter:

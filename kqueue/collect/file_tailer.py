@@ -3,7 +3,8 @@
 An open file is identified by device and inode, so renaming changes nothing: a renamed file is read
 to its end, and the file that takes its name begins as a new one. A truncated file begins again at
 0, after the rest of its copy if there is one. A file that is found again later is recognised by the
-bytes around its position (`fingerprint`). This module does no network I/O.
+bytes before its position, and as the same file by its inode and its birth time. This module does no
+network I/O.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from functools import partial
 from pathlib import Path
 
 from kqueue.collect.file_discovery import DiscoveredFile, FileId, find_files, is_rotated_name, siblings
-from kqueue.collect.fingerprint import DISTINCTIVE_BYTES, fingerprint_at, last_line_end
+from kqueue.collect.fingerprint import DISTINCTIVE_BYTES, last_line_end
+from kqueue.collect.prefix_hash import PrefixHash
 from kqueue.collect.state_file import FilePosition
 from kqueue.collect.tailed_file import Line, ReadPosition, TailedFile
 
@@ -180,14 +182,11 @@ class FileTailer:
         known = self._previous_position(tailed)
         if known is not None:
             tailed.source, position_read = known
-        elif original is not None and size >= DISTINCTIVE_BYTES:
-            position_read = ReadPosition(
-                fingerprint_at(tailed.file, size)
-            )  # a lasting copy: its content is read in the original
+        elif original is not None and size >= DISTINCTIVE_BYTES and original.has_same_content(tailed.file):
+            # A lasting copy: its content is read in the original.
+            position_read = ReadPosition.at(tailed.file, size)
         elif at_end:
-            position_read = ReadPosition(
-                fingerprint_at(tailed.file, last_line_end(tailed.file, size, self.line_bytes_max + 1))
-            )
+            position_read = ReadPosition.at(tailed.file, last_line_end(tailed.file, size, self.line_bytes_max + 1))
         else:
             position_read = ReadPosition()
         tailed.position_read = tailed.confirmed = position_read
@@ -221,7 +220,7 @@ class FileTailer:
             if (
                 replaced
                 and other.position_read.fingerprint.is_distinctive
-                and other.position_read.fingerprint.holds_in(tailed.file)
+                and other.position_read.holds_in(tailed.file)
             ):
                 other.close()
                 self.files.remove(other)
@@ -362,17 +361,42 @@ class FileTailer:
 def _position_in(tailed: TailedFile, position: FilePosition, *, short_too: bool = False) -> ReadPosition | None:
     """Return the position in this file if it has the content of `position`.
 
-    Short contents are often equal, so they identify only the same inode (or, with `short_too`, a
-    copy).
+    Short contents are often equal: a program writes the same first lines at each start. So they
+    identify only the same file, a copy that has its modification time too, or with `short_too` any
+    copy. In doubt lines are sent again rather than lost.
     """
     fingerprint = position.print.find_in(tailed.file)
-    if fingerprint is None or not (tailed.id == position.id or fingerprint.is_distinctive or short_too):
+    if fingerprint is None:
         return None
-    return ReadPosition(fingerprint, position.parts)
+    is_copy = position.modified_ns is not None and os.fstat(tailed.file).st_mtime_ns == position.modified_ns
+    if not (_is_same_file(tailed, position) or fingerprint.is_distinctive or is_copy or short_too):
+        return None
+    prefix = PrefixHash.of(tailed.file, fingerprint.offset)
+    if prefix is None or position.prefix not in (None, prefix.digest()):
+        return None
+    return ReadPosition(fingerprint, position.parts, prefix)
+
+
+def _is_same_file(tailed: TailedFile, position: FilePosition) -> bool:
+    """Return whether this is the file of `position`, and no other that was given its inode.
+
+    The device is compared only where the birth time is unknown: a mount may number it differently.
+    """
+    if position.born_ns is None or tailed.born_ns is None:
+        return tailed.id == position.id
+    return (tailed.id[1], tailed.born_ns) == (position.id[1], position.born_ns)
 
 
 def _position_of(tailed: TailedFile) -> FilePosition:
     position_read = tailed.confirmed
     return FilePosition(
-        tailed.path, tailed.name, tailed.source, tailed.id, position_read.fingerprint.print(), position_read.parts
+        path=tailed.path,
+        name=tailed.name,
+        source=tailed.source,
+        id=tailed.id,
+        print=position_read.fingerprint.print(),
+        parts=position_read.parts,
+        prefix=position_read.prefix.digest(),
+        born_ns=tailed.born_ns,
+        modified_ns=tailed.modified_ns,
     )

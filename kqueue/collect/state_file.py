@@ -19,7 +19,9 @@ STATE_BYTES_MAX = 64 * 1024 * 1024
 class FilePosition(NamedTuple):
     """How much of a file's content is delivered.
 
-    `path`: where it was last; `name`: the path in the headers of its lines.
+    `path`: where it was last; `name`: the path in the headers of its lines. `prefix`: the digest of
+    the bytes before the position. `born_ns`, `modified_ns`: when the file was created and changed.
+    None: unknown, or saved by a version that did not record it.
     """
 
     path: str
@@ -28,6 +30,9 @@ class FilePosition(NamedTuple):
     id: FileId
     print: FingerprintDigest
     parts: int
+    prefix: str | None = None
+    born_ns: int | None = None
+    modified_ns: int | None = None
 
 
 class AgentState(NamedTuple):
@@ -160,6 +165,9 @@ def _content_of(state: AgentState) -> dict[str, Any]:
                 "head": position.print.head,
                 "tail": position.print.tail,
                 "parts": position.parts,
+                "prefix": position.prefix,
+                "born_ns": position.born_ns,
+                "modified_ns": position.modified_ns,
             }
             for position in state.positions
         ],
@@ -183,9 +191,17 @@ def _state_of(content: Any) -> AgentState:
 
 def _position_of(row: Any) -> FilePosition:
     fingerprint = FingerprintDigest(_count(row["offset"]), str(row["head"]), str(row["tail"]))
-    position = _count(row["device"]), _count(row["inode"])
+    prefix, born_ns, modified_ns = map(row.get, ("prefix", "born_ns", "modified_ns"))
     return FilePosition(
-        str(row["path"]), str(row["name"]), str(row["source"]), position, fingerprint, _count(row["parts"])
+        path=str(row["path"]),
+        name=str(row["name"]),
+        source=str(row["source"]),
+        id=(_count(row["device"]), _count(row["inode"])),
+        print=fingerprint,
+        parts=_count(row["parts"]),
+        prefix=None if prefix is None else str(prefix),
+        born_ns=None if born_ns is None else int(born_ns),
+        modified_ns=None if modified_ns is None else int(modified_ns),
     )
 
 

@@ -6,9 +6,11 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from kqueue.collect.birth_time import birth_time_ns
 from kqueue.collect.file_discovery import DiscoveredFile, FileId, id_of, is_rotated_name
 from kqueue.collect.fingerprint import FileFingerprint, fingerprint_at
 from kqueue.collect.line_splitter import cut
+from kqueue.collect.prefix_hash import PrefixHash
 
 READ_BYTES = 256 * 1024
 
@@ -31,11 +33,27 @@ class Line(NamedTuple):
 class ReadPosition(NamedTuple):
     """How far a file was read.
 
-    `parts`: records made of the line that continues here; 0: a line begins.
+    `parts`: records made of the line that continues here; 0: a line begins. `prefix`: the hash of
+    all bytes before the position.
     """
 
     fingerprint: FileFingerprint = FileFingerprint()
     parts: int = 0
+    prefix: PrefixHash = PrefixHash()
+
+    @classmethod
+    def at(cls, file: int, offset: int) -> ReadPosition:
+        """Return the position `offset` in an open file, where a line begins.
+
+        The position 0 if the file is shorter.
+        """
+        prefix = PrefixHash.of(file, offset)
+        return cls() if prefix is None else cls(fingerprint_at(file, offset), 0, prefix)
+
+    def holds_in(self, file: int) -> bool:
+        """Return whether the open file `file` begins with the bytes before this position."""
+        offset = self.fingerprint.offset
+        return self.fingerprint.holds_in(file) and PrefixHash.of(file, offset) == self.prefix
 
 
 class TailedFile:
@@ -53,6 +71,7 @@ class TailedFile:
         self.file = file
         self.source = source
         self.id: FileId = id_of(os.fstat(file))
+        self.born_ns = birth_time_ns(file)
         self.position_read = self.confirmed = position_read or ReadPosition()
         self.lost_s: float | None = None
         self.grew_s: float | None = None
@@ -85,6 +104,11 @@ class TailedFile:
         return self._seen.offset
 
     @property
+    def modified_ns(self) -> int | None:
+        """Modification time at the last `look`, nanoseconds; None: no `look` yet."""
+        return self._modified_ns
+
+    @property
     def unread(self) -> int:
         """Unread bytes at the last `look`."""
         return max(0, self.size - self.position_read.fingerprint.offset)
@@ -97,7 +121,7 @@ class TailedFile:
         Args:
             take_unfinished: also return a last line without a line end.
         """
-        fingerprint, parts = self.position_read
+        fingerprint, parts, prefix = self.position_read
         room = max(line_bytes_max + 1, min(READ_BYTES, bytes_max))
         data = os.pread(self.file, len(fingerprint.tail) + room, fingerprint.offset - len(fingerprint.tail))
         if not data.startswith(fingerprint.tail):
@@ -111,7 +135,8 @@ class TailedFile:
                 lines.append(Line(piece.value, self.name, self.source, fingerprint.offset + consumed, part))
             consumed += piece.size
             parts = 0 if piece.ended else parts + 1
-        self.position_read = ReadPosition(fingerprint.moved(data[:consumed]), parts)
+        read = data[:consumed]
+        self.position_read = ReadPosition(fingerprint.moved(read), parts, prefix.moved(read))
         return lines
 
     def may_be_copied_to(self, file: DiscoveredFile) -> bool:
@@ -139,9 +164,14 @@ class TailedFile:
         finally:
             os.close(other)
 
+    def has_same_content(self, other: int) -> bool:
+        """Return whether one of the two open files is the beginning of the other, by its hash."""
+        size = min(os.fstat(other).st_size, os.fstat(self.file).st_size)
+        return PrefixHash.of(other, size) == PrefixHash.of(self.file, size)
+
     def is_begun_in(self, other: int) -> bool:
         """Return whether the open file `other` begins with the content of the last `look`."""
-        return self.position_read.fingerprint.holds_in(other) and self._seen.holds_in(other)
+        return self._seen.holds_in(other) and self.position_read.holds_in(other)
 
     def restart(self, source: str) -> None:
         """Begin at 0 with the new content id `source`: the content was replaced."""

@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Never
 
 from kqueue.base.clock import Clock
-from kqueue.embedded.argument_checks import check_kind
+from kqueue.embedded.argument_checks import check_keywords, check_kind
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MS = timedelta(milliseconds=1)
+UNITS = ("days", "hours", "minutes", "seconds", "ms")
+MEANT_UNITS = {
+    "weeks": "days", "day": "days", "d": "days", "h": "hours", "hour": "hours", "m": "minutes", "minute": "minutes",
+    "s": "seconds", "sec": "seconds", "second": "seconds", "milliseconds": "ms", "millis": "ms", "microseconds": "ms",
+}  # fmt: skip
+"""A unit of other libraries -> the one that is meant, or the nearest."""
 
 
 class BrokerClock:
@@ -33,6 +40,7 @@ class BrokerClock:
 
     def advance(
         self,
+        /,
         delta: timedelta | None = None,
         *,
         days: float = 0,
@@ -40,6 +48,7 @@ class BrokerClock:
         minutes: float = 0,
         seconds: float = 0,
         ms: float = 0,
+        **unknown: Never,
     ) -> None:
         """Advance the broker's time by the sum of the arguments: ``advance(days=8)``,
         ``advance(timedelta(minutes=1))``.
@@ -68,11 +77,12 @@ class BrokerClock:
 
         Thread: any but the broker's own; concurrent calls run one after another.
         Raises:
-            TypeError: a number without a unit: write ``advance(seconds=8)``.
+            TypeError: a number without a unit: write ``advance(seconds=8)``; or another unit.
             ValueError: a negative time, or one beyond the year 9999.
             RuntimeError: the broker is not running, or the call comes from its own thread (a
                 plugin's, for example), which can't wait for itself.
         """
+        check_keywords("advance", unknown, UNITS, MEANT_UNITS)
         if delta is not None:
             check_kind("advance: delta", delta, timedelta, "a timedelta, or a unit: advance(days=8), advance(ms=50)")
         for unit, number in {"days": days, "hours": hours, "minutes": minutes, "seconds": seconds, "ms": ms}.items():

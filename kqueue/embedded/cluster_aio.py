@@ -74,4 +74,5 @@ class AsyncCluster:
     load_records = awaitable(ClusterRecordsMixin.load_records)
     records = awaitable(ClusterRecordsMixin.records)
     assert_produced = awaitable(ClusterRecordsMixin.assert_produced)
+    assert_consumed = awaitable(ClusterRecordsMixin.assert_consumed)
     advance = awaitable(BrokerClock.advance, "clock")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kqueue.base.errors import UnknownTopicOrPartition
 from kqueue.embedded.inspection.broker_calls import NoSuchName
-from kqueue.embedded.inspection.mixin import ProducedAssertions
+from kqueue.embedded.inspection.mixin import WAIT_S, ProducedAssertions
 
 if TYPE_CHECKING:
     from kqueue.embedded.cluster_broker import ClusterBroker
+    from kqueue.embedded.cluster_groups import ClusterGroups
+    from kqueue.embedded.inspection.consumed_check import LedConsumedCheck
     from kqueue.embedded.inspection.record_appender import NewRecord
     from kqueue.embedded.inspection.record_lines import RecordSource
     from kqueue.embedded.inspection.records import Record
@@ -30,6 +33,11 @@ class LedTopic:
         return len(self._leaders)
 
     @property
+    def start_offsets(self) -> dict[int, int]:
+        """See `Topic.start_offsets`."""
+        return {index: topic.start_offsets[index] for index, topic in enumerate(self._leaders)}
+
+    @property
     def end_offsets(self) -> dict[int, int]:
         """See `Topic.end_offsets`."""
         return {index: topic.end_offsets[index] for index, topic in enumerate(self._leaders)}
@@ -43,13 +51,18 @@ class LedTopic:
 
 
 class ClusterRecordsMixin(ProducedAssertions):
-    """Asserts which records the topics of a cluster have.
+    """Asserts which records the topics of a cluster have, and which ones groups have consumed.
 
     Thread: every method may be called from any thread but the brokers' own.
     """
 
     _NAME = "cluster"
     brokers: tuple[ClusterBroker, ...]
+
+    @property
+    @abstractmethod
+    def groups(self) -> ClusterGroups:
+        """The groups by name, each from its coordinator."""
 
     @abstractmethod
     def _leaders_of(self, topic: str) -> list[int | None]:
@@ -64,6 +77,33 @@ class ClusterRecordsMixin(ProducedAssertions):
         Raises: NoSuchName (a KeyError): there is no such topic, or a partition has no leader.
         """
         return self._topic_to_read(topic).records(partition, read_committed=read_committed)
+
+    def assert_consumed(
+        self, topic: str, *, group: str, upto: int | Mapping[int, int] | None = None, within_s: float = 0.0
+    ) -> None:
+        """Assert that a group has consumed a topic, by the offsets that its coordinator has and the
+        ends of the partitions' leaders: ``cluster.assert_consumed("orders", group="mail")``.
+
+        Arguments and errors are those of `Broker.assert_consumed`.
+        """
+        __tracebackhide__ = True
+        from kqueue.embedded.inspection.broker_calls import poll_until_true
+
+        poll_until_true(self._consumed_check(topic, group, upto).look, within_s, "await cluster.wait_consumed(...)")
+
+    async def wait_consumed(
+        self, topic: str, *, group: str, upto: int | Mapping[int, int] | None = None, within_s: float = WAIT_S
+    ) -> None:
+        """`assert_consumed` for coroutines: ``await cluster.wait_consumed("orders", group="g")``."""
+        __tracebackhide__ = True
+        from kqueue.embedded.inspection.broker_calls import poll_until_true_async
+
+        await poll_until_true_async(self._consumed_check(topic, group, upto).look, within_s)
+
+    def _consumed_check(self, topic: str, group: str, upto: int | Mapping[int, int] | None) -> LedConsumedCheck:
+        from kqueue.embedded.inspection.consumed_check import LedConsumedCheck
+
+        return LedConsumedCheck(topic, group, upto, self._topic_to_read, self.groups)
 
     def load_records(self, source: RecordSource, topic: str | None = None) -> list[Record]:
         """Append the records of lines of JSON, to each partition's leader; see

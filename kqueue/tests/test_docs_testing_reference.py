@@ -187,7 +187,9 @@ def _code(name: str, function: Any) -> str:
     parts = []
     kinds = inspect.Parameter
     seen_star = False
-    parameters = [one for one in signature.parameters.values() if one.name != "self"]
+    parameters = [
+        one for one in signature.parameters.values() if one.name != "self" and one.annotation != "Never"
+    ]  # Never: what is refused with a sentence
     for number, one in enumerate(parameters):
         if one.kind is kinds.KEYWORD_ONLY and not seen_star:
             parts.append("*")

@@ -169,12 +169,14 @@ def _table(*titles: str) -> Table:
 
 
 def _records(rows: Sequence[PartitionAudit]) -> Table:
+    from rich.text import Text
+
     table = _table("TOPIC", "P", "START", "END", "RECORDS", "DELETED", "MARKERS", "COMPACTED", "MISSING", "REPEATED")
     for row in rows:
         counts = (row.start, row.end, row.records, row.deleted, row.markers, row.compacted, row.missing, row.repeated)
         cells = [f"{count:,}" for count in counts]
-        cells[6:] = [f"[bold red]{cell}[/]" if cell != "0" else cell for cell in cells[6:]]
-        table.add_row(row.topic, str(row.partition), *cells)
+        problems = [Text(cell, style="bold red" if cell != "0" else "") for cell in cells[6:]]
+        table.add_row(row.topic, str(row.partition), *cells[:6], *problems)
     return table
 
 

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kqueue.base.names import INTERNAL_TOPICS, did_you_mean
 from kqueue.base.text import counted
 from kqueue.embedded.inspection.broker_calls import NoSuchName, RunOnBroker, appended_visible
-from kqueue.embedded.inspection.groups import OtherCoordinator, group_of, names
+from kqueue.embedded.inspection.groups import Group, OtherCoordinator, group_of, names
 
 if TYPE_CHECKING:
     from kqueue.app import Server
 
 SHOWN_MAX = 10
+
+
+class TopicOffsets(Protocol):
+    """What is compared of a topic."""
+
+    @property
+    def start_offsets(self) -> dict[int, int]:
+        """Partition -> log start offset."""
+        ...
+
+    @property
+    def end_offsets(self) -> dict[int, int]:
+        """Partition -> high watermark."""
+        ...
 
 
 class PartitionProgress(NamedTuple):
@@ -76,30 +90,77 @@ class ConsumedCheck:
         return _problem(self._topic, self._group, self._ask(seen))
 
 
+class LedConsumedCheck:
+    """`ConsumedCheck` in a cluster: offsets from the partitions' leaders, the group from its
+    coordinator.
+    """
+
+    def __init__(
+        self,
+        topic: str,
+        group: str,
+        upto: int | Mapping[int, int] | None,
+        read_topic: Callable[[str], TopicOffsets],
+        groups: Mapping[str, Group],
+    ) -> None:
+        """Args: read_topic: returns a topic by its name. Raises NoSuchName."""
+        self._topic = topic
+        self._group = group
+        self._upto = upto
+        self._read_topic = read_topic
+        self._groups = groups
+
+    def look(self) -> str | None:
+        """Return the present difference as text; None: there is none."""
+        try:
+            topic = self._read_topic(self._topic)
+            starts, ends = topic.start_offsets, topic.end_offsets
+            seen = _progress(self._topic, starts, ends, self._upto, self._groups[self._group])
+        except NoSuchName as error:
+            return str(error)
+        return _problem(self._topic, self._group, seen)
+
+
 async def _look(server: Server, topic: str, group: str, upto: int | Mapping[int, int] | None) -> ConsumedState:
     found = server.broker.topics.find(topic)
     if found is None:
         known = [name for name in server.broker.topics.names() if name not in INTERNAL_TOPICS]
         return ConsumedState(f"there is no topic {topic!r}{did_you_mean(topic, known)}", [])
-    goals = _goals(topic, {one.index: one.high_watermark for one in found.partitions}, upto)
     try:
         described = await group_of(server, group)
     except OtherCoordinator as error:
         return ConsumedState(str(error), [])
     except NoSuchName:
         return ConsumedState(f"there is no group {group!r}{did_you_mean(group, names(server))}", [])
+    absent = [one.index for one in found.partitions if not one.has_replica]
+    if absent:
+        return ConsumedState(
+            f"this broker has no replica of {', '.join(f'{topic}-{index}' for index in absent)}; "
+            "use cluster.assert_consumed",
+            [],
+        )
+    starts = {one.index: one.log_start_offset for one in found.partitions}
+    ends = {one.index: one.high_watermark for one in found.partitions}
+    return _progress(topic, starts, ends, upto, described)
+
+
+def _progress(
+    topic: str,
+    starts: Mapping[int, int],
+    ends: Mapping[int, int],
+    upto: int | Mapping[int, int] | None,
+    described: Group,
+) -> ConsumedState:
+    goals = _goals(topic, ends, upto)
     offsets = described.offsets.get(topic, {})
-    wanted = [one for one in found.partitions if one.index in goals]
-    progress = [
-        PartitionProgress(one.index, one.log_start_offset, goals[one.index], offsets.get(one.index)) for one in wanted
-    ]
+    progress = [PartitionProgress(index, starts[index], goals[index], offsets.get(index)) for index in sorted(goals)]
     count = len(described.members)
     return ConsumedState(None, progress, f"{described.state}, {count} member{'s' * (count != 1)}")
 
 
-def _goals(topic: str, ends: dict[int, int], upto: int | Mapping[int, int] | None) -> dict[int, int]:
+def _goals(topic: str, ends: Mapping[int, int], upto: int | Mapping[int, int] | None) -> dict[int, int]:
     if upto is None:
-        return ends
+        return dict(ends)
     if isinstance(upto, int):
         if len(ends) != 1:
             raise ValueError(f"{topic} has {len(ends)} partitions: upto= takes partition -> offset")

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from kqueue.cli.output import PIPE_WIDTH, Counter, columns, table_console
+from kqueue.cli.output import PIPE_WIDTH, Counter, columns, new_console, table_console
 
 
 def test_columns_are_aligned_and_end_without_blanks() -> None:
@@ -19,6 +21,24 @@ def test_tables_are_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> 
     assert table_console().width == PIPE_WIDTH, "nobody sees how wide it is"
     monkeypatch.setenv("FORCE_COLOR", "1")  # what rich takes for a terminal
     assert table_console().width == 91
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_text_that_looks_like_markup_is_printed_as_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, terminal: bool
+) -> None:
+    from rich.table import Table
+
+    if terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        monkeypatch.setenv("COLUMNS", "200")
+    table = Table("NAME", title="[red]title", caption=":warning:")
+    table.add_column("[bold]HEAD")
+    table.add_row("[bold]orders[/]", ":smile: [/x]")
+    new_console(width=100).print(table, "[dim]line", "[/wrong]")
+    printed = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    for text in ("[red]title", ":warning:", "[bold]HEAD", "[bold]orders[/]", ":smile: [/x]", "[dim]line", "[/wrong]"):
+        assert text in printed
 
 
 def test_a_hidden_counter_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import json
 import os
+import shutil
+import time
 from pathlib import Path
 
 import pytest
 
+from kqueue.collect import file_discovery, tailed_file
 from kqueue.collect.file_tailer import COPY_GRACE_S, LINGER_S
 from kqueue.tests.collect.tailer_harness import (
     LINE_BYTES_MAX,
@@ -338,3 +342,150 @@ def test_a_file_that_can_t_be_read_is_told_once_and_read_later(
 def test_a_name_that_matches_nothing_is_told(harness: TailerHarness, log: Path) -> None:
     harness.tailer.report_unmatched_patterns()
     assert harness.told == [f"no file {log} yet"]
+
+
+MANY = [b"%040d" % number for number in range(40)]  # 1640 bytes
+FEW = [b"started", b"listening"]
+
+
+def write_anew(path: Path, content: bytes, *, inode: str) -> None:
+    """Remove a file and write it; `inode`: `reused` as ext4 does it at once, or `other`.
+
+    tmpfs and overlays may not reuse it at once, so files are made until one has it, or none does.
+    """
+    before = path.stat().st_ino
+    spare: list[Path] = []
+    if inode == "other":
+        new = path.with_name("new")
+        new.write_bytes(content)
+        new.replace(path)
+    else:
+        path.unlink()
+        for number in range(200):
+            path.write_bytes(content)
+            if path.stat().st_ino == before:
+                break
+            spare.append(path.rename(path.with_name(f"spare-{number}")))
+        else:
+            pytest.skip("this file system does not reuse inodes soon")
+    for other in spare:
+        other.unlink()
+    assert (path.stat().st_ino == before) == (inode == "reused")
+
+
+@pytest.mark.parametrize("inode", ["reused", "other"])
+@pytest.mark.parametrize(
+    ("old", "new", "sent"),
+    [
+        pytest.param(FEW, [*FEW, b"one", b"two"], [*FEW, b"one", b"two"], id="few, longer"),
+        pytest.param(FEW, FEW, FEW, id="few, equal"),
+        pytest.param(FEW, FEW[:1], FEW[:1], id="few, shorter"),
+        pytest.param(FEW, [FEW[0], b"LISTENING", b"one"], [FEW[0], b"LISTENING", b"one"], id="few, other later ones"),
+        pytest.param(MANY, MANY[:-5], MANY[:-5], id="many, shorter"),
+        pytest.param(MANY, [*MANY[:-1], b"other"], [*MANY[:-1], b"other"], id="many, another last line"),
+        pytest.param(
+            MANY,
+            [*MANY[:20], b"x" * 40, *MANY[21:], b"more"],
+            [*MANY[:20], b"x" * 40, *MANY[21:], b"more"],
+            id="many, another line in the middle",
+        ),
+        pytest.param(MANY, [*MANY, b"more"], [b"more"], id="many, longer: the lines that were sent are all there"),
+        pytest.param(MANY, MANY, [], id="many, equal"),
+    ],
+)
+def test_a_file_written_again_while_nobody_looks_continues_only_by_its_content(
+    harness: TailerHarness, log: Path, inode: str, old: list[bytes], new: list[bytes], sent: list[bytes]
+) -> None:
+    write(log, text(*old))
+    assert harness.values() == old
+    harness.kill()
+    time.sleep(0.01)  # the kernel's file times advance in steps
+    write_anew(log, text(*new), inode=inode)
+    harness.start()
+    assert harness.values() == sent
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sent"),
+    [
+        (FEW, [FEW[0]], [FEW[0]]),
+        (FEW, [FEW[0], b"LISTENING", b"one"], [FEW[0], b"LISTENING", b"one"]),
+        (MANY, [*MANY[:20], b"x" * 40, *MANY[21:]], [*MANY[:20], b"x" * 40, *MANY[21:]]),
+        (FEW, [*FEW, b"one"], [b"one"]),  # no trace distinguishes this from added lines
+    ],
+)
+def test_a_file_truncated_while_nobody_looks_continues_only_by_its_content(
+    harness: TailerHarness, log: Path, old: list[bytes], new: list[bytes], sent: list[bytes]
+) -> None:
+    write(log, text(*old))
+    assert harness.values() == old
+    harness.kill()
+    os.truncate(log, 0)
+    write(log, text(*new))
+    harness.start()
+    assert harness.values() == sent
+
+
+def test_a_file_restored_with_its_times_continues(harness: TailerHarness, log: Path, tmp_path: Path) -> None:
+    write(log, text(*FEW))
+    assert harness.values() == FEW
+    harness.kill()
+    shutil.copy2(log, tmp_path / "saved")
+    log.unlink()
+    shutil.copy2(tmp_path / "saved", log)
+    harness.start()
+    assert harness.values() == []
+    write(log, b"one\n")
+    assert harness.values() == [b"one"]
+
+
+def test_a_rotated_file_whose_successor_begins_alike_is_read_to_its_end(harness: TailerHarness, log: Path) -> None:
+    write(log, text(*FEW))
+    assert harness.values() == FEW
+    harness.kill()
+    write(log, b"late\n")
+    rotate(log)
+    write(log, text(*FEW, b"one"))
+    harness.start()
+    assert harness.values() == [b"late", *FEW, b"one"]
+
+
+def test_a_short_file_on_a_renumbered_device_continues(
+    harness: TailerHarness, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(log, text(*FEW))
+    assert harness.values() == FEW
+    harness.kill()
+    real = file_discovery.id_of
+    for module in (file_discovery, tailed_file):
+        monkeypatch.setattr(module, "id_of", lambda status: (real(status)[0] + 1, real(status)[1]))
+    write(log, b"one\n")
+    harness.start()
+    assert harness.values() == [b"one"]
+
+
+def test_a_file_of_a_state_without_birth_time_and_prefix_continues(harness: TailerHarness, log: Path) -> None:
+    write(log, text(*FEW))
+    assert harness.values() == FEW
+    harness.kill()
+    state = json.loads(harness.state.path.read_bytes())
+    for row in state["files"]:
+        for name in ("prefix", "born_ns", "modified_ns"):
+            del row[name]
+    harness.state.path.write_text(json.dumps(state))
+    write(log, b"one\n")
+    harness.start()
+    assert harness.values() == [b"one"]
+
+
+def test_a_file_that_differs_from_its_rotated_neighbour_only_in_the_middle_is_no_copy(
+    tmp_path: Path, log: Path
+) -> None:
+    harness = TailerHarness(tmp_path, "app.log*")
+    write(log, text(*MANY))
+    assert harness.values() == MANY
+    other = [*MANY[:20], b"x" * 40, *MANY[21:]]
+    write(log.with_name("app.log.1"), text(*other))
+    harness.values()
+    harness.wait(COPY_GRACE_S)
+    assert harness.values() == other

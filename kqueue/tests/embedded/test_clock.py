@@ -140,6 +140,9 @@ def test_advance_by_days_is_fast(storage: str, tmp_path: Path) -> None:
         ("8 days", {}, "expected a timedelta"),
         (None, {"days": "8"}, "days='8': expected a number"),
         (None, {"ms": float("nan")}, "ms=nan: expected a finite number"),
+        (None, {"weeks": 1}, r"advance\(\) has no argument 'weeks'; did you mean 'days'\? \(there are: days, hours,"),
+        (None, {"milliseconds": 1}, "'milliseconds'; did you mean 'ms'"),
+        (None, {"hour": 1}, "'hour'; did you mean 'hours'"),
     ],
 )
 def test_a_time_without_a_unit_is_refused(delta: Any, units: dict[str, Any], message: str) -> None:
