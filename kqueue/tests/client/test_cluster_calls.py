@@ -130,12 +130,12 @@ def test_a_dead_broker_is_waited_for_only_until_others_have_its_groups(stop: str
             client.commit(name, {partition: OffsetAndMetadata(0)})
             client.transactions.init(name, 60_000)
         assert list(client.groups()) == sorted(names)
-        former = client.transactions()
+        former = client.transactions.find()
         [dead] = [id for id in former if former[id]][:1]
         getattr(cluster, stop)(dead)
         began_s = time.monotonic()
         assert list(client.groups()) == sorted(names)
-        listed = client.transactions()
+        listed = client.transactions.find()
         assert time.monotonic() - began_s < client.options.timeout_ms / 1000 / 2
         assert dead not in listed
         assert sorted(one.transactional_id for found in listed.values() for one in found) == sorted(names)

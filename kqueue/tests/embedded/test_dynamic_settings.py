@@ -121,7 +121,7 @@ def test_confluents_admin_client(broker: kqueue.Broker) -> None:
     assert "retention.ms" in broker.topics["t"].own_config
     with pytest.raises(KafkaException, match="can't be changed at run time"):
         alter(resource(ResourceType.BROKER, "1", ("node.id", "2", Operation.SET)))
-    with pytest.raises(KafkaException, match="APPEND is for lists"):
+    with pytest.raises(KafkaException, match="Can't APPEND to key"):
         alter(resource(ResourceType.TOPIC, "t", ("retention.ms", "7", Operation.APPEND)))
     with pytest.warns(DeprecationWarning, match="incremental_alter_configs"):
         replacing = admin.alter_configs([names.ConfigResource(ResourceType.TOPIC, "t", {"flush.ms": "9"})])

@@ -47,7 +47,7 @@ def forget() -> None:
 
 def open_ids(options: SinkOptions) -> list[str]:
     with Client(options.client) as client:
-        return [one.transactional_id for found in client.transactions(["Ongoing"]).values() for one in found]
+        return [one.transactional_id for found in client.transactions.find(["Ongoing"]).values() for one in found]
 
 
 def written(options: SinkOptions, batch_id: int = 0) -> list[TaskTransaction]:
@@ -159,7 +159,7 @@ def test_ids_are_used_again_once_their_batch_is_done(broker: kqueue.Broker, opti
     for batch_id in range(5):
         run_batch(options, batch_id, TWO_TASKS)
     with Client(options.client) as client:
-        assert len([one for found in client.transactions().values() for one in found]) == 3
+        assert len([one for found in client.transactions.find().values() for one in found]) == 3
     written(options, 5)
     drafts = open_ids(options)
     written(options, 5)  # another attempt takes others
@@ -294,7 +294,7 @@ def test_a_broker_of_a_cluster_stops_while_a_batch_is_committed(tmp_path: Path, 
         assert brokers[2] not in running
         assert committed_in(brokers[0], "out") == sorted(ROWS + ROWS)
         with Client(brokers[0].bootstrap) as client:
-            assert not any(client.transactions(["Ongoing"]).values())
+            assert not any(client.transactions.find(["Ongoing"]).values())
     drop_free_ids()
 
 
@@ -362,4 +362,4 @@ def test_a_batch_without_rows_begins_nothing(broker: kqueue.Broker, options: Sin
     run_batch(options, 0, [[], []])
     with Client(options.client) as client:
         assert Journal(client, QUERY).read().done == -1
-        assert not any(client.transactions().values())
+        assert not any(client.transactions.find().values())

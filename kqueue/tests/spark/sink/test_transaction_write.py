@@ -59,7 +59,7 @@ def test_every_batch_is_of_a_transaction(options: SinkOptions) -> None:
 def test_a_task_without_rows_begins_nothing(options: SinkOptions) -> None:
     with Client(options.client) as client:
         assert write(client, options, []) is None
-        assert not any(client.transactions().values())
+        assert not any(client.transactions.find().values())
 
 
 def test_a_guard_covers_a_compacted_topic(broker: kqueue.Broker, options: SinkOptions) -> None:
@@ -86,12 +86,12 @@ def test_a_batch_that_another_attempt_decided_is_not_written(options: SinkOption
 def test_a_task_that_fails_aborts_its_transaction(broker: kqueue.Broker, options: SinkOptions) -> None:
     with Client(options.client) as client:
         write(client, options, ["x"])
-        (task,) = [one for one in client.transactions(["Ongoing"])[1] if one.producer_id != guard_id(client)]
+        (task,) = [one for one in client.transactions.find(["Ongoing"])[1] if one.producer_id != guard_id(client)]
         journal = Journal(client, "q")
         with pytest.raises(RowRefused), TransactionWriter(journal, 0, 60_000) as writer:
             writer.write(options, [rows_of(["y" * 100] * 170_000), rows_of(["z" * 2_000_000])])
         assert writer.transaction is not None
-        left = {one.transactional_id for one in client.transactions(["Ongoing"])[1]}
+        left = {one.transactional_id for one in client.transactions.find(["Ongoing"])[1]}
         assert task.transactional_id in left
         assert writer.transaction.producer.transactional_id not in left
 
