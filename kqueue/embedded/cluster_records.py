@@ -94,7 +94,7 @@ class ClusterRecordsMixin(ProducedAssertions):
     async def wait_consumed(
         self, topic: str, *, group: str, upto: int | Mapping[int, int] | None = None, within_s: float = WAIT_S
     ) -> None:
-        """`assert_consumed` for coroutines: ``await cluster.wait_consumed("orders", group="g")``."""
+        """`assert_consumed` for coroutines: `await cluster.wait_consumed("orders", group="g")`."""
         __tracebackhide__ = True
         from kqueue.embedded.inspection.broker_calls import poll_until_true_async
 

@@ -18,7 +18,6 @@ from kqueue.network.connection_rates import HeldConnections, ListenerRate
 from kqueue.network.connections import ConnectionRegistry
 from kqueue.network.contract import Accepted, StreamSocket
 from kqueue.network.session import Session
-from kqueue.network.tls_socket import TlsSocket
 from kqueue.storage.descriptor_cache import PROCESS
 
 if TYPE_CHECKING:
@@ -37,39 +36,6 @@ _LOOPBACK = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 _NO_FAMILY = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT})
 _CLIENT_GONE = (BlockingIOError, InterruptedError, ConnectionAbortedError)
 logger = logging.getLogger("kqueue.server")
-
-
-class TlsSession(Session):
-    """A client's connection whose TLS handshake is done."""
-
-    __slots__ = ("_tls", "_will_read")
-
-    def __init__(self, registry: ConnectionRegistry, sock: TlsSocket, accepted: Accepted) -> None:
-        self._tls = sock
-        self._will_read = False
-        super().__init__(registry, sock, accepted)
-
-    def close_descriptor(self) -> None:
-        """Close this process's copy of the socket only; see `Server.close_descriptors`."""
-        self._tls.close_descriptor()
-
-    def _readable(self) -> None:
-        super()._readable()
-        self._read_pending()
-
-    def _start_reading(self) -> None:
-        super()._start_reading()
-        self._read_pending()
-
-    def _read_pending(self) -> None:
-        if self._reading and not self._will_read and self._tls.pending():
-            self._will_read = True
-            self._registry.loop.call_soon(self._read_more)
-
-    def _read_more(self) -> None:
-        self._will_read = False
-        if self._reading:
-            self._readable()
 
 
 class Listener:
@@ -209,7 +175,7 @@ class Listener:
             self._refuse(client, accepted, error)
 
     def _begin_encrypted(self, client: TlsSocket, accepted: Accepted) -> None:
-        from kqueue.network.listener import TlsSession
+        from kqueue.network.tls_session import TlsSession
 
         try:
             self._begin(TlsSession(self._registry, client, accepted))

@@ -133,11 +133,11 @@ MEMBER = dict.fromkeys(("topic", "partition", "committed", "end", "lag", "pendin
                 }
             ],
         ),
-        (("groups", "list"), [dict.fromkeys(("group", "type", "state", "protocol_type"))]),
+        (("groups", "list"), [dict.fromkeys(("group", "type", "state", "protocol_type", "lag"))]),
         (("groups", "describe", "mail"), [{**GROUP, "partitions": [MEMBER]}]),
         (
             ("groups", "reset-offsets", "mail", "--topic", "orders", "--to-earliest"),
-            [dict.fromkeys(("group", "topic", "partition", "current", "new"))],
+            [dict.fromkeys(("group", "topic", "partition", "current", "new", "executed"))],
         ),
         (
             ("cluster", "info"),

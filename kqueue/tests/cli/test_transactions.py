@@ -296,11 +296,16 @@ class CoordinatorOf:
     def producers(self, partitions: object) -> dict[TopicPartition, list[ProducerState]]:
         return self._producers
 
-    def transactions(self, *, producer_ids: list[int]) -> dict[int, list[TransactionListing]]:
+    @property
+    def transactions(self) -> CoordinatorOf:
+        """It stands for the client and for its part."""
+        return self
+
+    def find(self, *, producer_ids: list[int]) -> dict[int, list[TransactionListing]]:
         found = [TransactionListing(name, id, "Ongoing") for name, id in self._listed.items() if id in producer_ids]
         return {1: found}
 
-    def describe_transaction(self, transactional_id: str) -> TransactionDescription:
+    def describe(self, transactional_id: str) -> TransactionDescription:
         if transactional_id not in self._described:
             raise response_error(105, "DescribeTransactions", "b:1")
         partitions = self._described[transactional_id]
@@ -331,7 +336,7 @@ def test_what_hangs() -> None:
 
 def test_other_errors_of_the_coordinator_are_not_taken_for_a_missing_id() -> None:
     class Refusing(CoordinatorOf):
-        def describe_transaction(self, transactional_id: str) -> TransactionDescription:
+        def describe(self, transactional_id: str) -> TransactionDescription:
             raise response_error(15, "DescribeTransactions", "b:1")
 
     client: Any = Refusing({ZERO: [ProducerState(1, 0, 0, 0, 0, 5)]}, {"a": 1}, {})

@@ -58,7 +58,7 @@ def test_two_brokers_store_one_acl_at_once(cluster: kqueue.Cluster) -> None:
     entries = [READ._replace(name=str(number)) for number in range(200)]
     with Client(cluster[0].bootstrap) as one, Client(cluster[1].bootstrap) as other:
         with ThreadPoolExecutor(2) as threads:
-            outcomes = list(threads.map(lambda client: client.create_acls(entries), (one, other)))
+            outcomes = list(threads.map(lambda client: client.cluster.create_acls(entries), (one, other)))
         assert {outcome.code for each in outcomes for outcome in each} == {0}
         assert len(one.cluster.describe_acls()) == len(other.cluster.describe_acls()) == len(entries)
         one.cluster.delete_acls([AclFilter()])

@@ -31,8 +31,8 @@ OTHER_ID = bytes(16)
 CONFIG = LogConfig.of()
 
 
-def start(*storages: Storage, **settings: object) -> LogManager:
-    return LogManager(storages, clock=ManualClock(START_MS), rng=random.Random(3), **settings)  # type: ignore[arg-type]
+def start(*storages: Storage, seed: int = 3, **settings: object) -> LogManager:
+    return LogManager(storages, clock=ManualClock(START_MS), rng=random.Random(seed), **settings)  # type: ignore[arg-type]
 
 
 def log_of(manager: LogManager, topic: str = "t", partition: int = 0) -> Log:
@@ -106,7 +106,7 @@ def test_folders_of_one_broker_share_the_cluster() -> None:
     assert storages[0].read("meta.properties") != storages[1].read("meta.properties"), "each has its own directory.id"
     cluster_id = manager.cluster_id
     manager.close()
-    manager = start(MemoryStorage(), *storages)
+    manager = start(MemoryStorage(), *storages, seed=4)  # a new directory.id
     assert manager.cluster_id == cluster_id, "also where a new folder comes first"
     manager.close()
     with pytest.raises(StorageFailed, match="belongs to cluster"):

@@ -45,7 +45,10 @@ def test_settings_of_every_type_are_described_and_changed() -> None:
             client.configs(BROKER, ["1", "5"])
         with pytest.raises(BrokerRefused, match="IncrementalAlterConfigs of topic 't': INVALID_CONFIG") as caught:
             client.alter_configs(TOPIC, "t", [ConfigChange(ConfigOperation.APPEND, "retention.ms", "7")])
-        assert caught.value.broker_message == "Can't APPEND to key retention.ms because its type is not LIST."
+        assert caught.value.broker_message == (
+            "Can't APPEND to key retention.ms because its type is not LIST. "
+            "APPEND is for lists, and retention.ms has one value (LONG): use SET"
+        )
 
 
 def test_responses_about_something_else_are_errors() -> None:

@@ -3,7 +3,9 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -70,7 +72,7 @@ def test_what_consume_prints_is_loaded_as_it_was(broker: kqueue.Broker) -> None:
         broker.topics["orders"].produce(None, key="gone", partition=0, timestamp=5),
     ]
     form = formatter("json")
-    lines = [form(record) for record in made]  # type: ignore[arg-type]
+    lines = [form(SimpleNamespace(**asdict(record), timestamp_type=0)) for record in made]  # type: ignore[arg-type]
     copied = broker.load_records(lines, topic="copy")
     parts = ("partition", "timestamp", "key", "value", "headers")
     assert [[getattr(one, part) for part in parts] for one in copied] == [
