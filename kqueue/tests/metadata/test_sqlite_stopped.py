@@ -191,7 +191,9 @@ def test_a_committer_that_does_not_answer_is_killed(tmp_path: Path, monkeypatch:
         "import time; from kqueue.metadata import sqlite; sqlite.SqliteStore._commit = lambda *_: time.sleep(600)\n"
     )
     begin = sqlite_committer._BEGIN.replace(last, sleeps + last)
-    store = SqliteStore(tmp_path / "kqueue.db", start_committer=lambda path, lock_fd: CommitterProcess(path, lock_fd, begin))
+    store = SqliteStore(
+        tmp_path / "kqueue.db", start_committer=lambda path, lock_fd: CommitterProcess(path, lock_fd, begin)
+    )
     with closing(store):
         monkeypatch.setattr(sqlite_committer, "CALL_TIMEOUT_S", 60.0)
         session = store.register(1, "one", LONG_MS)
