@@ -11,6 +11,7 @@ from kqueue.broker.partition import Partition
 from kqueue.broker.purgatory import Purgatory
 from kqueue.broker.topics import OFFSETS_TOPIC, Topics
 from kqueue.groups.log.group_log import EndMarker, LogEntry, TransactionalProducer, TransactionalRecord
+from kqueue.groups.log.records import OFFSET_VERSION
 from kqueue.records.batch import ABORT, COMMIT, Record, decode_control
 from kqueue.records.builder import build_batch
 
@@ -20,7 +21,16 @@ class OffsetsTopicLog(InternalTopicLog):
     `__consumer_offsets`.
     """
 
-    def __init__(self, config: Config, topics: Topics, purgatory: Purgatory, clock: Clock) -> None:
+    def __init__(
+        self,
+        config: Config,
+        topics: Topics,
+        purgatory: Purgatory,
+        clock: Clock,
+        *,
+        offset_version: int = OFFSET_VERSION,
+    ) -> None:
+        self.offset_version = offset_version
         super().__init__(OFFSETS_TOPIC, int(config["offsets.topic.num.partitions"]), topics, purgatory, clock)
 
     def append(
