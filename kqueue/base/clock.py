@@ -31,11 +31,17 @@ from typing import Protocol
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TIME_MACHINE = "time_machine"
 
-monotonic_s: Callable[[], float] = partial(time.clock_gettime, time.CLOCK_MONOTONIC)
+monotonic_s: Callable[[], float]
 """Return seconds of the machine's monotonic clock: what `time.monotonic` is on Linux."""
-monotonic_ns: Callable[[], int] = partial(time.clock_gettime_ns, time.CLOCK_MONOTONIC)
+monotonic_ns: Callable[[], int]
 """Return nanoseconds of the machine's monotonic clock."""
-_realtime_ns: Callable[[], int] = partial(time.clock_gettime_ns, time.CLOCK_REALTIME)
+_realtime_ns: Callable[[], int]
+if hasattr(time, "clock_gettime"):
+    monotonic_s = partial(time.clock_gettime, time.CLOCK_MONOTONIC)
+    monotonic_ns = partial(time.clock_gettime_ns, time.CLOCK_MONOTONIC)
+    _realtime_ns = partial(time.clock_gettime_ns, time.CLOCK_REALTIME)
+else:  # Windows. freezegun and time-machine replace these functions, so a frozen test freezes kqueue.
+    monotonic_s, monotonic_ns, _realtime_ns = time.monotonic, time.monotonic_ns, time.time_ns
 _modules = sys.modules
 
 

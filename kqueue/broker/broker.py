@@ -140,13 +140,7 @@ class Broker:
         self.kept_record_bytes = 0  # copied by produce requests that take several turns
         self.fetch_sessions, self.follower_sessions = self._new_fetch_sessions(rng)
         self._record_versions = record_versions(config["kqueue.as.version"])
-        self._group_log = OffsetsTopicLog(config, self.topics, self.purgatory, clock)
-        self.groups = self._new_group_coordinator(rng)
-        self.transaction_markers = TransactionMarkers(
-            self.topics, self.purgatory, self.timers, clock, on_group_marker=self.groups.complete_transaction
-        )
-        self._transaction_log = TransactionTopicLog(config, self.topics, self.purgatory, clock)
-        self.transactions = self._new_transaction_coordinator()
+        self.groups, self.transaction_markers, self.transactions = self._new_coordinators(rng)
         self.backlogs = Backlogs(self.timers, clock, self.groups.offsets_of_topic, logs.may_have_batches)
         self.groups.observe_offsets(self.backlogs.committed)
         recoveries = config["num.recovery.threads.per.data.dir"]
@@ -191,27 +185,30 @@ class Broker:
         of_consumers = FetchSessions(config["max.incremental.fetch.session.cache.slots"], clock, rng)
         return of_consumers, FollowerSessions(self.topics, self.purgatory, clock, rng, config, self.node_id)
 
+    def _new_coordinators(
+        self, rng: random.Random
+    ) -> tuple[GroupCoordinator, TransactionMarkers, TransactionCoordinator]:
+        config, topics, purgatory, clock = self.config, self.topics, self.purgatory, self.clock
+        offset_version = self._record_versions.committed_offset
+        self._group_log = OffsetsTopicLog(config, topics, purgatory, clock, offset_version=offset_version)
+        groups = self._new_group_coordinator(rng)
+        markers = TransactionMarkers(topics, purgatory, self.timers, clock, on_group_marker=groups.complete_transaction)
+        self._transaction_log = TransactionTopicLog(config, topics, purgatory, clock)
+        return groups, markers, self._new_transaction_coordinator(markers)
+
     def _new_group_coordinator(self, rng: random.Random) -> GroupCoordinator:
         self._group_topics = GroupTopics(self.topics, self.cluster)
         if not self.cluster.is_alone:  # racks of replicas
             self.cluster.observe(lambda _: self._group_topics.note_change())
             self.metadata.observe(TOPICS_PREFIX, lambda _: self._group_topics.note_change())
-        settings, log, wake = self.configs.groups.set_values, self._group_log, self._wake
+        topics, settings = self._group_topics, self.configs.groups.set_values
         self.streams_topics = StreamsTopics(self.topics, self._slices)
         return GroupCoordinator(
-            self.config,
-            self.clock,
-            self.timers,
-            rng,
-            log,
-            wake,
-            self._group_topics,
-            settings,
-            offset_version=self._record_versions.committed_offset,
+            self.config, self.clock, self.timers, rng, self._group_log, self._wake, topics, settings
         )
 
-    def _new_transaction_coordinator(self) -> TransactionCoordinator:
-        self.marker_router = MarkerRouter(lambda: self.cluster, self.topics, self.transaction_markers)
+    def _new_transaction_coordinator(self, markers: TransactionMarkers) -> TransactionCoordinator:
+        self.marker_router = MarkerRouter(lambda: self.cluster, self.topics, markers)
         surroundings = Surroundings(
             self._transaction_log,
             self.marker_router,

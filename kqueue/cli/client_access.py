@@ -18,8 +18,7 @@ from click.core import ParameterSource
 
 from kqueue.base.addresses import Address, parse_addresses
 from kqueue.base.errors import KqueueError, SettingError
-from kqueue.cli.completion import complete_profiles
-from kqueue.cli.profiles import BOOTSTRAP_SERVERS, Profiles
+from kqueue.cli.profiles import BOOTSTRAP_SERVERS, Profiles, complete_profiles
 
 if TYPE_CHECKING:
     from kqueue.config.client_security import ClientSecurity

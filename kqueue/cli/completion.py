@@ -1,4 +1,4 @@
-"""What a shell completes after a command's name: topics, groups, settings and profiles.
+"""What a shell completes after a command's name: topics, groups and settings.
 
 A completion must be quick and silent: the broker has `TIMEOUT_MS`, and a failure completes nothing.
 """
@@ -28,15 +28,6 @@ def complete_topics(ctx: click.Context, param: click.Parameter, incomplete: str)
 def complete_groups(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the groups that begin so."""
     return _items(_asked(ctx, lambda client: client.groups()), incomplete)
-
-
-def complete_profiles(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the profiles that begin so."""
-    from kqueue.cli.profiles import Profiles
-
-    with contextlib.suppress(Exception):
-        return _items(Profiles().names(), incomplete)
-    return []
 
 
 def complete_settings(scope: str | None = None, *, suffix: str = "") -> Complete:

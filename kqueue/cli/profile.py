@@ -10,10 +10,9 @@ import click
 
 from kqueue.base.errors import KqueueError, SettingError
 from kqueue.cli.client_access import DEFAULT_BOOTSTRAP, addresses
-from kqueue.cli.completion import complete_profiles
 from kqueue.cli.connect import parse_name_values
 from kqueue.cli.output import columns, output_option, print_json
-from kqueue.cli.profiles import BOOTSTRAP_SERVERS, ProfileError, Profiles
+from kqueue.cli.profiles import BOOTSTRAP_SERVERS, ProfileError, Profiles, complete_profiles
 
 HIDDEN = "(hidden)"
 _LOCATION = ".location"

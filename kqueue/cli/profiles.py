@@ -13,6 +13,9 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
+import click
+from click.shell_completion import CompletionItem
+
 from kqueue.base.errors import KqueueError
 from kqueue.base.names import did_you_mean
 
@@ -123,6 +126,13 @@ class Profiles:
                     temporary.unlink()
         except OSError as error:
             raise ProfileError(f"{path} can't be written: {error.strerror}") from None
+
+
+def complete_profiles(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the profiles that begin so, for a shell; none after a failure."""
+    with contextlib.suppress(Exception):
+        return [CompletionItem(name) for name in Profiles().names() if name.startswith(incomplete)]
+    return []
 
 
 def _escaped(value: str) -> str:

@@ -61,7 +61,7 @@ from kqueue.groups.group_removal import GroupRemoval
 from kqueue.groups.limits import GroupLimits
 from kqueue.groups.log.group_log import Done, GroupLog, LogEntry, TransactionalProducer, Wake
 from kqueue.groups.log.group_writer import GroupWriter
-from kqueue.groups.log.records import OFFSET_VERSION, CommittedOffset
+from kqueue.groups.log.records import CommittedOffset
 from kqueue.groups.modern.environment import Environment, GroupSettings
 from kqueue.groups.modern.group import ModernGroup
 from kqueue.groups.modern.topics import TopicsMetadata
@@ -105,12 +105,8 @@ class GroupCoordinator:
         wake: Wake,
         topics: TopicsMetadata,
         settings: GroupSettings,
-        *,
-        offset_version: int = OFFSET_VERSION,
     ) -> None:
-        """Take the parts. `topics`: of the cluster. `settings`: those that were set for a group.
-        `offset_version`: of the records of committed offsets.
-        """
+        """Take the parts. `topics`: of the cluster. `settings`: those that were set for a group."""
         self.config = GroupConfig.of(config)
         self.limits = GroupLimits(self.config, clock)
         self._clock = clock
@@ -118,7 +114,7 @@ class GroupCoordinator:
         self._writer = GroupWriter(log, timers, clock, lambda: self.config.commit_timeout_ms)
         self._groups: PartitionedTable[str, Group] = PartitionedTable(self._writer.of)
         self._offsets = OffsetManager(
-            self.config, clock, self.limits, self._writer, wake, self._ensure_group, offset_version
+            self.config, clock, self.limits, self._writer, wake, self._ensure_group, log.offset_version
         )
         save = self._save
         self._rebalancer = Rebalancer(self.config, clock, timers, self.limits, save, wake)

@@ -11,9 +11,10 @@ import pickle
 import signal
 import struct
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from kqueue.metadata import sqlite
+from kqueue.metadata.committer_requests import Answer, Caller
 from kqueue.metadata.lock_holders import LockHolders
 from kqueue.metadata.session_locks import SessionLocks
 from kqueue.metadata.sqlite import SqliteStore
@@ -21,29 +22,6 @@ from kqueue.metadata.sqlite_sessions import SessionRow, SqliteSession, SqliteTer
 
 _IN, _OUT = 0, 1
 _LENGTH = struct.Struct(">I")
-
-
-class Caller(NamedTuple):
-    """Who makes a request.
-
-    Attributes:
-        own_epochs: of the live sessions of the store that asks.
-        session: by which it asks; None: by none.
-        term_epoch: of the session's term, by which it asks; None: by the session.
-    """
-
-    own_epochs: frozenset[int]
-    session: SessionRow | None = None
-    term_epoch: int | None = None
-
-
-class Answer(NamedTuple):
-    """What a request gave. `lost_session`, `lost_term`: it was refused because that has ended."""
-
-    result: Any
-    error: Exception | None = None
-    lost_session: bool = False
-    lost_term: bool = False
 
 
 class CommitterStore(SqliteStore):

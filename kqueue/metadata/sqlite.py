@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 from kqueue.base.clock import Clock, SystemClock, monotonic_s
 from kqueue.base.errors import Conflict, DiskFull, KqueueError, StorageFailed
+from kqueue.metadata.committer_requests import Answer, Caller
 from kqueue.metadata.session_locks import SessionLocks
 from kqueue.metadata.sqlite_sessions import LOCK_FILE_SUFFIX, TABLE, SessionRow, SessionTable, SqliteSession, SqliteTerm
 from kqueue.metadata.store import (
@@ -329,8 +330,6 @@ class SqliteStore:
 
     def _ask(self, name: str, by: SqliteSession | SqliteTerm | None, *arguments: object) -> Any:
         """Let the committer do something by a session or term. Raises: what it raises."""
-        from kqueue.metadata.committer_main import Answer, Caller
-
         assert self._committer is not None
         own_epochs = frozenset(self._table.own_epochs)
         if by is None:

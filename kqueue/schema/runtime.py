@@ -13,6 +13,8 @@ TEXT = tuple(struct.Struct(f"{size}s").unpack_from for size in range(128))
 """By size: the `unpack_from` that reads that many bytes."""
 COMPACT_TEXT = (TEXT[0], *TEXT)
 """The same by compact length, size + 1."""
+OMISSION = " [...] "
+"""Replaces the middle of a text that is too long."""
 BYTE = tuple(bytes((value,)) for value in range(128))
 
 
@@ -115,6 +117,19 @@ def uvarint_text(value: int) -> bytes:
     if value > STRING_SIZE_MAX + 1:
         raise UnencodableMessage(f"expected a string of at most {STRING_SIZE_MAX} bytes, found {value - 1}")
     return uvarint(value)
+
+
+def shortened_text(text: str) -> bytes:
+    """Encode a text for people. One that is too long for a string loses its middle.
+
+    Surrogates, which names of files may contain, are written as escapes.
+    """
+    data = text.encode(errors="backslashreplace")
+    if len(data) <= STRING_SIZE_MAX:
+        return data
+    kept = (STRING_SIZE_MAX - len(OMISSION)) // 2
+    parts = (data[:kept].decode(errors="ignore"), OMISSION, data[-kept:].decode(errors="ignore"))
+    return "".join(parts).encode()
 
 
 # --- errors: what was expected, what was found, where

@@ -78,9 +78,22 @@ class Field:
         ignorable: a writer may drop its value at a version that lacks the field.
         compact: False for the one field that keeps the old length in flexible versions (the request
             header's client id).
+        shortened: a writer omits the middle of a text that is too long for the field, such as an
+            error message that repeats a name of the request. Else it raises.
     """
 
-    __slots__ = ("compact", "default", "ignorable", "kind", "name", "nullable", "tag", "tagged", "versions")
+    __slots__ = (
+        "compact",
+        "default",
+        "ignorable",
+        "kind",
+        "name",
+        "nullable",
+        "shortened",
+        "tag",
+        "tagged",
+        "versions",
+    )
 
     def __init__(
         self, kind: FieldType[Any], versions: str, nullable: str, tag: int | None, tagged: str, default: Any
@@ -94,6 +107,7 @@ class Field:
         self.default = default
         self.ignorable = False
         self.compact = True
+        self.shortened = False
 
     def __repr__(self) -> str:
         return f"<field {self.name}: {self.kind!r} {self.versions}>"
@@ -109,6 +123,7 @@ def field(
     default: T = ...,
     ignorable: bool = ...,
     compact: bool = ...,
+    shortened: bool = ...,
 ) -> T:
     """Declare a field that is never None."""
 
@@ -124,6 +139,7 @@ def field(
     default: T | None = ...,
     ignorable: bool = ...,
     compact: bool = ...,
+    shortened: bool = ...,
 ) -> T | None:
     """Declare a field that can be None."""
 
@@ -138,6 +154,7 @@ def field(
     default: Any = _UNSET,
     ignorable: bool = False,
     compact: bool = True,
+    shortened: bool = False,
 ) -> Any:
     """Declare a field; the order of declarations is the order on the wire.
 
@@ -149,6 +166,7 @@ def field(
     new_field = Field(of, versions, nullable, tag, tagged, default)
     new_field.ignorable = ignorable
     new_field.compact = compact
+    new_field.shortened = shortened
     return new_field
 
 

@@ -33,6 +33,7 @@ def writer_source(schema: Schema, version: int, flexible: bool) -> SourceBuilder
         BYTE=runtime.BYTE,
         uvarint=runtime.uvarint,
         uvarint_text=runtime.uvarint_text,
+        shortened_text=runtime.shortened_text,
         check_uuid=runtime.check_uuid,
         refuse_null=runtime.refuse_null,
         refuse_version=runtime.refuse_version,
@@ -274,7 +275,11 @@ class _WriterGenerator:
         if isinstance(each.kind, StructType):
             self.nested(each.kind, text, nullable, null=b"\0" if self.version in each.tagged else b"\xff")
             return
-        self.value(f"{schema.name!r}, {each.name!r}", each.kind, text, nullable, self.flexible and each.compact)
+        compact = self.flexible and each.compact
+        if isinstance(each.kind, LengthPrefixedType):
+            self.sequence(each.kind, text, nullable, compact, each.shortened)
+        else:
+            self.value(f"{schema.name!r}, {each.name!r}", each.kind, text, nullable, compact)
 
     def value(self, where: str, kind: FieldType[Any], text: str, nullable: bool, compact: bool) -> None:
         """Write a value of any kind; `where` are the first arguments of errors."""
@@ -305,14 +310,17 @@ class _WriterGenerator:
             self.struct(kind.schema, inner)
             self.flush()
 
-    def sequence(self, kind: LengthPrefixedType[Any], text: str, nullable: bool, compact: bool) -> None:
-        """Write a string, bytes or records.
+    def sequence(
+        self, kind: LengthPrefixedType[Any], text: str, nullable: bool, compact: bool, shortened: bool = False
+    ) -> None:
+        """Write a string, bytes or records; `shortened`: a string that is too long, too.
 
         The length joins the preceding run; the content is its own chunk.
         """
         source, content, size = self.source, self.source.fresh("s"), self.source.fresh("n")
         source.line(f"{content} = {text}")
-        encode = f"{content} = {content}.encode()" if kind is string else ""
+        encoded = f"shortened_text({content})" if shortened else f"{content}.encode()"
+        encode = f"{content} = {encoded}" if kind is string else ""
         length = f"len({content}) + 1" if compact else f"len({content})"
         if nullable:
             with source.block(f"if {content} is None"):

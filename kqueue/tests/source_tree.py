@@ -123,6 +123,13 @@ def parameters_of(function: Function) -> int:
     return len([name for name in names if name not in ("self", "cls")]) + bool(arguments.vararg) + bool(arguments.kwarg)
 
 
+def is_overload(node: ast.AST) -> bool:
+    """Whether the node is a signature for type checkers; the function itself has the docstring."""
+    return isinstance(node, Function) and any(
+        ast.unparse(decorator).rpartition(".")[2] == "overload" for decorator in node.decorator_list
+    )
+
+
 def is_command(function: Function) -> bool:
     """Whether click calls the function: its parameters are then the options of a command."""
     return any(
@@ -210,7 +217,7 @@ def undocumented(files: Iterable[SourceFile]) -> Iterator[str]:
     for file in files:
         for name, node in file.public():
             class_name, _, method_name = name.rpartition(".")
-            if ast.get_docstring(node):
+            if ast.get_docstring(node) or is_overload(node):
                 continue
             if file.module.startswith("kqueue.api.") and name in HANDLER_FUNCTIONS:
                 continue

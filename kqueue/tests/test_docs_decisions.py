@@ -17,7 +17,7 @@ def test_each_decision_says_its_date_what_is_decided_and_why() -> None:
         date = re.fullmatch(r"(\d{4}-\d\d-\d\d)-[a-z0-9-]+", path.stem)
         assert date is not None, path.name
         assert f"Date: {date[1]}." in text, path.name
-        assert re.search(r"\*\*Decision\.\*\* \S.*\n\n\*\*Reason\.\*\* \S", text), path.name
+        assert re.search(r"\*\*Decision\.\*\* \S.*(?:\n.+)*\n\n\*\*Reason\.\*\* \S", text), path.name
 
 
 def test_the_list_and_architecture_link_to_every_decision() -> None:

@@ -23,6 +23,7 @@ from kqueue.broker.metadata.cache import MetadataCache
 from kqueue.broker.topics.topic_configs import check_configs
 from kqueue.broker.topics.topics import PREFIX as TOPICS_PREFIX
 from kqueue.broker.topics.topics import Topics
+from kqueue.groups.config import GROUP_DEFAULT_NAMES
 from kqueue.security.tls_config import KEY_SETTINGS
 from kqueue.storage.sealing import Sealer
 
@@ -283,6 +284,47 @@ class BrokerTarget:
         return BROKERS_PREFIX + (resource or DEFAULT_BROKER)
 
 
+class ResourceKind(NamedTuple):
+    """A type of resources that exist by their settings alone.
+
+    Attributes:
+        noun: for messages, such as ``group``.
+        prefix: of the keys of the stored values.
+        source: of the values.
+        default_names: under which name the default of a setting is a synonym; none: it is not.
+        config_errors: settings whose wrong values are INVALID_CONFIG, None: all; others are
+            INVALID_REQUEST, as in Kafka.
+        unknown: Kafka's words about the name of a setting that does not exist.
+        empty_name: Kafka's words about an empty name of a resource.
+    """
+
+    noun: str
+    prefix: str
+    source: ConfigSource
+    unknown: str
+    empty_name: str
+    default_names: Mapping[str, str] = {}
+    config_errors: Container[str] | None = None
+
+
+GROUP_KIND = ResourceKind(
+    "group",
+    GROUPS_PREFIX,
+    ConfigSource.GROUP,
+    unknown="Unknown group config name",
+    empty_name="Default group resources are not allowed.",
+    default_names=GROUP_DEFAULT_NAMES,
+)
+CLIENT_METRICS_KIND = ResourceKind(
+    "client metrics subscription",
+    CLIENT_METRICS_PREFIX,
+    ConfigSource.CLIENT_METRICS,
+    unknown="Unknown client metrics configuration",
+    empty_name="Subscription name can't be empty",
+    config_errors=("match",),
+)
+
+
 class NamedTarget:
     """Resources that exist by their settings alone: groups and client metrics subscriptions.
 
@@ -291,46 +333,29 @@ class NamedTarget:
 
     def __init__(
         self,
-        what: str,
+        kind: ResourceKind,
         rows: Mapping[str, Setting],
-        source: ConfigSource,
         metadata: MetadataCache,
-        prefix: str,
-        *,
-        default_names: Mapping[str, str],
-        config_errors: Container[str] | None,
-        unknown: str,
-        empty_name: str,
         check_values: Callable[[Mapping[str, Any]], None] = lambda values: None,
     ) -> None:
-        """Take the type's name for messages (``group``), its rows, and the prefix of its keys.
-
-        Args:
-            default_names: under which name the default of a setting is a synonym; none: it is not.
-            config_errors: settings whose wrong values are INVALID_CONFIG, None: all; others are
-                INVALID_REQUEST, as in Kafka.
-            unknown, empty_name: Kafka's words about a name of a setting and about an empty name.
-            check_values: raises RequestRefused for parsed values that the broker does not allow.
+        """Take the type and its settings. `check_values`: raises RequestRefused for parsed values
+        that the broker does not allow.
         """
-        self.source = source
-        self.default_names = default_names
-        self._config_errors = config_errors
-        self._unknown = unknown
-        self._empty_name = empty_name
+        self.source = kind.source
+        self.default_names = kind.default_names
+        self._kind = kind
         self._check_values = check_values
-        self._what = what
         self._rows = rows
         self._metadata = metadata
-        self._prefix = prefix
         self._values: dict[str, dict[str, Any]] = {}
         self.generation = 0
         """Raised by each change."""
 
     def load(self) -> None:
         """Read the stored values. A setting that no longer exists is skipped and logged."""
-        for resource, stored in self._metadata.with_prefix(self._prefix).items():
+        for resource, stored in self._metadata.with_prefix(self._kind.prefix).items():
             self._apply(resource, stored)
-        self._metadata.observe(self._prefix, self._apply_changed)
+        self._metadata.observe(self._kind.prefix, self._apply_changed)
 
     def _apply_changed(self, records: Mapping[str, bytes | None]) -> None:
         self.generation += 1
@@ -341,8 +366,8 @@ class NamedTarget:
                 self._apply(resource, stored)
 
     def _apply(self, resource: str, stored: bytes) -> None:
-        decoded = _decoded(self._prefix + resource, stored)
-        self._values[resource] = _usable(self._rows.get, decoded, f"{self._what} {resource}")
+        decoded = _decoded(self._kind.prefix + resource, stored)
+        self._values[resource] = _usable(self._rows.get, decoded, f"{self._kind.noun} {resource}")
 
     @property
     def rows(self) -> Mapping[str, Setting]:
@@ -353,17 +378,20 @@ class NamedTarget:
         """See `ConfigTarget`."""
         if name not in self._rows:
             raise SettingError(
-                f"{self._unknown}: {name}: no {self._what} setting is called {name!r}{did_you_mean(name, self._rows)}"
+                f"{self._kind.unknown}: {name}: no {self._kind.noun} setting is called {name!r}"
+                f"{did_you_mean(name, self._rows)}"
             )
         return self._rows[name]
 
     def own(self, resource: str) -> Mapping[str, Any]:
         """See `ConfigTarget`; empty where nothing is set."""
         if not resource:
-            raise InvalidRequest(f"{self._empty_name}: expected the name of a {self._what}, found an empty name")
+            raise InvalidRequest(
+                f"{self._kind.empty_name}: expected the name of a {self._kind.noun}, found an empty name"
+            )
         if not resource or len(resource) > NAME_LENGTH_MAX or "\0" in resource:
             raise InvalidRequest(
-                f"expected the name of a {self._what}, 1 to {NAME_LENGTH_MAX} characters without NUL, "
+                f"expected the name of a {self._kind.noun}, 1 to {NAME_LENGTH_MAX} characters without NUL, "
                 f"found {resource[:80]!r}"
             )
         return self._values.get(resource, {})
@@ -387,10 +415,12 @@ class NamedTarget:
     def check(self, resource: str, values: Mapping[str, Any]) -> CheckedValues:
         """See `ConfigTarget`."""
         if values and resource not in self._values and len(self._values) >= RESOURCES_MAX:
-            raise PolicyViolation(f"{RESOURCES_MAX} resources of type {self._what} have settings: remove some first")
+            raise PolicyViolation(
+                f"{RESOURCES_MAX} resources of type {self._kind.noun} have settings: remove some first"
+            )
         parsed = {}
         for name, value in values.items():
-            as_config = self._config_errors is None or name in self._config_errors
+            as_config = self._kind.config_errors is None or name in self._kind.config_errors
             try:
                 row = self.find(name)
                 parsed[name] = row.parse(value)
@@ -402,7 +432,7 @@ class NamedTarget:
 
     def record(self, resource: str, values: Mapping[str, Any]) -> tuple[str, bytes | None]:
         """See `ConfigTarget`."""
-        return self._prefix + resource, _encoded(values)
+        return self._kind.prefix + resource, _encoded(values)
 
     def names(self) -> list[str]:
         """See `ConfigTarget`."""

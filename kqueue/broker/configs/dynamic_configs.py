@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kqueue.base.config import Config, ConfigSource
+from kqueue.base.config import Config
 from kqueue.base.config_resources import ConfigChange, ResourceType
 from kqueue.base.errors import Conflict, InvalidRequest, KqueueError, PolicyViolation, SettingError, StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
@@ -23,9 +23,9 @@ from kqueue.base.promise import Promise
 from kqueue.base.settings import Catalog, Scope, format_value
 from kqueue.broker.config_changes import changed_values, check_size, replaced_values
 from kqueue.broker.configs.config_targets import (
-    CLIENT_METRICS_PREFIX,
+    CLIENT_METRICS_KIND,
     CONFIGS_PREFIX,
-    GROUPS_PREFIX,
+    GROUP_KIND,
     BrokerTarget,
     ConfigTarget,
     NamedTarget,
@@ -35,7 +35,7 @@ from kqueue.broker.configs.logger_levels import LoggerLevels
 from kqueue.broker.metadata.brokers import Cluster
 from kqueue.broker.metadata.cache import MetadataCache
 from kqueue.broker.topics.topics import Topic, Topics
-from kqueue.groups.config import GROUP_DEFAULT_NAMES, GroupConfig
+from kqueue.groups.config import GroupConfig
 from kqueue.storage.sealing import Sealer
 
 logger = logging.getLogger("kqueue.broker")
@@ -106,28 +106,9 @@ class DynamicConfigs:
         self.topics = TopicTarget(config, topics)
         self.brokers = BrokerTarget(config, node_id, metadata, sealer)
         self.groups = NamedTarget(
-            "group",
-            rows(Scope.GROUP),
-            ConfigSource.GROUP,
-            metadata,
-            GROUPS_PREFIX,
-            default_names=GROUP_DEFAULT_NAMES,
-            config_errors=None,
-            unknown="Unknown group config name",
-            empty_name="Default group resources are not allowed.",
-            check_values=lambda values: GroupConfig.of(config).check_own(values),
+            GROUP_KIND, rows(Scope.GROUP), metadata, lambda values: GroupConfig.of(config).check_own(values)
         )
-        self.client_metrics = NamedTarget(
-            "client metrics subscription",
-            rows(Scope.CLIENT_METRICS),
-            ConfigSource.CLIENT_METRICS,
-            metadata,
-            CLIENT_METRICS_PREFIX,
-            default_names={},
-            config_errors=("match",),
-            unknown="Unknown client metrics configuration",
-            empty_name="Subscription name can't be empty",
-        )
+        self.client_metrics = NamedTarget(CLIENT_METRICS_KIND, rows(Scope.CLIENT_METRICS), metadata)
         self.loggers = LoggerLevels()
         self._targets: dict[ResourceType, ConfigTarget] = {
             ResourceType.TOPIC: self.topics,

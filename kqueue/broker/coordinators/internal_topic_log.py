@@ -22,6 +22,7 @@ from kqueue.broker.replicas.partition import Partition
 from kqueue.broker.topics.topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC, Topic, Topics
 from kqueue.broker.upkeep.record_deletion import RecordDeletion
 from kqueue.groups.log.group_log import EndMarker, LogEntry, TransactionalProducer, TransactionalRecord
+from kqueue.groups.log.records import OFFSET_VERSION
 from kqueue.log.recovery.read_verification import DamagedBatch
 from kqueue.records.batch import (
     ABORT,
@@ -261,7 +262,16 @@ class OffsetsTopicLog(InternalTopicLog):
     `__consumer_offsets`.
     """
 
-    def __init__(self, config: Config, topics: Topics, purgatory: Purgatory, clock: Clock) -> None:
+    def __init__(
+        self,
+        config: Config,
+        topics: Topics,
+        purgatory: Purgatory,
+        clock: Clock,
+        *,
+        offset_version: int = OFFSET_VERSION,
+    ) -> None:
+        self.offset_version = offset_version
         super().__init__(OFFSETS_TOPIC, int(config["offsets.topic.num.partitions"]), topics, purgatory, clock)
 
     def append(

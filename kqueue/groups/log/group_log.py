@@ -50,6 +50,11 @@ class GroupLog(Protocol):
         """
         ...
 
+    @property
+    def offset_version(self) -> int:
+        """The version of the records of committed offsets that its readers know."""
+        ...
+
     def append(
         self, partition: int, records: GroupRecords, done: Done, producer: TransactionalProducer | None = None
     ) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ import pytest
 import time_machine
 from freezegun import freeze_time
 
+from kqueue.base import clock as clock_module
 from kqueue.base.clock import OffsetClock, SystemClock, monotonic_ns, monotonic_s, utc_now, wall_ms
 
 DAY_MS = 86_400_000
@@ -36,6 +38,18 @@ def test_the_steady_clock_counts_milliseconds_and_never_goes_back() -> None:
     again = time.monotonic() * 1000
     assert start <= again
     assert again - start < 1000
+
+
+def test_without_clock_gettime_the_plain_functions_are_the_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on Windows, which has no such function and none of its constants."""
+    for name in ("clock_gettime", "clock_gettime_ns", "CLOCK_MONOTONIC", "CLOCK_REALTIME"):
+        monkeypatch.delattr(time, name)
+    windows: dict[str, Any] = runpy.run_path(clock_module.__file__)
+    before_ns, before_s, before_wall_ns = time.monotonic_ns(), time.monotonic(), time.time_ns()
+    assert before_ns <= windows["monotonic_ns"]() <= time.monotonic_ns()
+    assert before_s <= windows["monotonic_s"]() <= time.monotonic()
+    assert before_wall_ns <= windows["_realtime_ns"]() <= time.time_ns()
+    assert before_wall_ns // 1_000_000 <= windows["wall_ms"]()
 
 
 def test_an_offset_clock_runs_as_the_machines_until_it_is_advanced() -> None:

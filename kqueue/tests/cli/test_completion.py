@@ -8,6 +8,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 import kqueue
+import kqueue.client
 from kqueue.cli import completion
 from kqueue.cli.app import kqueue as root
 

@@ -32,6 +32,7 @@ from kqueue.groups.log.group_log import (
     TransactionalProducer,
     TransactionalRecord,
 )
+from kqueue.groups.log.records import OFFSET_VERSION
 from kqueue.groups.modern.topics import TopicMetadata
 from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.testing.manual_clock import ManualClock
@@ -54,6 +55,7 @@ class HeldLog:
 
     def __init__(self, partition_count: int = PARTITIONS) -> None:
         self.partition_count = partition_count
+        self.offset_version = OFFSET_VERSION
         self.partitions: list[list[LogEntry]] = [[] for _ in range(partition_count)]
         self.hold = False
         self.broken: KqueueError | None = None

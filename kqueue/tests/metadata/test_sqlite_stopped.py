@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-import sqlite3
-import subprocess
 import sys
 import time
 from contextlib import closing, suppress
@@ -17,11 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from kqueue.base.errors import StorageFailed
-from kqueue.metadata import lock_holders, sqlite_committer
-from kqueue.metadata.lock_holders import LockHolders, StuckWatch
-from kqueue.metadata.sqlite import SqliteStore
-from kqueue.metadata.sqlite_committer import CommitterProcess
 from kqueue.tests.metadata.shared_clock import SharedClock
 from kqueue.tests.metadata.stopped_committer import open_on_shared_clock, stop_file
 from kqueue.tests.metadata.store_process import StoreProcess, store_process
@@ -96,112 +89,3 @@ def test_others_commit_and_elect_wherever_a_broker_is_stopped(tmp_path: Path, wh
         stop_file(path).unlink()
         assert other.answer() is None or statements
         assert statements >= 4
-
-
-def test_a_process_that_is_no_committer_is_not_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock_holders, "STOPPED_S", 0.0)
-    monkeypatch.setattr(lock_holders, "LOOK_INTERVAL_S", 0.0)
-    path = tmp_path / "kqueue.db"
-    SqliteStore(path).close()
-    program = (
-        "import os, signal, sqlite3, sys; db = sqlite3.connect(sys.argv[1], isolation_level=None);"
-        "db.execute('BEGIN IMMEDIATE'); os.kill(os.getpid(), signal.SIGSTOP)"
-    )
-    with subprocess.Popen([sys.executable, "-c", program, str(path)]) as process:
-        os.waitpid(process.pid, os.WUNTRACED)
-        holders = LockHolders(str(path))
-        assert holders._holder() == process.pid
-        for _ in range(3):
-            holders.look()
-        time.sleep(0.01)
-        assert process.poll() is None
-        os.kill(process.pid, signal.SIGCONT)
-        assert process.wait(60) == 0
-        assert holders._holder() is None
-
-
-def test_a_stopped_process_is_stuck_and_a_running_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock_holders, "STOPPED_S", 0.0)
-    watch = StuckWatch()
-    assert not watch.is_stuck(os.getpid())
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        process.send_signal(signal.SIGSTOP)
-        os.waitpid(process.pid, os.WUNTRACED)
-        assert watch.is_stuck(process.pid)
-        process.kill()
-    assert not watch.is_stuck(process.pid), "it has ended"
-
-
-def test_a_committer_that_was_killed_is_replaced(tmp_path: Path) -> None:
-    with closing(SqliteStore(tmp_path / "kqueue.db")) as store:
-        session = store.register(1, "one", LONG_MS)
-        assert store._committer is not None
-        first = store._committer.pid
-        assert first is not None
-        os.kill(first, signal.SIGKILL)
-        os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
-        assert store.commit({}, {"/a": b"1"}, [], by=session) == {"/a": 1}
-        assert store._committer.pid != first
-        assert store.sessions().keys() == {1}, "its lock is the broker's too"
-        session.keep_alive()
-
-
-def test_a_committer_ends_with_its_store(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "kqueue.db")
-    session = store.register(1, "one", LONG_MS)
-    assert store._committer is not None
-    pid = store._committer.pid
-    store.close()
-    assert not Path(f"/proc/{pid}").exists()
-    for call in (session.keep_alive, lambda: store.commit({}, {}, [])):
-        with pytest.raises(StorageFailed):
-            call()
-
-
-def test_a_store_without_a_session_has_no_committer(tmp_path: Path) -> None:
-    with closing(SqliteStore(tmp_path / "kqueue.db")) as store:
-        store.commit({}, {"/a": b"1"}, [])
-        assert store._committer is None
-
-
-def test_without_an_interpreter_a_store_commits_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    with closing(SqliteStore(tmp_path / "kqueue.db")) as store:
-        session = store.register(1, "one", LONG_MS)
-        assert store.commit({}, {"/a": b"1"}, [], by=session) == {"/a": 1}
-        session.keep_alive()
-    assert [record.message for record in caplog.records if "holds up all others" in record.message]
-
-
-def test_an_error_at_the_start_of_a_committer_is_raised(tmp_path: Path) -> None:
-    path = tmp_path / "kqueue.db"
-    with closing(sqlite3.connect(path)) as db:
-        db.execute("CREATE TABLE other (a)")
-    with pytest.raises(StorageFailed, match="no metadata store of kqueue"):
-        CommitterProcess(str(path), None)
-
-
-def test_a_committer_that_does_not_answer_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_committer, "CALL_TIMEOUT_S", 0.0)
-    monkeypatch.setattr(sqlite_committer, "POLL_S", 0.01)
-    last = "from kqueue.metadata.committer_main import main"
-    sleeps = (
-        "import time; from kqueue.metadata import sqlite; sqlite.SqliteStore._commit = lambda *_: time.sleep(600)\n"
-    )
-    begin = sqlite_committer._BEGIN.replace(last, sleeps + last)
-    store = SqliteStore(
-        tmp_path / "kqueue.db", start_committer=lambda path, lock_fd: CommitterProcess(path, lock_fd, begin)
-    )
-    with closing(store):
-        monkeypatch.setattr(sqlite_committer, "CALL_TIMEOUT_S", 60.0)
-        session = store.register(1, "one", LONG_MS)
-        assert store._committer is not None
-        pid = store._committer.pid
-        monkeypatch.setattr(sqlite_committer, "CALL_TIMEOUT_S", 0.05)
-        with pytest.raises(StorageFailed, match="it is unknown whether"):
-            store.commit({}, {"/a": b"1"}, [], by=session)
-        assert not Path(f"/proc/{pid}").exists(), "what it has not done does not happen later"
-        monkeypatch.setattr(sqlite_committer, "CALL_TIMEOUT_S", 60.0)
-        session.keep_alive()  # by the next one

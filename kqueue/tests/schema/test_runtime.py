@@ -63,6 +63,22 @@ def test_a_string_too_long_is_not_written() -> None:
         runtime.uvarint_text(runtime.STRING_SIZE_MAX + 2)
 
 
+@pytest.mark.parametrize("letter", ["n", "\u00e9", "\u20ac", "\U0001f600"])
+def test_text_too_long_for_a_string_loses_its_middle(letter: str) -> None:
+    text = f"<{letter * 20_000}x{letter * 20_000}>"
+    short = runtime.shortened_text(text).decode()
+    assert runtime.STRING_SIZE_MAX - 8 <= len(short.encode()) <= runtime.STRING_SIZE_MAX
+    head, omission, tail = short.partition(runtime.OMISSION)
+    assert omission
+    assert text.startswith(head)
+    assert text.endswith(tail)
+
+
+def test_text_that_fits_a_string_is_whole() -> None:
+    assert runtime.shortened_text("n" * runtime.STRING_SIZE_MAX) == b"n" * runtime.STRING_SIZE_MAX
+    assert runtime.shortened_text("file \udc80") == b"file \\udc80"
+
+
 @given(st.lists(st.tuples(values, st.binary(max_size=200)), max_size=200))
 def test_tags_are_skipped_whole(tags: list[tuple[int, bytes]]) -> None:
     data = runtime.uvarint(len(tags)) + b"".join(

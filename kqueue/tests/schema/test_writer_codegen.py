@@ -63,6 +63,23 @@ def test_the_old_layout() -> None:
     assert hexed(sample, 0) == expected.replace(" ", "")
 
 
+@message(versions="0-1", flexible="1+")
+class Refusal:
+    name: str = field(string)
+    words: str | None = field(string, nullable="0+", default=None, shortened=True)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_only_a_shortened_field_takes_a_text_that_is_too_long(version: int) -> None:
+    long = "<" + "n" * 40_000 + ">"
+    words = decode(Refusal, version, encode(Refusal(words=long), version)).words
+    assert words is not None
+    assert len(words) <= 32767
+    assert (words[:2], words[-2:]) == ("<n", "n>")
+    with pytest.raises(UnencodableMessage):
+        encode(Refusal(name=long), version)
+
+
 def test_the_flexible_layout() -> None:
     sample = Sample(
         name="hi", ids=[b"\x11" * 16], parts=[Part(number=1, note="n", extra=[5]), Part(extra=None)], words=None

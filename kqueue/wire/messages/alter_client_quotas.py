@@ -33,7 +33,7 @@ class AlterClientQuotasRequest:
 @struct
 class EntryDataInResponse:
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+")
+    error_message: str | None = field(string, nullable="0+", shortened=True)
     entity: list[EntityData] = field(array(EntityData))
 
 

@@ -28,7 +28,7 @@ class AlterPartitionReassignmentsRequest:
 class ReassignablePartitionResponse:
     partition_index: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+")
+    error_message: str | None = field(string, nullable="0+", shortened=True)
 
 
 @struct
@@ -42,5 +42,5 @@ class AlterPartitionReassignmentsResponse:
     throttle_time_ms: int = field(int32)
     allow_replication_factor_change: bool = field(boolean, "1+", default=True, ignorable=True)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+")
+    error_message: str | None = field(string, nullable="0+", shortened=True)
     responses: list[ReassignableTopicResponse] = field(array(ReassignableTopicResponse))

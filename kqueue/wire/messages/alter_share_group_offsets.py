@@ -27,7 +27,7 @@ class AlterShareGroupOffsetsRequest:
 class AlterShareGroupOffsetsResponsePartition:
     partition_index: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None)
+    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
 
 
 @struct
@@ -41,5 +41,5 @@ class AlterShareGroupOffsetsResponseTopic:
 class AlterShareGroupOffsetsResponse:
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None)
+    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
     responses: list[AlterShareGroupOffsetsResponseTopic] = field(array(AlterShareGroupOffsetsResponseTopic))

@@ -30,7 +30,7 @@ class AlterUserScramCredentialsRequest:
 class AlterUserScramCredentialsResult:
     user: str = field(string)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+")
+    error_message: str | None = field(string, nullable="0+", shortened=True)
 
 
 @message(api_key=51, versions="0", flexible="0+")

@@ -36,7 +36,7 @@ class Assignment:
 class ConsumerGroupHeartbeatResponse:
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None)
+    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
     member_id: str | None = field(string, nullable="0+", default=None)
     member_epoch: int = field(int32)
     heartbeat_interval_ms: int = field(int32)

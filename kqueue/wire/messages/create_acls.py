@@ -24,7 +24,7 @@ class CreateAclsRequest:
 @struct
 class AclCreationResult:
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+")
+    error_message: str | None = field(string, nullable="0+", shortened=True)
 
 
 @message(api_key=30, versions="0-3", flexible="2+")

@@ -28,7 +28,7 @@ class CreatePartitionsRequest:
 class CreatePartitionsTopicResult:
     name: str = field(string)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None)
+    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
 
 
 @message(api_key=37, versions="0-3", flexible="2+")

@@ -24,7 +24,7 @@ class DeleteAclsRequest:
 @struct
 class DeleteAclsMatchingAcl:
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+")
+    error_message: str | None = field(string, nullable="0+", shortened=True)
     resource_type: int = field(int8)
     resource_name: str = field(string)
     pattern_type: int = field(int8, "1+", default=3)
@@ -37,7 +37,7 @@ class DeleteAclsMatchingAcl:
 @struct
 class DeleteAclsFilterResult:
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+")
+    error_message: str | None = field(string, nullable="0+", shortened=True)
     matching_acls: list[DeleteAclsMatchingAcl] = field(array(DeleteAclsMatchingAcl))
 
 

@@ -26,7 +26,7 @@ class DeleteShareGroupStateRequest:
 class PartitionResult:
     partition: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None)
+    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
 
 
 @struct

@@ -36,5 +36,5 @@ class DescribeAclsResource:
 class DescribeAclsResponse:
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+")
+    error_message: str | None = field(string, nullable="0+", shortened=True)
     resources: list[DescribeAclsResource] = field(array(DescribeAclsResource))

@@ -40,5 +40,5 @@ class EntryData:
 class DescribeClientQuotasResponse:
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+")
+    error_message: str | None = field(string, nullable="0+", shortened=True)
     entries: list[EntryData] | None = field(array(EntryData), nullable="0+")

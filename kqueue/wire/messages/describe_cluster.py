@@ -25,7 +25,7 @@ class DescribeClusterBroker:
 class DescribeClusterResponse:
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None)
+    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
     endpoint_type: int = field(int8, "1+", default=1)
     cluster_id: str = field(string)
     controller_id: int = field(int32, default=-1)

@@ -42,7 +42,7 @@ class DescribeConfigsResourceResult:
 @struct
 class DescribeConfigsResult:
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+")
+    error_message: str | None = field(string, nullable="0+", shortened=True)
     resource_type: int = field(int8)
     resource_name: str = field(string)
     configs: list[DescribeConfigsResourceResult] = field(array(DescribeConfigsResourceResult))

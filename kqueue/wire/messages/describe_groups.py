@@ -24,7 +24,7 @@ class DescribedGroupMember:
 @struct
 class DescribedGroup:
     error_code: int = field(int16)
-    error_message: str | None = field(string, "6+", nullable="6+", default=None)
+    error_message: str | None = field(string, "6+", nullable="6+", default=None, shortened=True)
     group_id: str = field(string)
     group_state: str = field(string)
     protocol_type: str = field(string)

@@ -30,7 +30,7 @@ class ProducerState:
 class PartitionResponse:
     partition_index: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None)
+    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
     active_producers: list[ProducerState] = field(array(ProducerState))
 
 

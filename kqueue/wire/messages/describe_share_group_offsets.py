@@ -31,7 +31,7 @@ class DescribeShareGroupOffsetsResponsePartition:
     leader_epoch: int = field(int32)
     lag: int = field(int64, "1+", default=-1, ignorable=True)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None)
+    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
 
 
 @struct
@@ -48,7 +48,7 @@ class DescribeShareGroupOffsetsResponseGroup:
     group_id: str = field(string)
     topics: list[DescribeShareGroupOffsetsResponseTopic] = field(array(DescribeShareGroupOffsetsResponseTopic))
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None)
+    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
 
 
 @message(api_key=90, versions="0-1", flexible="0+")

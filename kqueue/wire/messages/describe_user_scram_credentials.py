@@ -25,7 +25,7 @@ class CredentialInfo:
 class DescribeUserScramCredentialsResult:
     user: str = field(string)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+")
+    error_message: str | None = field(string, nullable="0+", shortened=True)
     credential_infos: list[CredentialInfo] = field(array(CredentialInfo))
 
 
@@ -33,5 +33,5 @@ class DescribeUserScramCredentialsResult:
 class DescribeUserScramCredentialsResponse:
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+")
+    error_message: str | None = field(string, nullable="0+", shortened=True)
     results: list[DescribeUserScramCredentialsResult] = field(array(DescribeUserScramCredentialsResult))

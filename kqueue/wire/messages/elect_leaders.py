@@ -22,7 +22,7 @@ class ElectLeadersRequest:
 class PartitionResult:
     partition_id: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+")
+    error_message: str | None = field(string, nullable="0+", shortened=True)
 
 
 @struct

@@ -28,7 +28,7 @@ class IncrementalAlterConfigsRequest:
 @struct
 class AlterConfigsResourceResponse:
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+")
+    error_message: str | None = field(string, nullable="0+", shortened=True)
     resource_type: int = field(int8)
     resource_name: str = field(string)
 

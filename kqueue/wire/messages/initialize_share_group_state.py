@@ -28,7 +28,7 @@ class InitializeShareGroupStateRequest:
 class PartitionResult:
     partition: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None)
+    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
 
 
 @struct

@@ -37,5 +37,5 @@ class OngoingTopicReassignment:
 class ListPartitionReassignmentsResponse:
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+")
+    error_message: str | None = field(string, nullable="0+", shortened=True)
     topics: list[OngoingTopicReassignment] = field(array(OngoingTopicReassignment))

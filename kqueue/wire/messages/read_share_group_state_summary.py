@@ -27,7 +27,7 @@ class ReadShareGroupStateSummaryRequest:
 class PartitionResult:
     partition: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None)
+    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
     state_epoch: int = field(int32)
     leader_epoch: int = field(int32)
     start_offset: int = field(int64)

@@ -43,7 +43,7 @@ class LeaderIdAndEpoch:
 class PartitionData:
     partition_index: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None)
+    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
     current_leader: LeaderIdAndEpoch = field(LeaderIdAndEpoch)
 
 
@@ -65,7 +65,7 @@ class NodeEndpoint:
 class ShareAcknowledgeResponse:
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None)
+    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
     acquisition_lock_timeout_ms: int = field(int32, "2+", ignorable=True)
     responses: list[ShareAcknowledgeTopicResponse] = field(array(ShareAcknowledgeTopicResponse))
     node_endpoints: list[NodeEndpoint] = field(array(NodeEndpoint))

@@ -78,9 +78,9 @@ class AcquiredRecords:
 class PartitionData:
     partition_index: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None)
+    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
     acknowledge_error_code: int = field(int16)
-    acknowledge_error_message: str | None = field(string, nullable="0+", default=None)
+    acknowledge_error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
     current_leader: LeaderIdAndEpoch = field(LeaderIdAndEpoch)
     records: Chunk | None = field(record_data, nullable="0")
     acquired_records: list[AcquiredRecords] = field(array(AcquiredRecords))
@@ -104,7 +104,7 @@ class NodeEndpoint:
 class ShareFetchResponse:
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None)
+    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
     acquisition_lock_timeout_ms: int = field(int32, "1+")
     responses: list[ShareFetchableTopicResponse] = field(array(ShareFetchableTopicResponse))
     node_endpoints: list[NodeEndpoint] = field(array(NodeEndpoint))

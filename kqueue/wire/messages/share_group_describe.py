@@ -37,7 +37,7 @@ class Member:
 @struct
 class DescribedGroup:
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None)
+    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
     group_id: str = field(string)
     group_state: str = field(string)
     group_epoch: int = field(int32)

@@ -88,7 +88,7 @@ class StreamsGroupHeartbeatRequest:
 @struct
 class Status:
     status_code: int = field(int8)
-    status_detail: str = field(string)
+    status_detail: str = field(string, shortened=True)
 
 
 @struct
@@ -108,7 +108,7 @@ class EndpointToPartitions:
 class StreamsGroupHeartbeatResponse:
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None)
+    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
     member_id: str = field(string)
     member_epoch: int = field(int32)
     heartbeat_interval_ms: int = field(int32)

@@ -14,4 +14,4 @@ class UnregisterBrokerRequest:
 class UnregisterBrokerResponse:
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+")
+    error_message: str | None = field(string, nullable="0+", shortened=True)

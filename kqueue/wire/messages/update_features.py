@@ -24,12 +24,12 @@ class UpdateFeaturesRequest:
 class UpdatableFeatureResult:
     feature: str = field(string)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+")
+    error_message: str | None = field(string, nullable="0+", shortened=True)
 
 
 @message(api_key=57, versions="0-2", flexible="0+")
 class UpdateFeaturesResponse:
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+")
+    error_message: str | None = field(string, nullable="0+", shortened=True)
     results: list[UpdatableFeatureResult] = field(array(UpdatableFeatureResult), "0-1", ignorable=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import re
 import subprocess
 import sys
@@ -14,8 +13,6 @@ from click.testing import CliRunner
 
 from kqueue.cli.app import kqueue
 from kqueue.cli.connect import bootstrap_option
-from kqueue.cli.pipeline import progress_line
-from kqueue.cli.pipeline.progress_line import PeriodicLines, ProgressLine
 from kqueue.cli.pipeline.spark_command import absolute, path_option, report_progress, source_options, whole_name
 
 NO_PYSPARK = """
@@ -90,32 +87,8 @@ def test_a_folder_does_for_a_broker_that_only_the_environment_names() -> None:
     assert result.output == "path,subscribe\n"
 
 
-def test_without_a_terminal_a_line_says_where_a_job_is() -> None:
-    now = [5.0]
-    lines = PeriodicLines(lambda line: None, clock=lambda: now[0])
-    assert lines.line() == ""
-    lines.show("Audit", "3 of 10 records")
-    now[0] += 20
-    assert lines.line() == "Audit: 3 of 10 records, after 20 s"
-    lines.show("Starting Spark")
-    assert lines.line() == "Starting Spark: after 20 s"
-
-
-def test_lines_are_written_while_a_job_reports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress_line, "PERIOD_S", 0.01)
-    written: queue.Queue[str] = queue.Queue()
-    lines = PeriodicLines(written.put, clock=lambda: 0)
-    lines.show("Audit")
-    lines.begin()
-    assert [written.get(timeout=60) for _ in range(2)] == ["Audit: after 0 s"] * 2
-    lines.end()
-
-
-def test_progress_is_silent_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with ProgressLine() as line:
-        line.start("Reading")
-        line.update("Reading", 5, 10)
-    report_progress("reading", 5, 10)  # without a session: nothing to update
+def test_progress_without_a_session_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    report_progress("reading", 5, 10)
     assert capsys.readouterr() == ("", "")
 
 
