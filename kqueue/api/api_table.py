@@ -1,14 +1,13 @@
 """Which APIs of the protocol this kqueue serves, from which version, or why not.
 
 Derived from the handlers (`api.handler_table`), the messages (`wire.apis`) and the reasons below.
-README holds this table and a test compares them; ``python -m kqueue.api.api_table README.md``
-writes it there.
+`docs/apis.md` holds this table and a test compares them; ``python -m kqueue.api.api_table`` writes
+it there.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,7 +19,8 @@ KAFKA_4 = 2
 """The column of Kafka 4.3 in `KAFKA`."""
 HEAD = ("Key", "API", "kqueue", "Kafka 4.3", "Note")
 NONE = "-"
-TABLE = re.compile(r"^\| Key \| API \|.*?(?=\n\n)", re.MULTILINE | re.DOTALL)
+PAGE = Path(__file__).parents[2] / "docs" / "apis.md"
+TABLE = re.compile(r"^\| Key \| API \|(?:.*\n\|)*.*", re.MULTILINE)
 
 WITHOUT_MESSAGES = {
     80: "AddRaftVoter",
@@ -93,5 +93,4 @@ def replace_table(text: str) -> str:
 
 
 if __name__ == "__main__":
-    for path in map(Path, sys.argv[1:]):
-        path.write_text(replace_table(path.read_text()))
+    PAGE.write_text(replace_table(PAGE.read_text()))

@@ -166,35 +166,52 @@ REFUSALS: tuple[tuple[str, SettingRefusal], ...] = (
 
 REASONS: tuple[tuple[str, str], ...] = (
     (
-        r"controller\.|metadata\.|initial\.broker\.",
+        r"controller\.|metadata\.|initial\.broker\.|sasl\.mechanism\.controller\.",
         "there is no controller quorum: metadata are in a store (kqueue.metadata, kqueue.cluster.store)",
     ),
     (r"replication\.quota\.|alter\.log\.dirs\.|num\.replica\.alter", "rates are bounded without windows and threads"),
+    (r"early\.start\.", "all listeners open together"),
     (
-        r"replica\.socket\.|request\.timeout\.ms|socket\.connection\.setup\.|security\.inter\.broker\.|early\.start\.",
-        "connections between brokers need no such setting",
+        r"replica\.socket\.|request\.timeout\.ms|socket\.connection\.setup\.",
+        "connections between brokers have timeouts and buffers of their own",
     ),
     (r"log\.dir\.failure\.", "a failed folder is reported at once"),
-    (r"follower\.fetch\.last\.tiered\.", "remote tiers are not supported"),
+    (r".*\.purgatory\.purge\.interval\.requests", "completed requests leave the purgatory at once"),
     (
-        r"group\.(consumer|share|streams|coordinator)\.|share\.(coordinator|fetch)\.",
-        "it belongs to a part of the new group protocols that kqueue does not have, or needs no setting here",
+        r"(offsets\.topic|share\.coordinator\.state\.topic)\.compression\.codec",
+        "records of coordinators are stored uncompressed, which every reader can read",
     ),
-    (r"remote\.|rsm\.config\.|rlmm\.config\.", "remote tiers are not supported"),
+    (
+        r"(group|share)\.coordinator\.",
+        "coordinators share the broker's thread, and its flush joins their writes",
+    ),
+    (r"follower\.fetch\.last\.tiered\.|remote\.|rsm\.config\.|rlmm\.config\.", "remote tiers are not supported"),
+    (r"sasl\.kerberos\.", "Kerberos (GSSAPI) is not supported"),
     (
         r"sasl\.",
-        "it belongs to a mechanism or a client that kqueue does not have",
+        "brokers fetch tokens for each other with fixed times, by client credentials or from a file",
     ),
     (r"ssl\.|security\.providers", "it belongs to Java's implementations of TLS"),
-    (r"listener\.name\.", "no such setting can be of one listener"),
-    (r"metrics?\.|kafka\.metrics\.", "no metrics are reported"),
-    (r".*\.purgatory\.purge\.interval\.requests", "completed requests leave the purgatory at once"),
+    (
+        r"listener\.name\.",
+        "a listener has settings of its own for TLS, SASL and max.connection.creation.rate only",
+    ),
+    (
+        r"metrics?\.|kafka\.metrics\.",
+        "the broker exports no metrics of its own; those of its clients reach the receiver of kqueue.client.metrics",
+    ),
     (r"offsets\.load\.buffer\.size", "groups are loaded by the reads of the log"),
-    (r"offsets\.topic\.compression\.codec", "committed offsets are stored uncompressed, which every reader can read"),
     (r"log\.flush\.start\.offset\.", "log start offsets are written with the recovery points"),
     (r"config\.providers\.", "config.providers does not name this provider"),
-    (r"zookeeper\.|enable\.zookeeper|broker\.id\.generation|reserved\.broker", "kqueue does not use ZooKeeper"),
-    (r"password\.encoder\.", "no secrets are stored"),
+    (r"broker\.id\.generation|reserved\.broker", "node.id names a broker; numbers are not generated"),
+    (
+        r"zookeeper\.|enable\.zookeeper",
+        "kqueue.cluster.store names a ZooKeeper, zookeeper.ssl.* its TLS, broker.session.timeout.ms its sessions",
+    ),
+    (
+        r"password\.encoder\.",
+        "secrets altered at run time are stored as given, in a file of mode 0600, or encrypted by the storage's key",
+    ),
     (
         r"inter\.broker\.protocol|log\.message\.format|log\.message\.downconversion",
         "every supported version is served at any time",

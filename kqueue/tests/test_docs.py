@@ -1,22 +1,17 @@
-"""Tests of the README: every program and command in it runs, and what it names exists.
+"""Tests of README and the pages of docs/ that have no test file of their own: every program and
+command in them runs, and what they name exists.
 
-Commands run in a folder of their own, against the broker of the README's `kqueue serve` line, on a
-free port.
+Commands run in a folder of their own, against the broker of a `kqueue serve` line, on a free port.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 import subprocess
-import sys
 import tomllib
-from collections.abc import Iterator
 from configparser import ConfigParser
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -24,77 +19,94 @@ from kqueue.base.registry import BUILT_IN
 from kqueue.base.settings import format_value
 from kqueue.config.catalog import CATALOG
 from kqueue.log.policies import POLICIES
-from kqueue.testing.process_environment import process_environment
+from kqueue.tests.doc_pages import Page, environment, run_line, run_program, serving
+from kqueue.tests.source_tree import ROOT
 
-ROOT = Path(__file__).parents[2]
-README = ROOT / "README.md"
-SERVES = re.compile(r"serves PLAINTEXT://(\S+?);")
-PROGRAM_OUTPUTS = {"b'two coffees'\n", "b'Alice: -5' b'Bob: +5'\n"}
+README = Page("README.md")
+INSTALL = Page("docs/install.md")
+DEMOS = Page("docs/demos.md")
+SERVER = Page("docs/server.md")
+CLIENTS = Page("docs/clients.md")
+PAGES = (
+    README,
+    SERVER,
+    Page("docs/transactions-and-groups.md"),
+    Page("docs/start/testing.md"),
+    Page("docs/start/small-service.md"),
+    Page("docs/start/kafka-files.md"),
+)
+"""The pages whose blocks run here."""
+ELSEWHERE = {
+    "docs/access-control.md": "kqueue/tests/test_docs_access_control.py",
+    "docs/clusters.md": "kqueue/tests/test_docs_clusters.py",
+    "docs/collect.md": "kqueue/tests/test_docs_collect.py",
+    "docs/command-line.md": "kqueue/tests/test_docs_command_line.py",
+    "docs/demos.md": "kqueue/tests/test_docs.py",
+    "docs/install.md": "kqueue/tests/test_docs.py",
+    "docs/log-tools.md": "kqueue/tests/test_docs_log_tools.py",
+    "docs/migrating.md": "kqueue/tests/test_docs_testing.py",
+    "docs/pipeline.md": "compat_tests/spark/test_docs_pipeline.py",
+    "docs/plugins.md": "kqueue/tests/test_docs_plugins.py",
+    "docs/security.md": "kqueue/tests/test_docs_security.py",
+    "docs/share-groups.md": "kqueue/tests/test_docs_share_groups.py",
+    "docs/spark-cluster.md": "compat_tests/spark_cluster/test_programs.py",
+    "docs/spark-connect.md": "compat_tests/spark_connect/test_sessions.py",
+    "docs/spark.md": "compat_tests/spark/test_docs_spark.py",
+    "docs/start/cluster.md": "kqueue/tests/test_docs_clusters.py",
+    "docs/start/spark.md": "compat_tests/spark/test_docs_spark.py",
+    "docs/testing.md": "kqueue/tests/test_docs_testing.py",
+    "docs/workers.md": "kqueue/tests/test_docs_workers.py",
+}
+"""The pages with blocks that another file runs, and that file."""
+README_WORDS_MAX = 1200
+SCREEN_LINES = 45
+PROGRAM_OUTPUTS = {
+    "b'two coffees'\n",
+    "b'Alice: -5' b'Bob: +5'\n",
+    "0 b'two coffees'\n1 b'one tea'\n",
+    "",
+}
 BY_TOX = "pip install tox && tox"
 DEMO = "pip install '.[demo]' && kqueue demo"
 CLUSTER_DEMO = "kqueue demo cluster"
-
-
-class Block(NamedTuple):
-    """A fenced block of the README."""
-
-    language: str
-    text: str
-
-
-def blocks(language: str) -> list[str]:
-    found = [
-        Block(*match) for match in re.findall(r"^```(\w*)\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
-    ]
-    assert {block.language for block in found} == {"sh", "python", "text"}
-    return [block.text for block in found if block.language == language]
-
-
-def commands() -> list[str]:
-    return [line for text in blocks("sh") for line in text.splitlines()]
-
-
-def environment(**more: str) -> dict[str, str]:
-    """Return this process's environment, with the `kqueue` of this Python first on the path."""
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    return process_environment(PATH=path, **more)
-
-
-def serve(command: str, folder: Path) -> subprocess.Popen[str]:
-    """Start a `kqueue serve` line of the README, but on a free port."""
-    return subprocess.Popen(
-        command.split(),
-        cwd=folder,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(KQUEUE_LISTENERS="PLAINTEXT://127.0.0.1:0"),
-    )
-
-
-def where(process: subprocess.Popen[str]) -> str:
-    assert process.stderr is not None
-    line = process.stderr.readline()
-    match = SERVES.search(line)
-    assert match is not None, line
-    return match[1]
-
-
-def end(process: subprocess.Popen[str]) -> None:
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=30)
-    assert process.returncode == 0
-
-
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[str]:
-    with serve("kqueue serve", tmp_path) as process:
-        yield where(process)
-        end(process)
-    assert (tmp_path / "kqueue-data").is_dir()
+names = [page.name for page in PAGES]
 
 
 def test_the_two_commands_for_new_users_come_first() -> None:
-    assert commands()[:2] == [DEMO, BY_TOX]
+    assert README.commands()[:2] == [DEMO, BY_TOX]
+
+
+def test_readme_has_fewer_words_than_a_landing_page_may_have() -> None:
+    assert len(README.text.split()) < README_WORDS_MAX
+
+
+def all_pages() -> list[Page]:
+    return [Page(str(path.relative_to(ROOT))) for path in sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def test_every_page_is_linked_from_the_index() -> None:
+    index = Page("docs/index.md")
+    linked = set(re.findall(r"\]\(([^)#]+)\)", index.text))
+    decisions = set(re.findall(r"\]\(([^)#]+)\)", Page("docs/decisions/README.md").text))
+    for page in all_pages():
+        name = page.name.removeprefix("docs/")
+        assert page == index or name in linked or name.removeprefix("decisions/") in decisions, name
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs" / "start").glob("*.md")), ids=lambda path: path.stem)
+def test_a_page_to_start_with_has_two_screens_and_leads_on(path: Path) -> None:
+    text = path.read_text()
+    assert len(text.splitlines()) <= 2 * SCREEN_LINES
+    assert "pip install " in text
+    assert len(re.findall(r"^- .*\]\(\.\./", text, re.MULTILINE)) >= 2
+
+
+def test_every_page_with_commands_or_programs_is_run() -> None:
+    runnable = {page.name for page in all_pages() if page.blocks("sh") or page.blocks("python")}
+    ours = set(names) | ELSEWHERE.keys()
+    assert {name for name in runnable if "/internals/" not in name} <= ours
+    for page, file in ELSEWHERE.items():
+        assert Path(page).name in (ROOT / file).read_text(), f"{file} does not name {page}"
 
 
 DISK_STALLED = re.compile(
@@ -125,8 +137,8 @@ def shape(text: str) -> list[str]:
 
 def test_the_demo_of_a_cluster_prints_what_is_shown(tmp_path: Path) -> None:
     """With fewer flights than the run that is shown, so in less time."""
-    assert CLUSTER_DEMO in commands()
-    (shown,) = blocks("text")
+    assert DEMOS.commands() == [CLUSTER_DEMO]
+    (shown,) = DEMOS.blocks("text")
     assert max(map(len, shown.splitlines())) <= 80
     result = subprocess.run(
         [*CLUSTER_DEMO.split(), "--flights", "20000"],
@@ -140,16 +152,14 @@ def test_the_demo_of_a_cluster_prints_what_is_shown(tmp_path: Path) -> None:
     assert shape(result.stdout) == shape(shown)
 
 
-def test_every_extra_for_users_is_named() -> None:
+def extras() -> set[str]:
     with (ROOT / "pyproject.toml").open("rb") as file:
-        extras = tomllib.load(file)["project"]["optional-dependencies"]
-    named = set(
-        re.findall(
-            r"extras? `([\w-]+)`|^\| `\[([\w-]+)\]` \| ", README.read_text().partition("## Settings")[0], re.MULTILINE
-        )
-    )
-    named = {one or other for one, other in named}
-    assert named == extras.keys() - {"test", "dev"}
+        return set(tomllib.load(file)["project"]["optional-dependencies"])
+
+
+def test_every_extra_for_users_is_named() -> None:
+    named = re.findall(r"extras? `([\w-]+)`|^\| `\[([\w-]+)\]` \| ", INSTALL.text, re.MULTILINE)
+    assert {one or other for one, other in named} == extras() - {"test", "dev"}
 
 
 INSTALLS = re.compile(r"pip install '?(?:kqueue\b|\.\[(?!test\]))")
@@ -162,13 +172,20 @@ TEXTS = [
 ]
 
 
-def test_installation_is_described_once_in_code_and_once_in_documents() -> None:
+def test_installation_is_described_where_a_reader_begins() -> None:
     """kqueue is on no package index: the commands work in a checkout, and change once it is
     published.
     """
     where = {str(path.relative_to(ROOT)) for path in TEXTS if INSTALLS.search(path.read_text())}
-    assert where == {"README.md", "kqueue/base/extras.py"}
-    assert {line for line in README.read_text().splitlines() if INSTALLS.search(line)} == {DEMO, "pip install '.[cli]'"}
+    assert where == {"README.md", "docs/install.md", "kqueue/base/extras.py"}
+    starts = [page for page in all_pages() if page.name.startswith("docs/start/")]
+    for page in (README, INSTALL, *starts):
+        installs = [line for line in page.commands() if line.startswith("pip install ") and line != BY_TOX]
+        assert installs
+        for line in installs:
+            match = re.fullmatch(r"pip install (?:\.|'\.\[([\w,-]+)\]')(?: && kqueue demo)?", line)
+            assert match is not None, line
+            assert set(filter(None, (match[1] or "").split(","))) <= extras()
 
 
 def test_the_ci_script_runs_tox_first() -> None:
@@ -176,62 +193,48 @@ def test_the_ci_script_runs_tox_first() -> None:
     assert ran[0] == '"$tox"'
 
 
-def test_every_other_command(served: str, tmp_path: Path) -> None:
-    rest = [
-        line
-        for line in commands()
-        if line not in (DEMO, CLUSTER_DEMO, BY_TOX) and not line.startswith(("kqueue serve", "pip install "))
-    ]
-    assert len(rest) > 8
-    for line in rest:
-        result = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", line],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env=environment(KQUEUE_BOOTSTRAP=served),
-            check=False,
-        )
-        assert result.returncode == 0, f"{line}\n{result.stdout}{result.stderr}"
-        if line.startswith("kqueue consume orders"):
-            assert result.stdout == "two coffees\n"
+def is_run_beside_a_broker(line: str) -> bool:
+    return line not in (DEMO, BY_TOX) and not line.startswith(("kqueue serve", "pip install "))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=names)
+def test_every_block_runs(page: Page, tmp_path: Path) -> None:
+    """Programs first, then commands, each in the order of the page and in one folder."""
+    lines = [line for line in page.commands() if is_run_beside_a_broker(line)]
+    for text in page.blocks("python"):
+        assert (run_program(text, tmp_path) in PROGRAM_OUTPUTS) or "def test_" in text
+    if not lines:
+        return
+    with serving("kqueue serve", tmp_path) as bootstrap:
+        for line in lines:
+            printed = run_line(line, tmp_path, KQUEUE_BOOTSTRAP=bootstrap)
+            if line.startswith("kqueue consume orders"):
+                assert printed == "two coffees\n"
+    assert (tmp_path / "kqueue-data").is_dir()
 
 
 def test_every_way_to_serve(tmp_path: Path) -> None:
-    lines = [line for line in commands() if line.startswith("kqueue serve")]
+    lines = {line for page in PAGES for line in page.commands() if line.startswith("kqueue serve")}
     assert len(lines) == 3
     (tmp_path / "server.properties").write_text("num.partitions=2\n")
-    for line in lines:
-        with serve(line, tmp_path) as process:
-            where(process)
-            end(process)
-
-
-@pytest.mark.parametrize("text", blocks("python"))
-def test_programs(text: str, tmp_path: Path) -> None:
-    (tmp_path / "test_it.py").write_text(text)
-    is_test = "def test_" in text
-    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider"] if is_test else ["test_it.py"]
-    result = subprocess.run(
-        [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (result.returncode, result.stderr) == (0, ""), result.stdout
-    assert "1 passed" in result.stdout if is_test else result.stdout in PROGRAM_OUTPUTS
+    for line in sorted(lines):
+        with serving(line, tmp_path):
+            pass
 
 
 def test_settings_exist_with_these_defaults() -> None:
-    rows = re.findall(r"^\| `([\w.]+)` \| `([^`]+)` \|", README.read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `([\w.]+)` \| `([^`]+)` \|", SERVER.text, re.MULTILINE)
     assert len(rows) == 4
     for name, default in rows:
         assert format_value(CATALOG.broker[name].default) == default
-    named = set(re.findall(r"[\" ]([a-z]+(?:\.[a-z]+)+)=", README.read_text())) | {"log.dirs", "num.partitions"}
-    assert named <= {*CATALOG.broker, *CATALOG.topic}
+    for page in PAGES:
+        named = set(re.findall(r"[\" ]([a-z]+(?:\.[a-z]+)+)=", page.text))
+        assert named <= {*CATALOG.broker, *CATALOG.topic}, page.name
 
 
 def test_the_table_has_all_policies() -> None:
     """S5.1, S5.2, S5.4"""
-    told = re.findall(r"^\| `(\w+)`(?: \(default\))? \| [^`|]", README.read_text(), re.MULTILINE)
+    told = re.findall(r"^\| `(\w+)`(?: \(default\))? \| [^`|]", SERVER.text, re.MULTILINE)
     assert sorted(told) == sorted(entry.name for entry in POLICIES if entry.origin == BUILT_IN)
 
 
@@ -239,7 +242,9 @@ def test_the_table_has_the_clients_of_the_suite() -> None:
     tox = ConfigParser()
     tox.read(ROOT / "tox.ini")
     suites = set(re.findall(r"--client=(\S+)", (ROOT / "tox.ini").read_text()))
-    told = re.findall(r"^\| (\w+-?\w*)(?: \(librdkafka\))? \| ((?:\d|$).*) \|$", README.read_text(), re.MULTILINE)
+    told = re.findall(
+        r"^\| (\w+-?\w*)(?: \(librdkafka\))? \| ((?:\d|$).*) \|$", CLIENTS.text.partition("\n## ")[0], re.MULTILINE
+    )
     others = clients_of_other_languages()
     assert {client.lower() for client, versions in told} == suites | others.keys()
     pins = " ".join([*others.values(), *(tox[section].get("deps", "") for section in tox.sections())])

@@ -1,5 +1,5 @@
-"""Tests of docs/clusters.md: its commands run, one after the other, with real processes; its
-settings and defaults exist, and so do the tests that it names.
+"""Tests of docs/clusters.md and docs/start/cluster.md: their commands run one after the other, with
+real processes; settings and defaults exist, and so do the tests that are named.
 """
 
 from __future__ import annotations
@@ -55,8 +55,12 @@ def free_prefix() -> str:
 
 def commands(section: str) -> str:
     """Return the commands of a section, with ports that are free."""
-    script = "".join(re.findall(r"^```sh\n(.*?)^```$", SECTIONS[section], re.MULTILINE | re.DOTALL))
-    return script.replace(PORTS, free_prefix())
+    return script_of(SECTIONS[section])
+
+
+def script_of(text: str) -> str:
+    blocks = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return "".join(block for block in blocks if not block.startswith("pip install ")).replace(PORTS, free_prefix())
 
 
 def run(script: str, folder: Path) -> str:
@@ -86,6 +90,12 @@ def test_three_brokers_by_hand(folder: Path) -> None:
     assert "Broker 3 is no longer registered." in printed
     assert "records that this broker confirmed may be missing" in (folder / "broker-2.log").read_text()
     assert not (folder / "data-3").exists()
+
+
+def test_a_first_cluster(folder: Path) -> None:
+    printed = run(script_of((ROOT / "docs" / "start" / "cluster.md").read_text()), folder)
+    assert len((folder / "read.txt").read_text().splitlines()) == 200
+    assert "Topic: orders" in printed or "orders" in printed.partition("--under-replicated")[2]
 
 
 def test_a_secured_cluster(folder: Path) -> None:

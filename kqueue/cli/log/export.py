@@ -59,7 +59,7 @@ def export(folders: tuple[Path, ...], to: str, form: str | None, topics: tuple[s
 
     Columns: topic, partition, offset, timestamp, timestamp_type, key, value, headers, leader_epoch,
     producer_id, producer_epoch, sequence. The file gets its name when it is complete. Parquet
-    and Arrow need the extra `arrow` (the README says how to install it).
+    and Arrow need the extra `arrow` (docs/install.md says how to install it).
     """
     from kqueue.log_tools.rows import Selection
 

@@ -24,7 +24,7 @@ EXAMPLES = """\b
   kqueue pipeline archive kept --topic orders
   kqueue pipeline replay kept --topic orders-again
 
-They need the extra `spark` and Java 17 (the extra `spark-jdk` installs it); the README says how to install them."""
+They need the extra `spark` and Java 17 (the extra `spark-jdk` installs it); docs/install.md has how to install."""
 
 
 @click.group(cls=LazyGroup, table=COMMANDS, entry_points="kqueue.pipeline_commands", epilog=EXAMPLES)

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import re
+
 from kqueue.api import handler_table
 from kqueue.api.api_table import (
     CONDITIONS,
+    PAGE,
     REASONS,
     TABLE,
     WITHOUT_MESSAGES,
@@ -38,10 +41,20 @@ def test_versions_as_text() -> None:
     assert ApiRow(0, "Produce", (0, 13), (0, 13), "").cells() == ("0", "Produce", "0-13", "0-13", "")
 
 
-def test_readme_has_the_table() -> None:
-    readme = (ROOT / "README.md").read_text()
-    assert TABLE.search(readme)
-    assert replace_table(readme) == readme, "run python -m kqueue.api.api_table README.md"
+def test_the_page_of_apis_has_the_table() -> None:
+    page = PAGE.read_text()
+    assert TABLE.search(page)
+    assert replace_table(page) == page, "run python -m kqueue.api.api_table"
+
+
+def test_readme_has_the_number_of_apis() -> None:
+    row = re.search(
+        r"^\| APIs of the protocol \| (\d+) ³ \| (\d+) ³ \|", (ROOT / "README.md").read_text(), re.MULTILINE
+    )
+    assert row is not None
+    rows = api_rows()
+    assert int(row[1]) == sum(each.served is not None for each in rows)
+    assert int(row[2]) == sum(each.kafka is not None for each in rows)
 
 
 def test_the_table_of_a_text_is_replaced_and_nothing_else() -> None:

@@ -20,6 +20,7 @@ from kqueue.base.promise import Promise
 from kqueue.broker.config_changes import RESOURCE_BYTES_MAX
 from kqueue.broker.configs.dynamic_configs import QUEUED_MAX, ConfigResource
 from kqueue.config.catalog import CATALOG
+from kqueue.config.kafka_settings import reason_for
 from kqueue.metadata.memory import MemoryStore
 from kqueue.testing.simulation import Simulation
 
@@ -288,7 +289,7 @@ def test_unknown_settings_of_a_broker_are_stored_with_one_warning(
     assert [text.partition(" has no effect: Stored and shown only: ")[::2] for text in warnings] == [
         ("broker 1: log.retention.mss", "kqueue does not know it; did you mean 'log.retention.ms'?"),
         ("broker 1: my.plugin", "kqueue does not know it"),
-        ("broker 1: metric.reporters", "no metrics are reported"),
+        ("broker 1: metric.reporters", reason_for("metric.reporters")),
     ]
     restarted = crashed(sim)
     own = restarted.broker.configs.own
