@@ -45,7 +45,7 @@ lateness is as said behind it:
   time  = ["paid", "ordered"]   # the first that is there is the event's time
   by    = ["shop"]              # gold counts by these            (none)
   window   = "1 hour"           # and by so much time             (1 hour)
-  lateness = "2 hours"          # how late an event may be row_counts   (2 hours)
+  lateness = "2 hours"          # how late an event may arrive    (2 hours)
   [fields]                      # bigint, int, double, decimal(10,2), string,
   number  = "bigint"            # boolean, date, timestamp (ISO 8601, with its
   shop    = "string"            # zone), timestamp_ms (since 1970);
