@@ -61,7 +61,7 @@ def test_the_layers_are_those_of_the_lint() -> None:
     documented = [re.findall(r"`(\w+)(?:\.py)?`", cell) for cell in packages]
     with (ROOT / "importlinter.toml").open("rb") as file:
         contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
-    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    (layers,) = (contract["layers"] for contract in contracts if contract["name"] == "layers")
     linted = [sorted(re.findall(r"\w+", re.sub(r"\([^)]*\)", "", layer))) for layer in layers]
     assert sorted(itertools.chain(*documented)) == sorted(itertools.chain(*linted))
     order = {package: number for number, names in enumerate(linted) for package in names}

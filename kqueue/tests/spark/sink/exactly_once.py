@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kqueue.client import Client, ClientOptions
+from kqueue.client.transaction_calls import TransactionCalls
 from kqueue.spark.sink import batch_commit
 from kqueue.spark.sink.journal import StagedBatch
 from kqueue.spark.sink.options import SinkOptions
@@ -14,10 +15,8 @@ from kqueue.spark.sink.write_task import BatchIdentity, stage_rows
 from kqueue.tests.spark.sink.helpers import rows_of
 
 QUERY = "3f1c"
-CALLS = (
-    "metadata", "offsets", "fetch", "init_producer", "produce", "create_topics", "delete_records",
-    "init_transactions", "add_to_transaction", "end_transaction", "describe_transaction", "transactions",
-)  # fmt: skip
+CALLS = ("metadata", "offsets", "fetch", "init_producer", "produce", "create_topics", "delete_records")
+TRANSACTION_CALLS = ("init", "add_partitions", "end", "describe", "find")
 ROWS = [f"row {number:03}" for number in range(120)]
 
 
@@ -26,7 +25,7 @@ class Killed(BaseException):
 
 
 class WatchedClient(Client):
-    """Tells before and after each call: ``watch("produce", True)``."""
+    """Tells before and after each call, such as ``watch("produce", True)``."""
 
     watch: Callable[[str, bool], None]
 
@@ -35,16 +34,31 @@ class WatchedClient(Client):
 
     def __getattribute__(self, name: str) -> Any:
         attribute = super().__getattribute__(name)
-        if name not in CALLS:
-            return attribute
+        if name == "transactions":
+            return WatchedTransactions(attribute, self.watch)
+        return watched_call(attribute, name, self.watch) if name in CALLS else attribute
 
-        def call(*arguments: Any, **keywords: Any) -> Any:
-            self.watch(name, True)
-            result = attribute(*arguments, **keywords)
-            self.watch(name, False)
-            return result
 
-        return call
+class WatchedTransactions:
+    """The calls about transactions of a `WatchedClient`."""
+
+    def __init__(self, calls: TransactionCalls, watch: Callable[[str, bool], None]) -> None:
+        self._calls = calls
+        self._watch = watch
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._calls, name)
+        return watched_call(attribute, f"transactions.{name}", self._watch) if name in TRANSACTION_CALLS else attribute
+
+
+def watched_call(call: Callable[..., Any], name: str, watch: Callable[[str, bool], None]) -> Callable[..., Any]:
+    def watched(*arguments: Any, **keywords: Any) -> Any:
+        watch(name, True)
+        result = call(*arguments, **keywords)
+        watch(name, False)
+        return result
+
+    return watched
 
 
 def watched(watch: Callable[[str, bool], None]) -> Callable[[ClientOptions], Client]:

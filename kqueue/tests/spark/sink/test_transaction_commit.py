@@ -271,7 +271,7 @@ def test_what_readers_of_uncommitted_records_see_of_a_failed_attempt(broker: kqu
     assert bool(transactions) == (delivery == "transactional")
 
 
-@pytest.mark.parametrize("at", ["end_transaction", "transactions"])
+@pytest.mark.parametrize("at", ["transactions.end", "transactions.find"])
 def test_a_broker_of_a_cluster_stops_while_a_batch_is_committed(tmp_path: Path, at: str) -> None:
     settings = {"transaction.state.log.replication.factor": 3, "transaction.state.log.min.isr": 1}
     with served_cluster(tmp_path, 3, {**settings, "default.replication.factor": 3}) as brokers:
