@@ -84,7 +84,6 @@ def field(
     default: T = ...,
     ignorable: bool = ...,
     compact: bool = ...,
-    shortened: bool = ...,
 ) -> T:
     """Declare a field that is never None."""
 
@@ -100,7 +99,6 @@ def field(
     default: T | None = ...,
     ignorable: bool = ...,
     compact: bool = ...,
-    shortened: bool = ...,
 ) -> T | None:
     """Declare a field that can be None."""
 
@@ -115,7 +113,6 @@ def field(
     default: Any = _UNSET,
     ignorable: bool = False,
     compact: bool = True,
-    shortened: bool = False,
 ) -> Any:
     """Declare a field; the order of declarations is the order on the wire.
 
@@ -127,8 +124,14 @@ def field(
     new_field = Field(of, versions, nullable, tag, tagged, default)
     new_field.ignorable = ignorable
     new_field.compact = compact
-    new_field.shortened = shortened
     return new_field
+
+
+def shortened(declared: T) -> T:
+    """Return a field whose writer omits the middle of a text that is too long."""
+    assert isinstance(declared, Field)
+    declared.shortened = True
+    return declared
 
 
 class Schema:
