@@ -22,7 +22,17 @@ from kqueue.schema.field_types import (
     uint16,
     uuid,
 )
-from kqueue.schema.structs import Field, MessageSchema, Schema, field, message, message_schema_of, schema_of, struct
+from kqueue.schema.structs import (
+    Field,
+    MessageSchema,
+    Schema,
+    field,
+    message,
+    message_schema_of,
+    schema_of,
+    shortened,
+    struct,
+)
 
 __all__ = [
     "Chunk",
@@ -49,6 +59,7 @@ __all__ = [
     "reader",
     "record_data",
     "schema_of",
+    "shortened",
     "string",
     "struct",
     "uint16",

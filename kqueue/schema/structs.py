@@ -123,7 +123,6 @@ def field(
     default: T = ...,
     ignorable: bool = ...,
     compact: bool = ...,
-    shortened: bool = ...,
 ) -> T:
     """Declare a field that is never None."""
 
@@ -139,7 +138,6 @@ def field(
     default: T | None = ...,
     ignorable: bool = ...,
     compact: bool = ...,
-    shortened: bool = ...,
 ) -> T | None:
     """Declare a field that can be None."""
 
@@ -154,7 +152,6 @@ def field(
     default: Any = _UNSET,
     ignorable: bool = False,
     compact: bool = True,
-    shortened: bool = False,
 ) -> Any:
     """Declare a field; the order of declarations is the order on the wire.
 
@@ -166,8 +163,14 @@ def field(
     new_field = Field(of, versions, nullable, tag, tagged, default)
     new_field.ignorable = ignorable
     new_field.compact = compact
-    new_field.shortened = shortened
     return new_field
+
+
+def shortened(declared: T) -> T:
+    """Return a field whose writer omits the middle of a text that is too long."""
+    assert isinstance(declared, Field)
+    declared.shortened = True
+    return declared
 
 
 class Schema:

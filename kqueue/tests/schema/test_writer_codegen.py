@@ -20,6 +20,7 @@ from kqueue.schema import (
     int32,
     message,
     record_data,
+    shortened,
     string,
     struct,
     uint16,
@@ -66,7 +67,7 @@ def test_the_old_layout() -> None:
 @message(versions="0-1", flexible="1+")
 class Refusal:
     name: str = field(string)
-    words: str | None = field(string, nullable="0+", default=None, shortened=True)
+    words: str | None = shortened(field(string, nullable="0+", default=None))
 
 
 @pytest.mark.parametrize("version", [0, 1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, boolean, field, float64, int16, int32, message, string, struct
+from kqueue.schema import array, boolean, field, float64, int16, int32, message, shortened, string, struct
 
 
 @struct
@@ -33,7 +33,7 @@ class AlterClientQuotasRequest:
 @struct
 class EntryDataInResponse:
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+"))
     entity: list[EntityData] = field(array(EntityData))
 
 

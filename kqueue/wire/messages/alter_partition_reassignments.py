@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, boolean, field, int16, int32, message, string, struct
+from kqueue.schema import array, boolean, field, int16, int32, message, shortened, string, struct
 
 
 @struct
@@ -28,7 +28,7 @@ class AlterPartitionReassignmentsRequest:
 class ReassignablePartitionResponse:
     partition_index: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+"))
 
 
 @struct
@@ -42,5 +42,5 @@ class AlterPartitionReassignmentsResponse:
     throttle_time_ms: int = field(int32)
     allow_replication_factor_change: bool = field(boolean, "1+", default=True, ignorable=True)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+"))
     responses: list[ReassignableTopicResponse] = field(array(ReassignableTopicResponse))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, field, int8, int16, int32, message, string, struct
+from kqueue.schema import array, field, int8, int16, int32, message, shortened, string, struct
 
 
 @struct
@@ -24,7 +24,7 @@ class CreateAclsRequest:
 @struct
 class AclCreationResult:
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+"))
 
 
 @message(api_key=30, versions="0-3", flexible="2+")

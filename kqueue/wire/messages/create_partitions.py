@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, boolean, field, int16, int32, message, string, struct
+from kqueue.schema import array, boolean, field, int16, int32, message, shortened, string, struct
 
 
 @struct
@@ -28,7 +28,7 @@ class CreatePartitionsRequest:
 class CreatePartitionsTopicResult:
     name: str = field(string)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+", default=None))
 
 
 @message(api_key=37, versions="0-3", flexible="2+")

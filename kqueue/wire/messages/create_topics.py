@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, boolean, field, int8, int16, int32, message, string, struct, uuid
+from kqueue.schema import array, boolean, field, int8, int16, int32, message, shortened, string, struct, uuid
 
 
 @struct
@@ -47,7 +47,7 @@ class CreatableTopicResult:
     name: str = field(string)
     topic_id: bytes = field(uuid, "7+", ignorable=True)
     error_code: int = field(int16)
-    error_message: str | None = field(string, "1+", nullable="0+", ignorable=True, shortened=True)
+    error_message: str | None = shortened(field(string, "1+", nullable="0+", ignorable=True))
     topic_config_error_code: int = field(int16, "5+", tag=0, ignorable=True)
     num_partitions: int = field(int32, "5+", default=-1, ignorable=True)
     replication_factor: int = field(int16, "5+", default=-1, ignorable=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, field, int8, int16, int32, message, string, struct
+from kqueue.schema import array, field, int8, int16, int32, message, shortened, string, struct
 
 
 @struct
@@ -24,7 +24,7 @@ class DeleteAclsRequest:
 @struct
 class DeleteAclsMatchingAcl:
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+"))
     resource_type: int = field(int8)
     resource_name: str = field(string)
     pattern_type: int = field(int8, "1+", default=3)
@@ -37,7 +37,7 @@ class DeleteAclsMatchingAcl:
 @struct
 class DeleteAclsFilterResult:
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+"))
     matching_acls: list[DeleteAclsMatchingAcl] = field(array(DeleteAclsMatchingAcl))
 
 

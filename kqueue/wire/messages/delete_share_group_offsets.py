@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, field, int16, int32, message, string, struct, uuid
+from kqueue.schema import array, field, int16, int32, message, shortened, string, struct, uuid
 
 
 @struct
@@ -21,12 +21,12 @@ class DeleteShareGroupOffsetsResponseTopic:
     topic_name: str = field(string)
     topic_id: bytes = field(uuid)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+", default=None))
 
 
 @message(api_key=92, versions="0", flexible="0+")
 class DeleteShareGroupOffsetsResponse:
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+", default=None))
     responses: list[DeleteShareGroupOffsetsResponseTopic] = field(array(DeleteShareGroupOffsetsResponseTopic))

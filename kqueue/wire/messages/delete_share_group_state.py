@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, field, int16, int32, message, string, struct, uuid
+from kqueue.schema import array, field, int16, int32, message, shortened, string, struct, uuid
 
 
 @struct
@@ -26,7 +26,7 @@ class DeleteShareGroupStateRequest:
 class PartitionResult:
     partition: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+", default=None))
 
 
 @struct

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, field, int16, int32, message, string, struct, uuid
+from kqueue.schema import array, field, int16, int32, message, shortened, string, struct, uuid
 
 
 @struct
@@ -23,7 +23,7 @@ class DeletableTopicResult:
     name: str | None = field(string, nullable="6+")
     topic_id: bytes = field(uuid, "6+", ignorable=True)
     error_code: int = field(int16)
-    error_message: str | None = field(string, "5+", nullable="5+", default=None, ignorable=True, shortened=True)
+    error_message: str | None = shortened(field(string, "5+", nullable="5+", default=None, ignorable=True))
 
 
 @message(api_key=20, versions="0-6", flexible="4+")

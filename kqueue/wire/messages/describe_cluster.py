@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, boolean, field, int8, int16, int32, message, string, struct
+from kqueue.schema import array, boolean, field, int8, int16, int32, message, shortened, string, struct
 
 
 @message(api_key=60, versions="0-2", flexible="0+")
@@ -25,7 +25,7 @@ class DescribeClusterBroker:
 class DescribeClusterResponse:
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+", default=None))
     endpoint_type: int = field(int8, "1+", default=1)
     cluster_id: str = field(string)
     controller_id: int = field(int32, default=-1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, boolean, field, int8, int16, int32, message, string, struct
+from kqueue.schema import array, boolean, field, int8, int16, int32, message, shortened, string, struct
 
 
 @struct
@@ -42,7 +42,7 @@ class DescribeConfigsResourceResult:
 @struct
 class DescribeConfigsResult:
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+"))
     resource_type: int = field(int8)
     resource_name: str = field(string)
     configs: list[DescribeConfigsResourceResult] = field(array(DescribeConfigsResourceResult))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, boolean, bytes_, field, int16, int32, message, string, struct
+from kqueue.schema import array, boolean, bytes_, field, int16, int32, message, shortened, string, struct
 
 
 @message(api_key=15, versions="0-6", flexible="5+")
@@ -24,7 +24,7 @@ class DescribedGroupMember:
 @struct
 class DescribedGroup:
     error_code: int = field(int16)
-    error_message: str | None = field(string, "6+", nullable="6+", default=None, shortened=True)
+    error_message: str | None = shortened(field(string, "6+", nullable="6+", default=None))
     group_id: str = field(string)
     group_state: str = field(string)
     protocol_type: str = field(string)

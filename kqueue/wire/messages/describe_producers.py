@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, field, int16, int32, int64, message, string, struct
+from kqueue.schema import array, field, int16, int32, int64, message, shortened, string, struct
 
 
 @struct
@@ -30,7 +30,7 @@ class ProducerState:
 class PartitionResponse:
     partition_index: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+", default=None))
     active_producers: list[ProducerState] = field(array(ProducerState))
 
 

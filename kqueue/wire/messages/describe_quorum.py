@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, field, int16, int32, int64, message, string, struct, uint16, uuid
+from kqueue.schema import array, field, int16, int32, int64, message, shortened, string, struct, uint16, uuid
 
 
 @struct
@@ -34,7 +34,7 @@ class ReplicaState:
 class PartitionDataInResponse:
     partition_index: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, "2+", nullable="2+", ignorable=True, shortened=True)
+    error_message: str | None = shortened(field(string, "2+", nullable="2+", ignorable=True))
     leader_id: int = field(int32)
     leader_epoch: int = field(int32)
     high_watermark: int = field(int64)
@@ -64,6 +64,6 @@ class Node:
 @message(api_key=55, versions="0-2", flexible="0+")
 class DescribeQuorumResponse:
     error_code: int = field(int16)
-    error_message: str | None = field(string, "2+", nullable="2+", ignorable=True, shortened=True)
+    error_message: str | None = shortened(field(string, "2+", nullable="2+", ignorable=True))
     topics: list[TopicDataInResponse] = field(array(TopicDataInResponse))
     nodes: list[Node] = field(array(Node), "2+")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, field, int16, int32, int64, message, string, struct, uuid
+from kqueue.schema import array, field, int16, int32, int64, message, shortened, string, struct, uuid
 
 
 @struct
@@ -31,7 +31,7 @@ class DescribeShareGroupOffsetsResponsePartition:
     leader_epoch: int = field(int32)
     lag: int = field(int64, "1+", default=-1, ignorable=True)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+", default=None))
 
 
 @struct
@@ -48,7 +48,7 @@ class DescribeShareGroupOffsetsResponseGroup:
     group_id: str = field(string)
     topics: list[DescribeShareGroupOffsetsResponseTopic] = field(array(DescribeShareGroupOffsetsResponseTopic))
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+", default=None))
 
 
 @message(api_key=90, versions="0-1", flexible="0+")

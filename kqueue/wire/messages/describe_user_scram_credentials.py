@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, field, int8, int16, int32, message, string, struct
+from kqueue.schema import array, field, int8, int16, int32, message, shortened, string, struct
 
 
 @struct
@@ -25,7 +25,7 @@ class CredentialInfo:
 class DescribeUserScramCredentialsResult:
     user: str = field(string)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+"))
     credential_infos: list[CredentialInfo] = field(array(CredentialInfo))
 
 
@@ -33,5 +33,5 @@ class DescribeUserScramCredentialsResult:
 class DescribeUserScramCredentialsResponse:
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+"))
     results: list[DescribeUserScramCredentialsResult] = field(array(DescribeUserScramCredentialsResult))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, field, int16, int32, int64, message, string, struct, uuid
+from kqueue.schema import array, field, int16, int32, int64, message, shortened, string, struct, uuid
 
 
 @struct
@@ -28,7 +28,7 @@ class InitializeShareGroupStateRequest:
 class PartitionResult:
     partition: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+", default=None))
 
 
 @struct

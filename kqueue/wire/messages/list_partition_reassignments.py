@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, field, int16, int32, message, string, struct
+from kqueue.schema import array, field, int16, int32, message, shortened, string, struct
 
 
 @struct
@@ -37,5 +37,5 @@ class OngoingTopicReassignment:
 class ListPartitionReassignmentsResponse:
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+"))
     topics: list[OngoingTopicReassignment] = field(array(OngoingTopicReassignment))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, field, int16, int32, int64, message, record_data, string, struct, uuid
+from kqueue.schema import array, field, int16, int32, int64, message, record_data, shortened, string, struct, uuid
 
 
 @struct
@@ -29,7 +29,7 @@ class ProduceRequest:
 @struct
 class BatchIndexAndErrorMessage:
     batch_index: int = field(int32, "8+")
-    batch_index_error_message: str | None = field(string, "8+", nullable="8+", default=None, shortened=True)
+    batch_index_error_message: str | None = shortened(field(string, "8+", nullable="8+", default=None))
 
 
 @struct
@@ -46,7 +46,7 @@ class PartitionProduceResponse:
     log_append_time_ms: int = field(int64, "2+", default=-1, ignorable=True)
     log_start_offset: int = field(int64, "5+", default=-1, ignorable=True)
     record_errors: list[BatchIndexAndErrorMessage] = field(array(BatchIndexAndErrorMessage), "8+", ignorable=True)
-    error_message: str | None = field(string, "8+", nullable="8+", default=None, ignorable=True, shortened=True)
+    error_message: str | None = shortened(field(string, "8+", nullable="8+", default=None, ignorable=True))
     current_leader: LeaderIdAndEpoch = field(LeaderIdAndEpoch, "10+", tag=0)
 
 

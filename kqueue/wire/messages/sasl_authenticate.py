@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import bytes_, field, int16, int64, message, string
+from kqueue.schema import bytes_, field, int16, int64, message, shortened, string
 
 
 @message(api_key=36, versions="0-2", flexible="2+")
@@ -13,6 +13,6 @@ class SaslAuthenticateRequest:
 @message(api_key=36, versions="0-2", flexible="2+")
 class SaslAuthenticateResponse:
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+"))
     auth_bytes: bytes = field(bytes_)
     session_lifetime_ms: int = field(int64, "1+", ignorable=True)

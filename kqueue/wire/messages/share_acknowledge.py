@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, boolean, field, int8, int16, int32, int64, message, string, struct, uuid
+from kqueue.schema import array, boolean, field, int8, int16, int32, int64, message, shortened, string, struct, uuid
 
 
 @struct
@@ -43,7 +43,7 @@ class LeaderIdAndEpoch:
 class PartitionData:
     partition_index: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+", default=None))
     current_leader: LeaderIdAndEpoch = field(LeaderIdAndEpoch)
 
 
@@ -65,7 +65,7 @@ class NodeEndpoint:
 class ShareAcknowledgeResponse:
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+", default=None))
     acquisition_lock_timeout_ms: int = field(int32, "2+", ignorable=True)
     responses: list[ShareAcknowledgeTopicResponse] = field(array(ShareAcknowledgeTopicResponse))
     node_endpoints: list[NodeEndpoint] = field(array(NodeEndpoint))

@@ -13,6 +13,7 @@ from kqueue.schema import (
     int64,
     message,
     record_data,
+    shortened,
     string,
     struct,
     uuid,
@@ -78,9 +79,9 @@ class AcquiredRecords:
 class PartitionData:
     partition_index: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+", default=None))
     acknowledge_error_code: int = field(int16)
-    acknowledge_error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
+    acknowledge_error_message: str | None = shortened(field(string, nullable="0+", default=None))
     current_leader: LeaderIdAndEpoch = field(LeaderIdAndEpoch)
     records: Chunk | None = field(record_data, nullable="0")
     acquired_records: list[AcquiredRecords] = field(array(AcquiredRecords))
@@ -104,7 +105,7 @@ class NodeEndpoint:
 class ShareFetchResponse:
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+", default=None))
     acquisition_lock_timeout_ms: int = field(int32, "1+")
     responses: list[ShareFetchableTopicResponse] = field(array(ShareFetchableTopicResponse))
     node_endpoints: list[NodeEndpoint] = field(array(NodeEndpoint))

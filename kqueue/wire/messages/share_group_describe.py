@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, boolean, field, int16, int32, message, string, struct, uuid
+from kqueue.schema import array, boolean, field, int16, int32, message, shortened, string, struct, uuid
 
 
 @message(api_key=77, versions="0-1", flexible="0+")
@@ -37,7 +37,7 @@ class Member:
 @struct
 class DescribedGroup:
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+", default=None))
     group_id: str = field(string)
     group_state: str = field(string)
     group_epoch: int = field(int32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, field, int16, int32, message, string, struct, uuid
+from kqueue.schema import array, field, int16, int32, message, shortened, string, struct, uuid
 
 
 @message(api_key=76, versions="0-1", flexible="0+")
@@ -29,7 +29,7 @@ class Assignment:
 class ShareGroupHeartbeatResponse:
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+", default=None))
     member_id: str | None = field(string, nullable="0+", default=None)
     member_epoch: int = field(int32)
     heartbeat_interval_ms: int = field(int32)

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, boolean, field, int16, int32, message, string, struct
+from kqueue.schema import array, boolean, field, int16, int32, message, shortened, string, struct
 from kqueue.wire.messages.streams_group_heartbeat import Endpoint, KeyValue, TaskIds, TaskOffset, TopicInfo
 
 OPERATIONS_NOT_REQUESTED = -2147483648
@@ -60,7 +60,7 @@ class Member:
 @struct
 class DescribedGroup:
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+", default=None))
     group_id: str = field(string)
     group_state: str = field(string)
     group_epoch: int = field(int32)

@@ -4,7 +4,7 @@ assigns (KIP-1071).
 
 from __future__ import annotations
 
-from kqueue.schema import array, boolean, field, int8, int16, int32, int64, message, string, struct, uint16
+from kqueue.schema import array, boolean, field, int8, int16, int32, int64, message, shortened, string, struct, uint16
 
 
 @struct
@@ -88,7 +88,7 @@ class StreamsGroupHeartbeatRequest:
 @struct
 class Status:
     status_code: int = field(int8)
-    status_detail: str = field(string, shortened=True)
+    status_detail: str = shortened(field(string))
 
 
 @struct
@@ -108,7 +108,7 @@ class EndpointToPartitions:
 class StreamsGroupHeartbeatResponse:
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", default=None, shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+", default=None))
     member_id: str = field(string)
     member_epoch: int = field(int32)
     heartbeat_interval_ms: int = field(int32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import field, int16, int32, message, string
+from kqueue.schema import field, int16, int32, message, shortened, string
 
 
 @message(api_key=64, versions="0", flexible="0+")
@@ -14,4 +14,4 @@ class UnregisterBrokerRequest:
 class UnregisterBrokerResponse:
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+"))

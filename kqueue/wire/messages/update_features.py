@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.schema import array, boolean, field, int8, int16, int32, message, string, struct
+from kqueue.schema import array, boolean, field, int8, int16, int32, message, shortened, string, struct
 
 
 @struct
@@ -24,12 +24,12 @@ class UpdateFeaturesRequest:
 class UpdatableFeatureResult:
     feature: str = field(string)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+"))
 
 
 @message(api_key=57, versions="0-2", flexible="0+")
 class UpdateFeaturesResponse:
     throttle_time_ms: int = field(int32)
     error_code: int = field(int16)
-    error_message: str | None = field(string, nullable="0+", shortened=True)
+    error_message: str | None = shortened(field(string, nullable="0+"))
     results: list[UpdatableFeatureResult] = field(array(UpdatableFeatureResult), "0-1", ignorable=True)
