@@ -183,8 +183,8 @@ def test_kafka_settings_without_effect_are_warned_of_in_one_line_each(
             "metadata are in a store (kqueue.metadata, kqueue.cluster.store)"
         ),
         (
-            f"{file} line 5: request.timeout.ms has no effect and is left out: connections between brokers need no "
-            "such setting"
+            f"{file} line 5: request.timeout.ms has no effect and is left out: connections between brokers have "
+            "timeouts and buffers of their own"
         ),
     ]
 

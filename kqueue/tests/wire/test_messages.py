@@ -69,10 +69,13 @@ def test_lying_lengths_anywhere_raise_nothing_else_and_allocate_little(cls: type
     for version in {versions_of(cls)[0], versions_of(cls)[-1]}:
         whole = encode(filled(cls, version), version)
         decode(cls, version, whole)
+        positions = range(0, len(whole), len(whole) // 40 + 1)
+        lies = [whole[:position] + lie + whole[position + len(lie) :] for position in positions for lie in LIES]
+        for data in lies:  # the first one with bytes that are not UTF-8 compiles a reader for such
+            _decode_or_refuse(cls, version, data)
         tracemalloc.start()
-        for position in range(0, len(whole), len(whole) // 40 + 1):
-            for lie in LIES:
-                _decode_or_refuse(cls, version, whole[:position] + lie + whole[position + len(lie) :])
+        for data in lies:
+            _decode_or_refuse(cls, version, data)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 200_000
