@@ -237,5 +237,5 @@ class TestJobs:
         for job in (["archive", "--topic", "t"], ["ingest", "--topic", "t", "--events", "flights"], ["replay"]):
             result = CliRunner().invoke(command, ["pipeline", *job, str(tmp_path / "out"), "-b", bootstrap])
             assert (result.exit_code, result.stdout) == (1, "")
-            assert result.stderr.startswith(f"Error: no broker answers at {bootstrap} (Connection refused)")
+            assert f"Error: no broker answers at {bootstrap} (Connection refused)" in result.stderr
         assert not (tmp_path / "out").exists()
