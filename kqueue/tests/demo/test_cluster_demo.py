@@ -123,9 +123,9 @@ def test_rows_tell_what_is_wrong() -> None:
 # kafka-python leaves the sockets open with which it can't reach the killed broker.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_brokers_fail_while_flights_are_sent(tmp_path: Path) -> None:
-    result = cluster_demo.run(tmp_path, ProgressDisplay(Console(file=io.StringIO())), limit=3000)
+    result = cluster_demo.run(tmp_path, ProgressDisplay(Console(file=io.StringIO())), limit=40_000)
     assert result.differences() == []
-    assert (result.confirmed, result.tracker.read) == (3000, 3000)
+    assert (result.confirmed, result.tracker.read) == (40_000, 40_000)
     assert result.killed is not None
     assert result.paused is not None
     assert result.killed.broker != result.paused.broker
