@@ -42,12 +42,6 @@ async def run_in_thread(function: Callable[P, T], *args: P.args, **keywords: P.k
     return result
 
 
-async def sleep(seconds: float) -> None:
-    """Wait, while the event loop runs on."""
-    trio = _running_trio()
-    await (asyncio if trio is None else trio).sleep(seconds)
-
-
 def _running_trio() -> Any:
     """Return trio, if it runs this thread's coroutine. kqueue does not import it by itself."""
     trio = sys.modules.get("trio")
