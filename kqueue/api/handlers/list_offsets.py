@@ -33,8 +33,8 @@ from kqueue.api.slices import collect, in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError, OffsetNotAvailable, UnsupportedVersion
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.replicas.high_watermark import UncommittedEnds
 from kqueue.broker.replicas.partition import Partition
+from kqueue.broker.replicas.uncommitted_ends import UncommittedEnds
 from kqueue.security.errors import TopicAuthorizationFailed
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.error_codes import ErrorCode

@@ -19,8 +19,8 @@ from kqueue.base.errors import (
     UnknownLeaderEpoch,
 )
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.replicas.high_watermark import UncommittedEnds
 from kqueue.broker.replicas.partition_host import PartitionRead
+from kqueue.broker.replicas.uncommitted_ends import UncommittedEnds
 from kqueue.broker.topics.topics import NewTopic
 from kqueue.log.formats.leader_epochs import EpochEndOffset
 from kqueue.records.batch import COMMIT, Record, control_key_value, read_header

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base.errors import OffsetNotAvailable
-from kqueue.broker.replicas.high_watermark import UncommittedEnds
 from kqueue.broker.replicas.partition import Partition
+from kqueue.broker.replicas.uncommitted_ends import UncommittedEnds
 from kqueue.records.batch import Record, read_header
 from kqueue.records.builder import build_batch
 from kqueue.testing.faulty_storage import FaultyStorage
