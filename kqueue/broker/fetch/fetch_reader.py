@@ -19,7 +19,7 @@ from kqueue.base.errors import (
 )
 from kqueue.broker.fetch.fetch_sessions import Key, PartitionFetch
 from kqueue.broker.fetch.replica_selector import NO_REPLICA, RackSelector
-from kqueue.broker.replicas.partition import Partition
+from kqueue.broker.replicas.partition import CLOSED_LOGS_MAX, Partition
 from kqueue.broker.replicas.partition_host import PartitionRead
 from kqueue.broker.topics.topics import Topics
 from kqueue.log.recovery.read_verification import VerificationTask
@@ -29,8 +29,6 @@ REGIONS_MAX = 64
 """Partitions with records in one response: each may hold a file descriptor until the client has
 read it. The others follow in the next fetch, as when `max_bytes` is reached.
 """
-CLOSED_LOGS_MAX = 8
-"""So many logs may be opened in one turn; each takes up to 1 ms."""
 NO_EPOCH = -1
 NO_OFFSET = -1
 UNKNOWN_PARTITION = UnknownTopicOrPartition("there is no such topic, or it has no such partition")

@@ -176,7 +176,7 @@ class Topics:
 
     def _read(self, name: str, record: bytes) -> TopicRegistration:
         alone = self._host.cluster.is_alone
-        return TopicRegistration.from_bytes(name, record, self._host.sole_registration if alone else None)
+        return TopicRegistration.from_bytes(name, record, self._host.sole_replica.registration if alone else None)
 
     def _record(self, registration: TopicRegistration) -> bytes:
         return registration.to_number_bytes() if self._host.cluster.is_alone else registration.to_bytes()
