@@ -40,6 +40,7 @@ from kqueue.broker.metadata.cache import MetadataCache
 from kqueue.broker.metadata.cluster_cache import ClusterMetadata
 from kqueue.broker.metadata.features import TRANSACTION_VERSION, Features
 from kqueue.broker.metadata.producer_ids import ProducerIdCallbacks, ProducerIds
+from kqueue.broker.produce.record_copies import RecordCopies
 from kqueue.broker.purgatory import Purgatory
 from kqueue.broker.replicas.append_queue import AppendScheduler
 from kqueue.broker.replicas.partition import Partition
@@ -135,7 +136,7 @@ class Broker:
         config.observe([PRODUCER_EXPIRATION], self._set_producer_expiration)
         config.observe(topic_defaults(config), lambda: self._slices.add(self.topics.refresh()))
         self.producer_ids = ProducerIds(self.metadata, self.node_id, self._issued)
-        self.kept_record_bytes = 0  # copied by produce requests that take several turns
+        self.record_copies = RecordCopies()
         self.fetch_sessions, self.follower_sessions = self._new_fetch_sessions(rng)
         self._record_versions = record_versions(config["kqueue.as.version"])
         self.groups, self.transaction_markers, self.transactions = self._new_coordinators(rng)

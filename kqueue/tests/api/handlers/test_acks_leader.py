@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kqueue.base.errors import StorageFailed
-from kqueue.api.handlers.produce import LEADER_TIMEOUT_MS_MIN
+from kqueue.broker.produce.delayed_produce import LEADER_TIMEOUT_MS_MIN
 from kqueue.broker.replicas.high_watermark import HighWatermark
 from kqueue.broker.replicas.partition import Partition
 from kqueue.replication.registrations import PartitionRegistration

@@ -12,7 +12,7 @@ import pytest
 from kqueue.api import handler_table
 from kqueue.api.slices import SLICE_ITEMS, SLICE_MS
 from kqueue.base.errors import AnswerNotExpected, NotLeader, StorageFailed
-from kqueue.api.handlers.produce import PAUSE_MS, PAUSES_MAX
+from kqueue.broker.produce.delayed_produce import PAUSE_MS, PAUSES_MAX
 from kqueue.broker.replicas.partition import Partition
 from kqueue.log.manager import LogManager
 from kqueue.replication.registrations import NO_LEADER, PartitionRegistration
