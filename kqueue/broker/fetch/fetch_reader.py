@@ -186,14 +186,12 @@ def opens_many_logs(topics: Topics, fetches: Sequence[PartitionFetch]) -> bool:
 
 def _is_idle(fetch: PartitionFetch, partition: Partition, limits: FetchLimits) -> bool:
     """Return whether the partition has no news and no error, as most in a large session."""
-    return (
-        not partition.deleted
-        and fetch.offset == partition.high_watermark
-        and fetch.leader_epoch in (NO_EPOCH, partition.leader_epoch)
-        and fetch.last_fetched_epoch == NO_EPOCH
-        and partition.log.health.failure is None
-        and (partition.is_leader or limits.from_followers)
-    )
+    if partition.deleted or fetch.offset != partition.high_watermark:
+        return False  # first: a deleted partition has no high watermark, and a read is needed mostly
+    # only a read can tell where the logs differ, so a fetch with a last epoch is never idle
+    epochs_agree = fetch.leader_epoch in (NO_EPOCH, partition.leader_epoch) and fetch.last_fetched_epoch == NO_EPOCH
+    may_read_here = partition.is_leader or limits.from_followers
+    return epochs_agree and may_read_here and partition.log.health.failure is None
 
 
 def _read_partition(topics: Topics, fetch: PartitionFetch, limits: FetchLimits, size: int) -> PartitionFetchResult:
