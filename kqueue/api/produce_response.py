@@ -50,8 +50,7 @@ def produce_response(context: RequestContext, produce: DelayedProduce) -> Produc
                 partitions.append(data)
                 if error is not None:  # appended, and not confirmed as `acks` asks
                     data.error_code, data.error_message = code_of(error), message_of(error)
-            if append.has_moved and context.api_version >= VERSION_LEADER_HINTS:
-                assert append.partition is not None, "it was found, and refused the append"
+            if error is not None and append.has_moved and context.api_version >= VERSION_LEADER_HINTS:
                 add_leader_hint(context, append.partition, data, response, messages)
         response.responses.append(
             TopicProduceResponse(name=key, partition_responses=partitions)

@@ -1,7 +1,9 @@
 """ListOffsets (key 2): the offset at a timestamp, or one that a negative timestamp stands for.
 
 A response that depends on the high watermark first waits until it covers what was appended before
-the request (`broker.replicas.uncommitted_ends`). Followers get the log end at once. Versions 0 to 11:
+the request (`broker.replicas.uncommitted_ends`). Followers get the log end at once.
+
+Versions 0 to 11:
 
     0       a list of segment starts
     1       one offset and its timestamp (KIP-79)

@@ -74,16 +74,16 @@ def handle(request: ProduceRequest, context: RequestContext) -> Answer:
         find_topic = broker.topics.by_id if by_id else broker.topics.get
     else:
         find_topic = partial(context.topic_with_id if by_id else context.topic_named, AclOperation.WRITE)
-    produce = DelayedProduce(broker, acks, request.timeout_ms, version, topics, find_topic, context.change_deadline_ms)
+    produce = DelayedProduce(broker, acks, version, topics, find_topic)
     if request.transactional_id is not None:
         try:
             return _in_transaction(request, context, produce, request.transactional_id)
         except KqueueError as error:
             return error_response(request, version, error)
     if len(topics) + len(topics[0][1] if topics else ()) > 2 and produce.is_long():
-        return _in_turns(context, produce)
+        return _in_turns(request.timeout_ms, context, produce)
     produce.append()
-    return _respond(context, produce)
+    return _respond(request.timeout_ms, context, produce)
 
 
 def _in_transaction(
@@ -99,14 +99,16 @@ def _in_transaction(
         run_to_end(adding)  # nothing of it remains for the turns
         if transaction.is_verified:  # as are all batches of a transaction but the first
             produce.append()
-            return _respond(context, produce)
-    return _in_turns(context, produce, adding)
+            return _respond(request.timeout_ms, context, produce)
+    return _in_turns(request.timeout_ms, context, produce, adding)
 
 
-def _in_turns(context: RequestContext, produce: DelayedProduce, adding: SlicedWork[None] | tuple[()] = ()) -> Answer:
+def _in_turns(
+    timeout_ms: int, context: RequestContext, produce: DelayedProduce, adding: SlicedWork[None] | tuple[()] = ()
+) -> Answer:
     def append_all() -> SlicedWork[ProduceResponse | DelayedOperation[ProduceResponse]]:
         yield from produce.append_in_slices(adding)
-        response = _respond(context, produce)
+        response = _respond(timeout_ms, context, produce)
         return NO_RESPONSE if response is None else response
 
     # an append can open a log, which takes a millisecond or more
@@ -114,13 +116,16 @@ def _in_turns(context: RequestContext, produce: DelayedProduce, adding: SlicedWo
     return None if response is NO_RESPONSE else response
 
 
-def _respond(context: RequestContext, produce: DelayedProduce) -> Answer:
+def _respond(timeout_ms: int, context: RequestContext, produce: DelayedProduce) -> Answer:
     if produce.throttle_ms:
         context.throttle(produce.throttle_ms)
     if produce.acks == ACKS_NONE:
         _raise_failure(produce)
         return None
-    return produce.wait(partial(produce_response, context, produce))
+    if produce.unappended or (produce.unconfirmed and not produce.is_confirmed()):
+        respond = partial(produce_response, context, produce)
+        return produce.wait(timeout_ms, context.change_deadline_ms, respond)
+    return produce_response(context, produce)
 
 
 def _raise_failure(produce: DelayedProduce) -> None:

@@ -63,41 +63,36 @@ class DelayedProduce:
     Args:
         produce_version: decides about formats and transactions.
         find_topic: returns the topic of a key, if the client may write to it; raises KqueueError.
-        deadline_ms: returns when a timeout that begins now is over, by the monotonic clock.
 
     Attributes:
         throttle_ms: how long the producer is to wait, because of a topic's backlog; 0: not.
+        unappended: deferred appends that have not ended.
+        unconfirmed: appends that may not yet be where `acks` asks.
     """
 
     __slots__ = (
-        "_broker", "_deadline_ms", "_find_topic", "_is_out_of_files", "_now_ms", "_operation", "_timeout_ms",
-        "_unappended", "_unconfirmed", "_version", "_waits", "acks", "copied_bytes", "throttle_ms", "topics",
-        "transaction",
+        "_broker", "_copied_bytes", "_deadline_ms", "_find_topic", "_is_out_of_files", "_now_ms", "_operation",
+        "_timeout_ms", "_version", "_waits", "acks", "throttle_ms", "topics", "transaction", "unappended",
+        "unconfirmed",
     )  # fmt: skip
 
     def __init__(
         self,
         broker: ProduceHost,
         acks: int,
-        timeout_ms: int,
         produce_version: int,
         topics: Sequence[TopicAppends],
         find_topic: Callable[[Any], Topic],
-        deadline_ms: Callable[[int], float],
     ) -> None:
         self._broker = broker
         self.acks = acks
-        self._timeout_ms = timeout_ms
         self._version = produce_version
         self.topics = topics
         self._find_topic = find_topic
-        self._deadline_ms = deadline_ms
         self._waits = acks == ACKS_ALL or (acks == ACKS_LEADER and broker.flush_before_visible)
         self._now_ms = broker.clock.wall_ms()
-        self._is_out_of_files = False  # the last append could not open its file
-        self._unappended: list[PartitionAppend] = []
-        self._unconfirmed: list[PartitionAppend] = []
-        self.copied_bytes: int | None = None  # once records are copied
+        self.unappended: list[PartitionAppend] = []
+        self.unconfirmed: list[PartitionAppend] = []
         self.transaction: ProduceTransaction | None = None
         self.throttle_ms = 0
 
@@ -134,12 +129,16 @@ class DelayedProduce:
 
     def append(self) -> None:
         """Append to all partitions at once."""
+        find_topic = self._find_topic
         for key, appends in self.topics:
             try:
-                topic = self._topic(key)
+                topic = find_topic(key)
+                if topic.is_internal:
+                    raise _internal(topic)
             except KqueueError as error:
                 for append in appends:
-                    append.error, append.records = error, None
+                    append.fail(error)
+                    append.records = None
             else:
                 for append in appends:
                     self._append(topic, append)
@@ -152,6 +151,7 @@ class DelayedProduce:
         Args: adding: what remains of `add_to_transaction`.
         Raises: as `ProduceTransaction.verify`.
         """
+        self._copied_bytes: int | None = None
         try:
             yield from adding
             if self.transaction is not None:
@@ -171,26 +171,27 @@ class DelayedProduce:
                     append.records = None
                     yield None
         finally:
-            self._broker.record_copies.release(self.copied_bytes or 0)
+            self._broker.record_copies.release(self._copied_bytes or 0)
 
     def keep(self) -> bool:
         """Copy the records that are not appended yet, once. Return False if there is no memory."""
-        if self.copied_bytes is None:
+        if self._copied_bytes is None:
             all_appends = [append for _, appends in self.topics for append in appends]
-            self.copied_bytes = self._broker.record_copies.hold(all_appends)
-        return self.copied_bytes is not None
+            self._copied_bytes = self._broker.record_copies.hold(all_appends)
+        return self._copied_bytes is not None
 
     def _append_by_key(self, key: str | bytes, append: PartitionAppend) -> None:
-        append.error, self._is_out_of_files = None, False
+        append.error = None
+        self._is_out_of_files = False  # whether this append could not open its file
         try:
             self._append(self._topic(key), append)  # the topic may be deleted between two slices
         except KqueueError as error:
-            append.error = error
+            append.fail(error)
 
     def _topic(self, key: str | bytes) -> Topic:
         topic = self._find_topic(key)
         if topic.is_internal:
-            raise InvalidTopic(f"topic {topic.name} is internal: clients must not write to it")
+            raise _internal(topic)
         return topic
 
     def _append(self, topic: Topic, append: PartitionAppend) -> None:
@@ -202,7 +203,7 @@ class DelayedProduce:
             if self.acks == ACKS_ALL:
                 partition.check_in_sync()
         except KqueueError as error:
-            append.error = error
+            append.fail(error)
             return
         try:
             appended = topic.appender.append(
@@ -213,10 +214,11 @@ class DelayedProduce:
                 transaction=transaction,
             )
         except NotLeader as error:
-            append.error, append.has_moved = error, True
+            append.fail(error, has_moved=True)
             return
         except TooManyOpenFiles as error:
-            append.error, self._is_out_of_files = error, True
+            append.fail(error)
+            self._is_out_of_files = True
             return
         except KqueueError as error:
             append.refuse(error)
@@ -225,35 +227,39 @@ class DelayedProduce:
             self.throttle_ms = max(self.throttle_ms, throttle_ms)
         if isinstance(appended, Promise):
             append.promise = appended
-            self._unappended.append(append)
+            self.unappended.append(append)
             return
         append.appended = appended
         if self._waits:
-            self._unconfirmed.append(append)
+            self.unconfirmed.append(append)
 
     # --- wait
 
-    def wait(self, respond: Callable[[], R]) -> R | DelayedOperation[R]:
-        """Return the response now, or the operation that waits for what `acks` asks.
+    def wait(
+        self, timeout_ms: int, deadline_ms: Callable[[int], float], respond: Callable[[], R]
+    ) -> DelayedOperation[R]:
+        """Return the operation that waits for `unappended`, then for `unconfirmed`.
 
         The time of the request begins to count when all records are read, as in Kafka.
-        Args: respond: makes the response of what the appends hold at last.
+        Args:
+            deadline_ms: returns when a timeout that begins now is over, by the monotonic clock.
+            respond: makes the response of what the appends hold at last.
         """
-        if self._unappended:
+        self._timeout_ms, self._deadline_ms = timeout_ms, deadline_ms
+        until_ms: float | None
+        if self.unappended:
             # The deadline comes with the last append; until then nothing ends the operation.
-            promises = [append.promise for append in self._unappended]
-            keys = (*promises, *self._partitions(self._unappended), *self._partitions(self._unconfirmed))
-            deadline_ms = None
-        elif not self._unconfirmed or self._is_confirmed():
-            return respond()
+            promises = [append.promise for append in self.unappended]
+            keys = (*promises, *self._partitions(self.unappended), *self._partitions(self.unconfirmed))
+            until_ms = None
         else:
-            keys = self._partitions(self._unconfirmed)
-            deadline_ms = self._deadline()
+            keys = self._partitions(self.unconfirmed)
+            until_ms = self._deadline()
 
         def try_complete(expired: bool) -> R | None:
             return respond() if self._try_complete(expired) else None
 
-        self._operation: DelayedOperation[R] = DelayedOperation(keys, deadline_ms, try_complete)
+        self._operation: DelayedOperation[R] = DelayedOperation(keys, until_ms, try_complete)
         return self._operation
 
     @staticmethod
@@ -266,54 +272,56 @@ class DelayedProduce:
 
     def _try_complete(self, expired: bool) -> bool:
         """Return whether all is confirmed, or time is over."""
-        if self._unappended:
-            self._unappended = [append for append in self._unappended if not self._end_deferred(append)]
-            if self._unappended:
+        if self.unappended:
+            self.unappended = [append for append in self.unappended if not self._end_deferred(append)]
+            if self.unappended:
                 return False
             self._operation.deadline_ms = self._deadline()
-        if self._is_confirmed():
+        if self.is_confirmed():
             return True
         if not expired:
             return False
         missing = "committed" if self.acks == ACKS_ALL else "flushed"
-        for append in [append for append in self._unconfirmed if not self._is_settled(append)]:
-            append.error = RequestTimedOut(f"the records were appended, but not {missing} in time")
+        for append in [append for append in self.unconfirmed if not self._is_settled(append)]:
+            append.fail(RequestTimedOut(f"the records were appended, but not {missing} in time"))
         return True
 
     def _end_deferred(self, append: PartitionAppend) -> bool:
         """Take over the outcome of a deferred append; return whether it is known."""
         promise = append.promise
-        assert promise is not None
         if not promise.done:
             return False
-        append.promise = None
+        del append.promise
         try:
             append.appended = promise.result()
         except KqueueError as error:
             append.refuse(error)
         else:
             if self._waits:
-                self._unconfirmed.append(append)
+                self.unconfirmed.append(append)
         return True
 
-    def _is_confirmed(self) -> bool:
+    def is_confirmed(self) -> bool:
         """Return whether all appends are where `acks` asks, or failed.
 
         Stops at the first append that is not, so that n partitions cost n looks, not n squared.
         """
-        unconfirmed = self._unconfirmed
+        unconfirmed = self.unconfirmed
         while unconfirmed and self._is_settled(unconfirmed[-1]):
             unconfirmed.pop()
         return not unconfirmed
 
     def _is_settled(self, append: PartitionAppend) -> bool:
         partition, appended = append.partition, append.appended
-        assert partition is not None
         assert appended is not None
         try:
             if self.acks == ACKS_LEADER:
                 return partition.is_flushed(appended.last_offset + 1)
             return partition.is_committed(appended.last_offset + 1)
         except KqueueError as error:
-            append.error, append.has_moved = error, isinstance(error, NotLeader)
+            append.fail(error, has_moved=isinstance(error, NotLeader))
             return True
+
+
+def _internal(topic: Topic) -> InvalidTopic:
+    return InvalidTopic(f"topic {topic.name} is internal: clients must not write to it")

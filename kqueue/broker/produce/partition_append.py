@@ -19,29 +19,33 @@ class PartitionAppend:
     Attributes:
         index: of the partition, as the request names it.
         records: None: the request has none, or they are appended in a later turn and released.
-        partition: None: it was not found.
-        promise: of a deferred append that has not ended.
         appended: where the records are; None: they are not appended.
-        error: why they are not appended, or not confirmed as `acks` asks.
-        has_moved: whether the error says that this broker does not lead, so the client asks where.
-        log_start_offset: of a refused append whose log is open; else `NO_OFFSET`.
+        error: why they are not appended, or not confirmed as `acks` asks; None: there is no error.
+        partition: set once it is found.
+        promise: of a deferred append; set while it is under way.
+        has_moved, log_start_offset: set with `error`. Whether this broker does not lead, so that
+            the client asks who does; and where the log of a refused append starts, if it is open.
     """
 
     __slots__ = ("appended", "error", "has_moved", "index", "log_start_offset", "partition", "promise", "records")
 
+    partition: Partition
+    promise: Promise[AppendResult]
+    has_moved: bool
+    log_start_offset: int
+
     def __init__(self, index: int, records: memoryview | None) -> None:
+        # Each request makes one of each partition: what only errors need is set with the error.
         self.index = index
         self.records = records
-        self.partition: Partition | None = None
-        self.promise: Promise[AppendResult] | None = None
         self.appended: AppendResult | None = None
         self.error: KqueueError | None = None
-        self.has_moved = False
-        self.log_start_offset = NO_OFFSET
+
+    def fail(self, error: KqueueError, *, has_moved: bool = False, log_start_offset: int = NO_OFFSET) -> None:
+        """Note why the records are not appended, or not confirmed."""
+        self.error, self.has_moved, self.log_start_offset = error, has_moved, log_start_offset
 
     def refuse(self, error: KqueueError) -> None:
-        """Note why nothing was appended, and where the log starts."""
-        self.error = error
+        """Note why the found partition refused the records, and where its log starts."""
         partition = self.partition
-        if partition is not None and partition.is_open:
-            self.log_start_offset = partition.log_start_offset
+        self.fail(error, log_start_offset=partition.log_start_offset if partition.is_open else NO_OFFSET)

@@ -404,7 +404,7 @@ class Partition:
     def _committed(self, offset: int) -> None:
         """Handle a higher high watermark."""
         log = self._log
-        if log is not None and log.producers.has_ended:
+        if log is not None and log.producers.ended:
             log.producers.forget_ended(offset)
         self._host.purgatory.wake(self)
 
@@ -510,7 +510,7 @@ class Partition:
         Raises: StorageFailed: the log is offline. NotLeader: another broker has become the leader
             (rule 10). NotEnoughReplicasAfterAppend: rule 13.
         """
-        log, replica = self.log, self.replica
+        log, replica = self._log or self._open(), self.replica
         if not replica.is_leader:
             replica.check_leader()
         if self.watermark.value >= offset:
@@ -546,7 +546,7 @@ class Partition:
         Raises: OffsetOutOfRange: below the log start or above the end. CorruptBatch: damaged.
             StorageFailed: offline, or read-only with `offset` above the flushed offset.
         """
-        log = self.log
+        log = self._log or self._open()
         if not log.start_offset <= offset <= log.end_offset:
             raise OffsetOutOfRange(
                 f"{self.topic}-{self.index}: offset {offset} is not within {log.start_offset} and {log.end_offset}"

@@ -110,7 +110,7 @@ class Replica(Protocol):
     def lead(self, log: Log, high_watermark: int, now_ms: float) -> None:
         """Begin to lead with an open log: rule 9. Does nothing if it leads already, or follows."""
 
-    def advance(self, high_watermark: HighWatermark, own_end: int) -> None:
+    def advance(self, high_watermark: HighWatermark, own_end: int, /) -> None:
         """Advance the high watermark to `own_end`, as far as the others have it too (rule 22)."""
 
     def visible_end(self, log: Log) -> int:
@@ -126,6 +126,7 @@ class SoleReplica:
 
     is_leader = has_replica = True
     key = leadership = None
+    advance = staticmethod(HighWatermark.advance)  # what it has is committed; bound, as each append asks
 
     def __init__(self, node_id: int) -> None:
         self.leader_epoch = 0
@@ -162,9 +163,6 @@ class SoleReplica:
 
     def lead(self, log: Log, high_watermark: int, now_ms: float) -> None:
         pass
-
-    def advance(self, high_watermark: HighWatermark, own_end: int) -> None:
-        high_watermark.advance(own_end)
 
     def visible_end(self, log: Log) -> int:
         return log.end_offset
@@ -224,7 +222,7 @@ class LeadingReplica:
                 metadata.node_id, metadata.registration, log.end_offset, high_watermark, now_ms
             )
 
-    def advance(self, high_watermark: HighWatermark, own_end: int) -> None:
+    def advance(self, high_watermark: HighWatermark, own_end: int, /) -> None:
         leadership = self.leadership
         if leadership is not None and leadership.advance(own_end, self.key.min_isr):
             high_watermark.advance(leadership.high_watermark)
@@ -287,7 +285,7 @@ class FollowingReplica:
     def lead(self, log: Log, high_watermark: int, now_ms: float) -> None:
         pass
 
-    def advance(self, high_watermark: HighWatermark, own_end: int) -> None:
+    def advance(self, high_watermark: HighWatermark, own_end: int, /) -> None:
         pass  # by the leader's answers only: `LogFollower.raise_high_watermark`
 
     def visible_end(self, log: Log) -> int:
