@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 
 from kqueue.api import handler_table, slices
-from kqueue.api.handlers import fetch, produce
+from kqueue.api.handlers import fetch
 from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import KqueueError
+from kqueue.broker.fetch import delayed_fetch
+from kqueue.broker.produce import delayed_produce
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics.topics import Topic
 from kqueue.schema import counted_reader, writer
@@ -100,7 +102,8 @@ def name_of(value: Any) -> str:
 def test_no_turn_is_long(row: handler_table.ApiHandler, version: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "SLICE_ITEMS", SLICE_ITEMS)
     monkeypatch.setattr(fetch, "SLICE_ITEMS", SLICE_ITEMS)
-    monkeypatch.setattr(produce, "SLICE_ITEMS", SLICE_ITEMS)
+    monkeypatch.setattr(delayed_fetch, "PARTITIONS_AT_ONCE_MAX", SLICE_ITEMS)
+    monkeypatch.setattr(delayed_produce, "PARTITIONS_AT_ONCE_MAX", SLICE_ITEMS)
     items_max = ITEMS // row.item_weight
     client, topic = world()
     found: dict[Case, int] = {}
