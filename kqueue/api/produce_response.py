@@ -6,6 +6,7 @@ from kqueue.api.errors import code_of, message_of
 from kqueue.api.leader_hints import add_leader_hint
 from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import AnswerNotExpected, InvalidRecord, InvalidTimestamp
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.produce.delayed_produce import ACKS_NONE, DelayedProduce
 from kqueue.broker.produce.partition_append import NO_OFFSET, PartitionAppend
 from kqueue.wire.error_codes import ErrorCode
@@ -35,29 +36,65 @@ def produce_response(context: RequestContext, produce: DelayedProduce) -> Produc
     """Return the response once all appends have ended, or time is over."""
     response = ProduceResponse(throttle_time_ms=produce.throttle_ms)
     for key, appends in produce.topics:
-        partitions: list[PartitionProduceResponse] = []
+        partitions = _add_topic(response, key)
         for append in appends:
-            appended, error = append.appended, append.error
-            if appended is None:
-                partitions.append(data := _refused_append(append))
-            else:
-                data = PartitionProduceResponse(
-                    index=append.index,
-                    base_offset=appended.base_offset,
-                    log_append_time_ms=appended.log_append_time_ms,
-                    log_start_offset=appended.log_start_offset,
+            appended = append.appended
+            if appended is None or append.error is not None:
+                _add_partition(context, response, partitions, append)
+            else:  # as mostly: no call more
+                partitions.append(
+                    PartitionProduceResponse(
+                        index=append.index,
+                        base_offset=appended.base_offset,
+                        log_append_time_ms=appended.log_append_time_ms,
+                        log_start_offset=appended.log_start_offset,
+                    )
                 )
-                partitions.append(data)
-                if error is not None:  # appended, and not confirmed as `acks` asks
-                    data.error_code, data.error_message = code_of(error), message_of(error)
-            if error is not None and append.has_moved and context.api_version >= VERSION_LEADER_HINTS:
-                add_leader_hint(context, append.partition, data, response, messages)
-        response.responses.append(
-            TopicProduceResponse(name=key, partition_responses=partitions)
-            if isinstance(key, str)
-            else TopicProduceResponse(topic_id=key, partition_responses=partitions)
-        )
     return response
+
+
+def produce_response_in_slices(context: RequestContext, produce: DelayedProduce) -> SlicedWork[ProduceResponse]:
+    """`produce_response` of many partitions, yielding after each."""
+    response = ProduceResponse(throttle_time_ms=produce.throttle_ms)
+    for key, appends in produce.topics:
+        partitions = _add_topic(response, key)
+        for append in appends:
+            _add_partition(context, response, partitions, append)
+            yield None
+    return response
+
+
+def _add_topic(response: ProduceResponse, key: str | bytes) -> list[PartitionProduceResponse]:
+    partitions: list[PartitionProduceResponse] = []
+    response.responses.append(
+        TopicProduceResponse(name=key, partition_responses=partitions)
+        if isinstance(key, str)
+        else TopicProduceResponse(topic_id=key, partition_responses=partitions)
+    )
+    return partitions
+
+
+def _add_partition(
+    context: RequestContext,
+    response: ProduceResponse,
+    partitions: list[PartitionProduceResponse],
+    append: PartitionAppend,
+) -> None:
+    appended, error = append.appended, append.error
+    if appended is None:
+        data = _refused_append(append)
+    else:
+        data = PartitionProduceResponse(
+            index=append.index,
+            base_offset=appended.base_offset,
+            log_append_time_ms=appended.log_append_time_ms,
+            log_start_offset=appended.log_start_offset,
+        )
+        if error is not None:  # appended, and not confirmed as `acks` asks
+            data.error_code, data.error_message = code_of(error), message_of(error)
+    partitions.append(data)
+    if error is not None and append.has_moved and context.api_version >= VERSION_LEADER_HINTS:
+        add_leader_hint(context, append.partition, data, response, messages)
 
 
 def error_response(request: ProduceRequest, version: int, error: BaseException) -> ProduceResponse:

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from kqueue.api.access import on_each
 from kqueue.api.errors import message_of
-from kqueue.api.produce_response import error_response, produce_response
+from kqueue.api.produce_response import error_response, produce_response, produce_response_in_slices
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import NO_RESPONSE, in_slices
 from kqueue.base.errors import AnswerNotExpected, InvalidRequiredAcks, KqueueError
@@ -106,6 +106,8 @@ def _in_transaction(
 def _in_turns(
     timeout_ms: int, context: RequestContext, produce: DelayedProduce, adding: SlicedWork[None] | tuple[()] = ()
 ) -> Answer:
+    produce.takes_turns = True
+
     def append_all() -> SlicedWork[ProduceResponse | DelayedOperation[ProduceResponse]]:
         yield from produce.append_in_slices(adding)
         response = _respond(timeout_ms, context, produce)
@@ -123,8 +125,14 @@ def _respond(timeout_ms: int, context: RequestContext, produce: DelayedProduce) 
         _raise_failure(produce)
         return None
     if produce.unappended or (produce.unconfirmed and not produce.is_confirmed()):
-        respond = partial(produce_response, context, produce)
+        respond = partial(_response, context, produce)
         return produce.wait(timeout_ms, context.change_deadline_ms, respond)
+    return produce_response(context, produce) if not produce.takes_turns else _response(context, produce)
+
+
+def _response(context: RequestContext, produce: DelayedProduce) -> ProduceResponse | DelayedOperation[ProduceResponse]:
+    if produce.takes_turns:
+        return in_slices(context, produce_response_in_slices(context, produce))
     return produce_response(context, produce)
 
 

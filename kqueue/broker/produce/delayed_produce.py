@@ -66,14 +66,15 @@ class DelayedProduce:
 
     Attributes:
         throttle_ms: how long the producer is to wait, because of a topic's backlog; 0: not.
+        takes_turns: whether it has many partitions, so that all that grows with them is sliced.
         unappended: deferred appends that have not ended.
         unconfirmed: appends that may not yet be where `acks` asks.
     """
 
     __slots__ = (
         "_broker", "_copied_bytes", "_deadline_ms", "_find_topic", "_is_out_of_files", "_now_ms", "_operation",
-        "_timeout_ms", "_version", "_waits", "acks", "throttle_ms", "topics", "transaction", "unappended",
-        "unconfirmed",
+        "_timeout_ms", "_version", "_waits", "acks", "takes_turns", "throttle_ms", "topics", "transaction",
+        "unappended", "unconfirmed",
     )  # fmt: skip
 
     def __init__(
@@ -95,6 +96,7 @@ class DelayedProduce:
         self.unconfirmed: list[PartitionAppend] = []
         self.transaction: ProduceTransaction | None = None
         self.throttle_ms = 0
+        self.takes_turns = False
 
     # --- append
 
@@ -236,7 +238,7 @@ class DelayedProduce:
     # --- wait
 
     def wait(
-        self, timeout_ms: int, deadline_ms: Callable[[int], float], respond: Callable[[], R]
+        self, timeout_ms: int, deadline_ms: Callable[[int], float], respond: Callable[[], R | DelayedOperation[R]]
     ) -> DelayedOperation[R]:
         """Return the operation that waits for `unappended`, then for `unconfirmed`.
 
@@ -256,7 +258,7 @@ class DelayedProduce:
             keys = self._partitions(self.unconfirmed)
             until_ms = self._deadline()
 
-        def try_complete(expired: bool) -> R | None:
+        def try_complete(expired: bool) -> R | DelayedOperation[R] | None:
             return respond() if self._try_complete(expired) else None
 
         self._operation: DelayedOperation[R] = DelayedOperation(keys, until_ms, try_complete)
