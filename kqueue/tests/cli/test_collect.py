@@ -142,6 +142,7 @@ def test_ctrl_c_keeps_the_position(agent: Callable[..., Agent], broker: Broker, 
         write(log, b"b\n")
 
 
+@pytest.mark.thorough
 def test_repeated_rotation_and_kills(agent: Callable[..., Agent], broker: Broker, logs: str, log: Path) -> None:
     """S1.5: nothing is lost, and nothing is sent twice."""
     expected: list[bytes] = []

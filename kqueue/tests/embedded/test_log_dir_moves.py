@@ -37,6 +37,7 @@ def move(admin: KafkaAdminClient, place: Path) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("flush", ["group", "kafka"])
 def test_no_record_is_lost_doubled_or_reordered(tmp_path: Path, flush: str) -> None:
     places = [tmp_path / "one", tmp_path / "two"]

@@ -18,6 +18,7 @@ import pytest
 from kqueue.tests.metadata.shared_clock import SharedClock
 from kqueue.tests.metadata.stopped_committer import open_on_shared_clock, stop_file
 from kqueue.tests.metadata.store_process import StoreProcess, store_process
+from kqueue.tests.thorough import corners
 
 SESSION_MS = 9_000
 LONG_MS = 600_000_000
@@ -44,7 +45,7 @@ def stop_or_answer(other: StoreProcess, path: Path) -> bool:
 
 @pytest.mark.parametrize(
     ("whom", "call"),
-    [*(("both", call) for call in CALLS), ("broker", "commit"), ("committer", "commit")],
+    corners([*(("both", call) for call in CALLS), ("broker", "commit"), ("committer", "commit")], ("both", "commit")),
 )
 def test_others_commit_and_elect_wherever_a_broker_is_stopped(tmp_path: Path, whom: str, call: str) -> None:
     path, clock = tmp_path / "kqueue.db", SharedClock(tmp_path / "clock")

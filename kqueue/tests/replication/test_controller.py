@@ -10,6 +10,7 @@ from kqueue.replication.controller import DecisionOptions, balance_leaders, deci
 from kqueue.replication.errors import ElectionNotNeeded, EligibleLeadersNotAvailable, PreferredLeaderNotAvailable
 from kqueue.replication.registrations import NO_LEADER, ClusterImage, PartitionRegistration
 from kqueue.tests.replication.support import broker, brokers, image, topic
+from kqueue.tests.thorough import examples
 
 P = PartitionRegistration
 MIN_2 = DecisionOptions(min_isr=2)
@@ -209,7 +210,7 @@ registered_brokers = st.dictionaries(nodes, st.tuples(st.booleans(), st.booleans
 )
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(partitions(), registered_brokers, st.sets(nodes), st.booleans())
 def test_decisions_come_to_rest_and_lose_nothing(partition, registered, live, unclean) -> None:
     sessions = dict.fromkeys(live, 1)

@@ -13,6 +13,7 @@ from kqueue.base.errors import KqueueError, StorageFailed
 from kqueue.share.record_state import RecordState
 from kqueue.share.share_partition import Acknowledgement, AcquireLimits, check_types
 from kqueue.tests.share.support import ACCEPT, GAP, REJECT, RELEASE, RENEW, World
+from kqueue.tests.thorough import examples
 
 MEMBERS = st.sampled_from(["a", "b", "c"])
 TYPES = st.sampled_from([ACCEPT, ACCEPT, RELEASE, REJECT, GAP, RENEW])
@@ -255,6 +256,6 @@ class SharePartitionMachine(RuleBasedStateMachine):
 
 
 SharePartitionMachine.TestCase.settings = settings(
-    max_examples=200, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(200), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestSharePartition = SharePartitionMachine.TestCase

@@ -18,6 +18,7 @@ from kqueue.client import Client
 from kqueue.supervisor import keeper
 from kqueue.tests.supervisor.served_workers import ServedWorkers, serving, until
 from kqueue.tests.supervisor.test_worker_process import ORDER, children
+from kqueue.tests.thorough import corners
 
 PARTITIONS = 6
 KEYS = 30
@@ -98,7 +99,7 @@ def differences(found: dict[int, list[int]], expected: dict[int, list[int]]) -> 
     }
 
 
-@pytest.mark.parametrize("victim", [0, 2])
+@pytest.mark.parametrize("victim", corners([0, 2]))
 def test_nothing_is_lost_when_a_worker_is_killed_under_load(tmp_path: Path, victim: int) -> None:
     with serving(tmp_path, 3, "--topic", f"orders:{PARTITIONS}") as served:
         served.wait_for("created topic orders")
@@ -125,6 +126,7 @@ def test_nothing_is_lost_when_a_worker_is_killed_under_load(tmp_path: Path, vict
     assert differences(found, expected) == {}  # each once, in the order of sending
 
 
+@pytest.mark.thorough
 def test_a_worker_that_is_asked_to_stop_comes_back(tmp_path: Path) -> None:
     with serving(tmp_path, 2, "--topic", "orders:2") as served:
         served.wait_for("created topic orders")
@@ -139,6 +141,7 @@ def test_a_worker_that_is_asked_to_stop_comes_back(tmp_path: Path) -> None:
         assert served.end() == 0
 
 
+@pytest.mark.thorough
 def test_a_worker_that_cannot_come_back_is_tried_ever_slower(tmp_path: Path) -> None:
     with serving(tmp_path, 2, "--topic", "orders:2") as served:
         served.wait_for("created topic orders")
@@ -195,6 +198,7 @@ def test_a_restart_while_the_others_stop_is_stopped_too(tmp_path: Path) -> None:
         assert "Traceback" not in "".join(served.log)
 
 
+@pytest.mark.thorough
 def test_a_restart_does_not_create_deleted_topics_again(tmp_path: Path) -> None:
     with serving(tmp_path, 2, "--topic", "orders:2") as served:
         with KafkaAdminClient(bootstrap_servers=served.bootstrap) as admin:

@@ -22,6 +22,7 @@ from kqueue.testing.process_environment import process_environment
 from kqueue.tests.api.harness import batch
 from kqueue.tests.processes import started
 from kqueue.tests.supervisor.served_workers import ANY_PORT, serving, until
+from kqueue.tests.thorough import corners
 
 
 def refused(*args: str) -> tuple[int, str]:
@@ -37,7 +38,7 @@ def leaders(bootstrap: str, topic: str) -> list[int]:
         return [partitions[index].leader for index in sorted(partitions)]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", corners([signal.SIGTERM, signal.SIGINT]))
 def test_partitions_are_spread_and_one_signal_stops_all(tmp_path: Path, number: signal.Signals) -> None:
     with serving(tmp_path, 3, "--topic", "orders:6") as served:
         served.wait_for("created topic orders")
@@ -92,6 +93,7 @@ def test_a_single_brokers_folder_becomes_worker_0s(tmp_path: Path) -> None:
     assert (status, "worker 1 (node 2) of a former run has 2 partitions" in text) == (2, True)
 
 
+@pytest.mark.thorough
 def test_topics_that_clients_create_at_once_are_spread(tmp_path: Path) -> None:
     with serving(tmp_path, 3, "--set", "num.partitions=3") as served:
         address = served.bootstrap
@@ -177,6 +179,7 @@ def test_settings_file_and_version_go_to_each_worker(tmp_path: Path) -> None:
         assert len([line for line in served.log if "zookeeper.connect has no effect" in line]) == 1
 
 
+@pytest.mark.thorough
 def test_a_second_signal_kills_what_does_not_stop(tmp_path: Path) -> None:
     with serving(tmp_path, 2) as served:
         assert served.bootstrap
@@ -191,6 +194,7 @@ def test_a_second_signal_kills_what_does_not_stop(tmp_path: Path) -> None:
     assert "was ended by SIGKILL" in served.log[-1]
 
 
+@pytest.mark.thorough
 def test_a_topic_that_cannot_be_created_stops_all(tmp_path: Path) -> None:
     with serving(tmp_path, 2, "--topic", "orders:2", "--topic", "large:99999999") as served:
         assert served.process.wait(30) == 1
@@ -199,6 +203,7 @@ def test_a_topic_that_cannot_be_created_stops_all(tmp_path: Path) -> None:
     assert not [line for line in served.log if "started again" in line]
 
 
+@pytest.mark.thorough
 def test_workers_get_no_signals_of_the_terminal(tmp_path: Path) -> None:
     with serving(tmp_path, 2) as served:
         assert served.bootstrap

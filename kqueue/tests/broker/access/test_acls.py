@@ -27,6 +27,7 @@ from kqueue.testing.manual_clock import ManualClock
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.failing_store import FailingStore
 from kqueue.tests.security.acl_strategies import BINDINGS, acl, client
+from kqueue.tests.thorough import examples
 
 READ_ORDERS = Action(AclOperation.READ, ResourceType.TOPIC, "orders")
 
@@ -45,7 +46,7 @@ def known(sim: Simulation) -> set[AclBinding]:
 
 
 @given(st.lists(BINDINGS, max_size=6), st.lists(BINDINGS, max_size=6))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_what_is_created_and_not_deleted_outlives_a_restart(
     created: list[AclBinding], deleted: list[AclBinding]
 ) -> None:

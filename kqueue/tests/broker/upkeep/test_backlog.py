@@ -23,6 +23,7 @@ from kqueue.records.builder import build_batch
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import ErrorCode, SimulatedClient, batch, old_set, produce_request, stored
 from kqueue.tests.broker.upkeep.cleanup_broker import CHECK_MS, SETTINGS, commit, fill
+from kqueue.tests.thorough import examples
 
 POLICY_VIOLATION = ErrorCode.POLICY_VIOLATION
 
@@ -396,4 +397,4 @@ class BacklogMachine(RuleBasedStateMachine):
 
 
 TestBacklogMachine = BacklogMachine.TestCase
-TestBacklogMachine.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+TestBacklogMachine.settings = settings(max_examples=examples(25), stateful_step_count=25, deadline=None)

@@ -17,6 +17,7 @@ from kqueue.groups.consumer.group import ConsumerGroup
 from kqueue.groups.consumer.member import HeartbeatResult
 from kqueue.groups.errors import FencedMemberEpoch
 from kqueue.tests.groups.support import World, leave_and_return
+from kqueue.tests.thorough import examples
 
 FENCED = (FencedMemberEpoch, UnknownMember, FencedInstanceId, GroupIdNotFound)
 PICK = st.integers(0, 100)
@@ -253,6 +254,6 @@ def described(group: ConsumerGroup | None) -> Any:
 
 
 ConsumerGroups.TestCase.settings = settings(
-    max_examples=80, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(80), stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestConsumerGroups = ConsumerGroups.TestCase

@@ -19,6 +19,7 @@ from kqueue.groups.streams.group import StreamsGroup
 from kqueue.groups.streams.member import StreamsHeartbeatResult, SubtopologyRole, TaskRole
 from kqueue.tests.groups.streams.applications import COUNT, make_topics, new_world, start
 from kqueue.tests.groups.support import leave_and_return
+from kqueue.tests.thorough import examples
 
 PICK = st.integers(0, 100)
 SETTINGS = {"group_streams_assignment_interval_ms": 100, "group_streams_initial_rebalance_delay_ms": 200}
@@ -265,6 +266,6 @@ def described(group: StreamsGroup | None) -> Any:
 
 
 StreamsGroups.TestCase.settings = settings(
-    max_examples=80, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(80), stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestStreamsGroups = StreamsGroups.TestCase
