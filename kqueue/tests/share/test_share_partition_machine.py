@@ -119,8 +119,10 @@ class SharePartitionMachine(RuleBasedStateMachine):
                 self._apply(first, last, types)
 
         answers: list[KqueueError | None] = []
-        spans = [(first, last)]
-        entry = (member, spans)
+        # a renewal writes nothing: its record may be acknowledged while the others of the request are written
+        of_each = types * (last + 1 - first) if len(types) == 1 else types
+        writes = [each for each, type in enumerate(of_each, first) if type != RENEW]
+        entry = (member, [(each, each) for each in writes])
         self.open.append(entry)
 
         def done(error: KqueueError | None) -> None:
