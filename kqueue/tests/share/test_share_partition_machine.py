@@ -119,7 +119,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
                 self._apply(first, last, types)
 
         answers: list[KqueueError | None] = []
-        # a renewal writes nothing: its record may be acknowledged while the others of the request are written
+        # a renewal writes nothing: its record may be acknowledged while others are written
         of_each = types * (last + 1 - first) if len(types) == 1 else types
         writes = [each for each, type in enumerate(of_each, first) if type != RENEW]
         entry = (member, [(each, each) for each in writes])

@@ -81,4 +81,4 @@ def test_the_page_has_the_number_of_seeds_and_the_command() -> None:
     (command,) = re.findall(r"^python -m kqueue.tests.simulation.cluster_simulation (.*)$", text, re.MULTILINE)
     result = CliRunner().invoke(cluster_simulation.main, [*command.replace("100000", "2").split(), "--steps", "5"])
     assert result.exit_code == 0
-    assert f"run {SEEDS:,} seeds" in text
+    assert f"the default tests run {SEEDS // PARTS} seeds, `tox -m thorough` {SEEDS}." in text

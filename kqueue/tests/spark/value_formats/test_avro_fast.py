@@ -37,8 +37,13 @@ def same(schema: dict[str, Any], values: list[bytes]) -> Decoded:
     fast.values.validate(full=True)
     assert fast.values.type == slow.values.type
     assert fast.errors == slow.errors
-    assert fast.values.to_pylist() == slow.values.to_pylist()
+    assert shown(fast) == shown(slow)
     return fast
+
+
+def shown(decoded: Decoded) -> str:
+    """Arrow's own text of all values: a changed byte may make a date that Python has none for."""
+    return decoded.values.to_string(window=1000, container_window=1000)
 
 
 @settings(deadline=None, max_examples=examples(60))
