@@ -210,6 +210,7 @@ class Kafka:
             "RegistrationResponseHandler: channel manager timed out before sending the request",
             "due to Stopped loading records from __consumer_offsets",
             "Exceptionally slow controller event",
+            "controller event queue overloaded. Timed out heartbeat",
         )
         return [line for line in errors if not any(words in line for words in harmless)]
 
