@@ -52,8 +52,8 @@ SETTINGS: Mapping[str, object] = {
     "num.network.threads": 1,
     "num.io.threads": 2,
     "background.threads": 2,
-    # a node that was killed may register again soon
-    "broker.session.timeout.ms": 3000,
+    # a node that was killed may register again soon, and a slow one is not fenced
+    "broker.session.timeout.ms": 10_000,
     "broker.heartbeat.interval.ms": 500,
 }
 
