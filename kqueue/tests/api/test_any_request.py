@@ -90,13 +90,30 @@ def world() -> SimulatedClient:
     return client
 
 
+every_api = pytest.mark.parametrize("row", handler_table.all_handlers(), ids=lambda row: row.api.name)
 IDS = [topic.id for topic in world().sim.broker.topics]  # one seed, the same ids
 
 
-@pytest.mark.parametrize("row", handler_table.all_handlers(), ids=lambda row: row.api.name)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def examples(count: int) -> settings:
+    return settings(max_examples=count, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@every_api
+@examples(2)
 @given(data=st.data())
 def test_any_request_is_answered(row: handler_table.ApiHandler, data: st.DataObject) -> None:
+    check_answered(row, data)
+
+
+@pytest.mark.thorough
+@every_api
+@examples(25)
+@given(data=st.data())
+def test_each_of_many_requests_is_answered(row: handler_table.ApiHandler, data: st.DataObject) -> None:
+    check_answered(row, data)
+
+
+def check_answered(row: handler_table.ApiHandler, data: st.DataObject) -> None:
     client = world()
     for _ in range(2):
         version = data.draw(st.integers(*row.versions), label="version")
@@ -111,10 +128,22 @@ def test_any_request_is_answered(row: handler_table.ApiHandler, data: st.DataObj
         client.sim.advance(50)
 
 
-@pytest.mark.parametrize("row", handler_table.all_handlers(), ids=lambda row: row.api.name)
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@every_api
+@examples(1)
 @given(data=st.data())
 def test_any_request_that_is_denied_is_answered(row: handler_table.ApiHandler, data: st.DataObject) -> None:
+    check_denied_is_answered(row, data)
+
+
+@pytest.mark.thorough
+@every_api
+@examples(15)
+@given(data=st.data())
+def test_each_of_many_requests_that_are_denied_is_answered(row: handler_table.ApiHandler, data: st.DataObject) -> None:
+    check_denied_is_answered(row, data)
+
+
+def check_denied_is_answered(row: handler_table.ApiHandler, data: st.DataObject) -> None:
     client = world()
     client.answers_errors = True
     rules = [rule[:2] for rule in row.access or ()]
