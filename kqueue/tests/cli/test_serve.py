@@ -14,6 +14,7 @@ import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
+from kqueue.config.kafka_settings import reason_for
 from kqueue.testing.process_environment import process_environment
 from kqueue.tests.processes import started
 
@@ -137,8 +138,8 @@ def test_settings_of_kafka_without_a_meaning_are_warned_of(tmp_path: Path) -> No
         command, capture_output=True, text=True, timeout=100, check=False, cwd=tmp_path, env=process_environment()
     ).stderr
     assert (
-        "WARNING --set zookeeper.connect: zookeeper.connect has no effect and is left out: kqueue does not use "
-        "ZooKeeper" in text
+        "WARNING --set zookeeper.connect: zookeeper.connect has no effect and is left out: "
+        f"{reason_for('zookeeper.connect')}\n" in text
     )
 
 
