@@ -71,7 +71,7 @@ def test_ctrl_c_in_the_middle_leaves_no_process_and_no_traceback(tmp_path: Path,
         while not demo.stdout.readline().startswith("broker "):  # one has been killed, others take over
             pass
         demo.send_signal(number)
-        _, errors = demo.communicate(timeout=30)
+        _, errors = demo.communicate(timeout=60)
     assert (demo.returncode, errors) == (130, "Ended before all was done.\n")
     logs = [path.read_text() for path in (tmp_path / "data").glob("broker-*/broker.log")]
     ports = [int(port) for text in logs for port in re.findall(r"serves PLAINTEXT://127\.0\.0\.1:(\d+);", text)]

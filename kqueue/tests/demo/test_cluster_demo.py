@@ -92,7 +92,7 @@ def test_waiting_for_confirmations_ends_with_the_sender() -> None:
     waiting.start()
     confirmations.note(0)
     confirmations.note(1)
-    waiting.join(30)
+    waiting.join(60)
     assert not waiting.is_alive()
     ended.set()
     confirmations.await_count(1_000, ended)
