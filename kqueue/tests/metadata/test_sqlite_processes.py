@@ -153,7 +153,7 @@ def test_an_idle_watch_waits_before_each_look_at_the_file(tmp_path: Path, monkey
         calls: list[None] = []
         monkeypatch.setattr(sqlite_watch.FileObserver, "data_version", look)
         with monkeypatch.context() as patch:
-            patch.setattr(sqlite_watch.threading, "Event", Woken)
+            patch.setattr(threading, "Event", Woken)
             stop = store.watch(lambda: calls.append(None))
         eventually(lambda: steps.count("look") > 10)
         session.keep_alive()  # is no change
