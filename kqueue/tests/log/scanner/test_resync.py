@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.log.scanner import resync
+from kqueue.log.scanner.batch_scanner import parse_batch
 from kqueue.log.scanner.resync import batch_at, next_batch
-from kqueue.records.batch import parse_batch, stamp
+from kqueue.records.batch import stamp
 from kqueue.records.message_set import encode_set
 from kqueue.records.record import Record
 from kqueue.storage import MemoryStorage
