@@ -40,10 +40,12 @@ from kqueue.broker.metadata.cache import MetadataCache
 from kqueue.broker.metadata.cluster_cache import ClusterMetadata
 from kqueue.broker.metadata.features import TRANSACTION_VERSION, Features
 from kqueue.broker.metadata.producer_ids import ProducerIdCallbacks, ProducerIds
+from kqueue.broker.produce.record_copies import RecordCopies
 from kqueue.broker.purgatory import Purgatory
 from kqueue.broker.replicas.append_queue import AppendScheduler
 from kqueue.broker.replicas.partition import Partition
 from kqueue.broker.replicas.refused_batches import RefusedBatches
+from kqueue.broker.replicas.replica import SoleReplica
 from kqueue.broker.replicas.replica_events import ReplicaEvents
 from kqueue.broker.share.share_groups import ShareGroups
 from kqueue.broker.share.share_persister import SharePersister
@@ -65,8 +67,6 @@ from kqueue.replication.registrations import (
     BROKERS_PREFIX,
     TOPICS_PREFIX,
     Endpoint,
-    PartitionRegistration,
-    sole_registration,
 )
 from kqueue.storage import Storage
 from kqueue.transactions.coordinator import Surroundings, TransactionCoordinator
@@ -111,9 +111,8 @@ class Broker:
         self.refused_batches = RefusedBatches()
         self.node_id = node_id(config)
         self.rack: str | None = config["broker.rack"]
-        self.leader_epoch = 0
+        self.sole_replica = SoleReplica(self.node_id)
         self.replica_events: list[ReplicaEvents[Partition]] = []
-        self._sole_registration = sole_registration(self.node_id, self.leader_epoch)
         on_disk = config["kqueue.storage"] != "memory"  # memory has nothing to flush
         self.flush_before_visible = on_disk and config["kqueue.flush"] == "group"
         self.flush_by_policy = on_disk and not self.flush_before_visible
@@ -137,7 +136,7 @@ class Broker:
         config.observe([PRODUCER_EXPIRATION], self._set_producer_expiration)
         config.observe(topic_defaults(config), lambda: self._slices.add(self.topics.refresh()))
         self.producer_ids = ProducerIds(self.metadata, self.node_id, self._issued)
-        self.kept_record_bytes = 0  # copied by produce requests that take several turns
+        self.record_copies = RecordCopies()
         self.fetch_sessions, self.follower_sessions = self._new_fetch_sessions(rng)
         self._record_versions = record_versions(config["kqueue.as.version"])
         self.groups, self.transaction_markers, self.transactions = self._new_coordinators(rng)
@@ -239,11 +238,13 @@ class Broker:
         return log, share
 
     @property
-    def sole_registration(self) -> PartitionRegistration:
-        """That of each partition of a single broker."""
-        if self._sole_registration.leader_epoch != self.leader_epoch:
-            self._sole_registration = sole_registration(self.node_id, self.leader_epoch)
-        return self._sole_registration
+    def leader_epoch(self) -> int:
+        """The leader epoch of all partitions of a single broker; in a cluster each has its own."""
+        return self.sole_replica.leader_epoch
+
+    @leader_epoch.setter
+    def leader_epoch(self, epoch: int) -> None:
+        self.sole_replica.begin_epoch(epoch)
 
     @property
     def cluster_id(self) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kafka import KafkaConsumer
 
 SILENCE_S = 10.0
+OFFSET_DIGITS_MAX = 18  # of a position in a file, which fits 63 bits
 RECORDS_MAX = 1_000_000  # after the last confirmed record, with those of other producers; beyond, lines may come twice
 
 
@@ -117,6 +118,8 @@ def _line_of(record: Any) -> DeliveredLine | None:
     """Return the line that a record's headers name; None: not a record of an agent."""
     headers = dict(record.headers)
     source, offset = headers.get("source"), headers.get("offset")
-    if source is None or offset is None or record.value is None or not offset.isdigit() or len(offset) > 18:
-        return None
+    if source is None or offset is None or record.value is None:
+        return None  # another producer's record, or a tombstone
+    if not offset.isdigit() or len(offset) > OFFSET_DIGITS_MAX:
+        return None  # headers of these names that are not ours
     return DeliveredLine(source.decode(errors="replace"), int(offset), len(record.value))

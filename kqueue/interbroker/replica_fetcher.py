@@ -348,7 +348,7 @@ class ReplicaFetcher:
         else:
             assert isinstance(data.records, memoryview)
             self._host.throttle.count(partition, len(data.records))
-            end_offset = partition.append_as_follower(data.records, epoch)
+            end_offset = partition.follow(epoch).append(data.records)
             self._take_over(partition, data, epoch)
             if self._host.flush_before_fetch:
                 self._unflushed += 1
@@ -358,9 +358,9 @@ class ReplicaFetcher:
 
     def _take_over(self, partition: Partition, data: PartitionData, epoch: int) -> None:
         if data.high_watermark >= 0:
-            partition.set_follower_high_watermark(data.high_watermark, epoch)
+            partition.follow(epoch).raise_high_watermark(data.high_watermark)
         if data.log_start_offset >= 0:
-            partition.raise_start_as_follower(data.log_start_offset, epoch)
+            partition.follow(epoch).raise_start(data.log_start_offset)
 
     def _truncate(self, fetched: FetchedPartition, data: PartitionData, epoch: int) -> None:
         partition, log = fetched.partition, fetched.partition.log
@@ -378,7 +378,7 @@ class ReplicaFetcher:
             ": committed records are lost" if cut.is_loss else "",
         )
         self._leave_out(fetched)
-        partition.truncate_as_follower(cut.offset, epoch, partial(self._cut, fetched))
+        partition.follow(epoch).truncate(cut.offset, partial(self._cut, fetched))
 
     def _ask_offsets(self, fetched: FetchedPartition, epoch: int) -> None:
         """Find out where the leader's log is: it has not got this log's end."""
@@ -404,14 +404,14 @@ class ReplicaFetcher:
         start, end = partition.log_start_offset, partition.log_end_offset
         if end < leaders.start:
             said, go_on_at = "begins again at offset %d", leaders.start
-            partition.restart_at(go_on_at, epoch, done)
+            partition.follow(epoch).restart_at(go_on_at, done)
         elif leaders.end < start:
             said, go_on_at = "begins anew, to copy from offset %d on", leaders.start
-            partition.begin_anew(epoch)
+            partition.follow(epoch).begin_anew()
             done(None)
         elif leaders.end < end:
             said, go_on_at = "truncated to offset %d", leaders.end
-            partition.truncate_as_follower(go_on_at, epoch, done)
+            partition.follow(epoch).truncate(go_on_at, done)
         else:
             return False
         logger.warning(

@@ -115,9 +115,13 @@ class EndTransactionMarker(NamedTuple):
 class ProducerStateManager:
     """All producers of one log, as of `end_offset` (exclusive): the end of the batches applied so
     far.
+
+    Attributes:
+        ended: first and last offset of ended transactions that may lie above the high watermark.
+            While it is empty, `forget_ended` has no work.
     """
 
-    __slots__ = ("_decided", "_open", "by_id", "end_offset", "on_change", "verifications")
+    __slots__ = ("_open", "by_id", "end_offset", "ended", "on_change", "verifications")
 
     def __init__(self) -> None:
         self.by_id: dict[int, ProducerStateEntry] = {}
@@ -125,9 +129,7 @@ class ProducerStateManager:
         self.end_offset = 0
         self.verifications = Verifications()
         self._open: dict[int, int] = {}  # first offset -> producer id, in order
-        self._decided: list[
-            tuple[int, int]
-        ] = []  # first and last offset of ended transactions that may lie above the high watermark
+        self.ended: list[tuple[int, int]] = []
 
     def __len__(self) -> int:
         return len(self.by_id)
@@ -317,7 +319,7 @@ class ProducerStateManager:
         self.end_offset = offset + 1
         if first >= 0:
             self._open.pop(first, None)
-            self._decided.append((first, offset))
+            self.ended.append((first, offset))
         return aborted
 
     def aborted_by(self, producer_id: int, offset: int) -> AbortedTxn | None:
@@ -341,20 +343,17 @@ class ProducerStateManager:
         A transaction counts as open until its end marker is below the high watermark.
         Args: high_watermark: must not decrease between calls.
         """
-        if self._decided:
+        if self.ended:
             self.forget_ended(high_watermark)
-        return min([self.first_open(), *(first for first, _ in self._decided)])
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether `forget_ended` has work."""
-        return bool(self._decided)
+        return min([self.first_open(), *(first for first, _ in self.ended)])
 
     def forget_ended(self, high_watermark: int) -> None:
-        """Drop the ended transactions whose markers are below the high watermark."""
-        decided = self._decided
-        if decided[0][1] < high_watermark:  # in order of the markers
-            self._decided = [transaction for transaction in decided if transaction[1] >= high_watermark]
+        """Drop the ended transactions whose markers are below the high watermark. There must be
+        some.
+        """
+        ended = self.ended
+        if ended[0][1] < high_watermark:  # in order of the markers
+            self.ended = [transaction for transaction in ended if transaction[1] >= high_watermark]
 
     def add(self, producer_id: int, producer: ProducerStateEntry) -> None:
         """Add a producer from a snapshot."""

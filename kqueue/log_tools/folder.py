@@ -325,11 +325,9 @@ def _segments_of(storage: Storage, folder: str, listed: Iterable[FolderEntry]) -
         (offset for offset, state in entries if state == CLEANED), default=None
     )  # a compaction is unfinished from there on: its swap files are ignored
     for (offset, state), files in sorted(entries.items()):
-        if (
-            LOG not in files
-            or state in (DELETED, CLEANED)
-            or (state == SWAP and unfinished is not None and offset >= unfinished)
-        ):
+        has_records = LOG in files and state not in (DELETED, CLEANED)
+        is_of_unfinished = state == SWAP and unfinished is not None and offset >= unfinished
+        if not has_records or is_of_unfinished:
             continue
         segment = Segment(
             storage, folder, offset, {suffix: entry.name for suffix, entry in files.items()}, files[LOG].size

@@ -113,9 +113,10 @@ class SendQueue:
 
     def flush(self) -> None:
         """Send as much as the socket accepts now; callbacks of the loop send the remainder."""
-        if (self._chunks or self._current is not None) and not (
-            self._registered or self._reading_ahead or self._suspended or self.closed
-        ):
+        has_unsent = self._chunks or self._current is not None
+        # Each of these sends when it ends (the loop's call, the read, `resume`), or never will.
+        is_waiting = self._registered or self._reading_ahead or self._suspended or self.closed
+        if has_unsent and not is_waiting:
             self._send_some()
 
     def retry(self) -> None:

@@ -242,23 +242,34 @@ class Session:
 
     @property
     def _is_busy(self) -> bool:
-        if self._responses:
-            if self._blocked:
-                return True
-            limits = self._registry.limits
-            if len(self._responses) >= limits.requests or self._registry.waiting_requests >= limits.requests_of_all:
-                return True
+        """Whether the next request may not begin. For each reason, the method that ends it calls
+        `_continue_reading`; it is named in parentheses.
+        """
+        if self._responses and self._waits_for_earlier():
+            return True
         output = self._output
         unsent = output.queued_bytes + self._responses_bytes
-        return (
+        # Names, not calls: each request asks twice, and mostly none is the case.
+        client_must_read = (  # memory: responses and open files are held until they are sent (flush)
             unsent > self._unsent_bytes_max
             or unsent * RESPONSE_SHARE >= self._registry.response_budget.free
             or output.has_many_regions
-            or self._queued
-            or self._requests_paused
-            or self._is_throttled
-            or self._is_partitioned
-            or self._stopping
+        )
+        is_held = (  # by others: quota (end_throttle), fault (resume_io, resume_requests), stop (never)
+            self._is_throttled or self._is_partitioned or self._requests_paused or self._stopping
+        )
+        # fairness: while it is queued, its time slice has ended, and others have theirs (run_slice)
+        return client_must_read or self._queued or is_held
+
+    def _waits_for_earlier(self) -> bool:
+        """Whether requests before the next one must be answered first (`response_ready`): their
+        order forbids overlapping, or too many are under way, here or of all connections.
+        """
+        registry = self._registry
+        return (
+            self._blocked
+            or len(self._responses) >= registry.limits.requests
+            or registry.waiting_requests >= registry.limits.requests_of_all
         )
 
     # --- responses leave

@@ -199,13 +199,9 @@ def _settle_topic(
     settled = None
     min_isr = unclean = None
     for index, partition in enumerate(topic.partitions):
-        if (
-            partition.leader in active
-            and active.issuperset(partition.isr)
-            and not partition.adding
-            and not partition.removing
-            and not partition.elr
-        ):
+        is_led = partition.leader in active and active.issuperset(partition.isr)
+        is_changing = partition.adding or partition.removing or partition.elr
+        if is_led and not is_changing:
             continue  # nearly all, nearly always
         if min_isr is None:
             min_isr = topic_min_isr(topic.configs, options.min_isr)

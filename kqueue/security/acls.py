@@ -128,15 +128,20 @@ class AclFilter(NamedTuple):
 
     def matches(self, binding: AclBinding) -> bool:
         """Return whether an entry is among those that are looked for."""
-        kind, _, _, principal, host, operation, permission = self
+        return self._matches_rule(binding) and self._matches_client(binding) and self._matches_pattern(binding)
+
+    def _matches_rule(self, binding: AclBinding) -> bool:
+        """Whether what is allowed or denied is looked for."""
+        kind, operation, permission = self.resource_type, self.operation, self.permission
         return (
-            (kind is ResourceType.ANY or kind is binding.resource_type)
-            and (operation is AclOperation.ANY or operation is binding.operation)
-            and (permission is AclPermission.ANY or permission is binding.permission)
-            and (principal is None or principal == binding.principal)
-            and (host is None or host == binding.host)
-            and self._matches_pattern(binding)
+            kind in (ResourceType.ANY, binding.resource_type)
+            and operation in (AclOperation.ANY, binding.operation)
+            and permission in (AclPermission.ANY, binding.permission)
         )
+
+    def _matches_client(self, binding: AclBinding) -> bool:
+        """Whether the one whom it concerns is looked for."""
+        return self.principal in (None, binding.principal) and self.host in (None, binding.host)
 
     def _matches_pattern(self, binding: AclBinding) -> bool:
         if self.pattern_type not in (PatternType.ANY, PatternType.MATCH, binding.pattern_type):

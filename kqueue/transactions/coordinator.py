@@ -80,13 +80,11 @@ class TransactionUpkeep:
         now_ms = self._clock.wall_ms()
         for transaction in self._store.ongoing():
             metadata = transaction.metadata
-            if (
-                self._store.serves(transaction)
-                and transaction.pending is None
-                and metadata.state is TransactionState.ONGOING
-                and metadata.has_timeout
-                and metadata.start_ms + metadata.timeout_ms < now_ms
-            ):
+            # Another broker may coordinate it by now, and a change under way may end it.
+            may_abort = self._store.serves(transaction) and transaction.pending is None
+            is_ongoing = metadata.state is TransactionState.ONGOING
+            is_over = metadata.has_timeout and metadata.start_ms + metadata.timeout_ms < now_ms
+            if may_abort and is_ongoing and is_over:
                 logger.info(
                     "aborting the transaction of %.100r (producer id %d): it is older than its timeout of %d ms",
                     metadata.transactional_id,

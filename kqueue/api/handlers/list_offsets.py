@@ -1,7 +1,9 @@
 """ListOffsets (key 2): the offset at a timestamp, or one that a negative timestamp stands for.
 
 A response that depends on the high watermark first waits until it covers what was appended before
-the request (`broker.high_watermark`). Followers get the log end at once. Versions 0 to 11:
+the request (`broker.replicas.uncommitted_ends`). Followers get the log end at once.
+
+Versions 0 to 11:
 
     0       a list of segment starts
     1       one offset and its timestamp (KIP-79)
@@ -22,8 +24,7 @@ Not emulated: tiered storage: everything is local.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from kqueue.api.access import on_each
 from kqueue.api.errors import code_of
@@ -32,9 +33,19 @@ from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import collect, in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError, OffsetNotAvailable, UnsupportedVersion
 from kqueue.base.sliced_task import SlicedWork
+from kqueue.broker.fetch.offset_lookup import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    GREATEST_TIME,
+    LATEST,
+    LATEST_TIERED,
+    find_offset,
+    segment_starts,
+)
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.replicas.high_watermark import UncommittedEnds
 from kqueue.broker.replicas.partition import Partition
+from kqueue.broker.replicas.uncommitted_ends import UncommittedEnds
 from kqueue.security.errors import TopicAuthorizationFailed
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.error_codes import ErrorCode
@@ -57,18 +68,15 @@ retriable.
 """
 FLUSH_WAIT_MS = 10_000
 """Longest wait for the high watermark if the request has no timeout (versions below 10)."""
-LATEST = -1
-EARLIEST = -2
-GREATEST_TIME = -3
-NONE = -1
-
-
-class TimestampAndOffset(NamedTuple):
-    """An offset, its record's timestamp in ms, and its leader epoch; -1: none."""
-
-    timestamp: int = NONE
-    offset: int = NONE
-    leader_epoch: int = NONE
+_SPECIAL_SINCE = {
+    LATEST: 0,
+    EARLIEST: 0,
+    GREATEST_TIME: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+"""Special timestamps, and the first version that knows each."""
 
 
 def handle(
@@ -181,7 +189,7 @@ def _partition_response(
     partition.check_leader()
     ends.check(partition)
     if context.api_version < VERSION_ONE_OFFSET:
-        offsets = _segment_starts(
+        offsets = segment_starts(
             partition, requested.timestamp, requested.max_num_offsets, context.broker.clock.wall_ms()
         )
         return ListOffsetsPartitionResponse(partition_index=requested.partition_index, old_style_offsets=offsets)
@@ -190,7 +198,8 @@ def _partition_response(
     else:
         read_committed = is_read_committed(request.isolation_level)
         end_offset = partition.last_stable_offset if read_committed else partition.high_watermark
-    position = yield from _find_offset(partition, requested.timestamp, end_offset, context.api_version)
+    _check_timestamp(requested.timestamp, context.api_version)
+    position = yield from find_offset(partition, requested.timestamp, end_offset)
     response = ListOffsetsPartitionResponse(
         partition_index=requested.partition_index, timestamp=position.timestamp, offset=position.offset
     )
@@ -199,69 +208,6 @@ def _partition_response(
     return response
 
 
-def _find_offset(partition: Partition, timestamp: int, end_offset: int, version: int) -> SlicedWork[TimestampAndOffset]:
-    if timestamp >= 0:
-        entry = yield from partition.log.offset_for_time(timestamp, end_offset)
-        return TimestampAndOffset(*entry) if entry is not None else TimestampAndOffset()
-    version_min, position = _SPECIAL_TIMESTAMPS.get(timestamp, (VERSIONS[1] + 1, _no_offset))
-    if version < version_min:
+def _check_timestamp(timestamp: int, version: int) -> None:
+    if timestamp < 0 and version < _SPECIAL_SINCE.get(timestamp, VERSIONS[1] + 1):
         raise UnsupportedVersion(f"timestamp {timestamp} has no meaning in version {version}")
-    if timestamp == GREATEST_TIME:
-        return (yield from _greatest_time(partition, end_offset))
-    return position(partition, end_offset)
-
-
-def _greatest_time(partition: Partition, end_offset: int) -> SlicedWork[TimestampAndOffset]:
-    """Return the record with the greatest time; none, as in Kafka, if a transaction keeps it from
-    read_committed clients, even where they could read others.
-    """
-    entry = yield from partition.log.latest_timestamp(partition.high_watermark)
-    return TimestampAndOffset(*entry) if entry is not None and entry.offset < end_offset else TimestampAndOffset()
-
-
-def _latest(partition: Partition, end_offset: int) -> TimestampAndOffset:
-    return TimestampAndOffset(offset=end_offset, leader_epoch=partition.leader_epoch)
-
-
-def _earliest(partition: Partition, end_offset: int) -> TimestampAndOffset:
-    start = partition.log_start_offset
-    is_empty = start == partition.log_end_offset  # the first record will have the current epoch
-    return TimestampAndOffset(
-        offset=start, leader_epoch=partition.leader_epoch if is_empty else partition.log.epochs.epoch_at(start)
-    )
-
-
-def _no_offset(partition: Partition, end_offset: int) -> TimestampAndOffset:
-    return TimestampAndOffset()
-
-
-_SPECIAL_TIMESTAMPS: dict[int, tuple[int, Callable[[Partition, int], TimestampAndOffset]]] = {
-    LATEST: (0, _latest),
-    EARLIEST: (0, _earliest),
-    GREATEST_TIME: (7, _no_offset),  # `_find_offset` reads the records
-    -4: (8, _earliest),  # the earliest local offset: all are local
-    -5: (9, _no_offset),  # the latest tiered offset: none is
-    -6: (11, _no_offset),  # the earliest offset to upload: none is
-}
-"""Negative timestamps: first version, meaning. Source: KIP-79, KIP-734, KIP-405, KIP-1005,
-KIP-1023.
-"""
-
-
-def _segment_starts(partition: Partition, timestamp: int, count: int, now_ms: int) -> list[int]:
-    """Return for version 0 at most `count` segment starts, newest first, of segments up to
-    `timestamp`.
-
-    The log end counts as a segment written now. Source: Kafka 0.9 Log.getOffsetsBefore.
-    """
-    log = partition.log
-    written = [(max(segment.base, log.start_offset), segment.max_timestamp) for segment in log.segments]
-    written.append((log.end_offset, now_ms))
-    if timestamp == EARLIEST:
-        written = written[:1]
-    elif timestamp < 0 and timestamp != LATEST:
-        raise UnsupportedVersion(f"timestamp {timestamp} has no meaning in version 0")
-    elif timestamp != LATEST:
-        written = [(start, last_ms) for start, last_ms in written if last_ms <= timestamp]
-    visible = {min(start, partition.high_watermark) for start, _ in written}
-    return sorted(visible, reverse=True)[: max(count, 0)]

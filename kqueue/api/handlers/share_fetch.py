@@ -19,7 +19,6 @@ from typing import NoReturn
 
 from kqueue.api.access import on_each, on_group
 from kqueue.api.errors import code_of, message_of
-from kqueue.api.fetch_verifications import VERIFICATION_WAIT_MS, FetchVerifications
 from kqueue.api.header_reads import HeaderReads
 from kqueue.api.leader_hints import add_share_leader_hint
 from kqueue.api.request_context import RequestContext
@@ -28,6 +27,7 @@ from kqueue.api.slices import in_slices
 from kqueue.api.topic_access import TopicAccess
 from kqueue.base.errors import InvalidRequest, KqueueError
 from kqueue.base.sliced_task import SlicedWork
+from kqueue.broker.fetch.fetch_verifications import VERIFICATION_WAIT_MS, FetchVerifications
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.share.share_fetch import PASSES_MAX, AcquiredRecords, SharePass, ShareReader
 from kqueue.security.operations import AclOperation, ResourceType
@@ -102,7 +102,8 @@ def error_response(request: ShareFetchRequest, version: int, error: BaseExceptio
 def _check(request: ShareFetchRequest, *, has_acknowledgements: bool) -> None:
     if request.share_session_epoch == EPOCH_NEW and has_acknowledgements:
         raise InvalidRequest("the first request of a share session acknowledges nothing: its member holds no records")
-    if request.is_renew_ack and (request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms):
+    fetches = request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms
+    if request.is_renew_ack and fetches:
         raise InvalidRequest(
             "a request with is_renew_ack fetches nothing: max_bytes, min_bytes, max_records and max_wait_ms must be 0"
         )
@@ -202,7 +203,9 @@ class DelayedShareFetch:
                 self.until_ms = max(self.deadline_ms, self.headers_until_ms)
                 if self.context.broker.clock.monotonic_ms() < self.until_ms:
                     return None
-            if acquired or expired or _has_failed(result) or result.read.urgent or not result.read.size:
+            # Else all that was read is skipped: the next pass goes on behind it.
+            has_news = acquired or _has_failed(result) or result.read.urgent
+            if has_news or expired or not result.read.size:
                 return self.work.wait(partial(self._respond, result, acquired))
         self.context.broker.purgatory.wake_in_later_turn(self.keys[0])
         return None

@@ -101,7 +101,7 @@ class IsrChanges:
         """Propose what may be due now: a follower's fetch was recorded (rule 25), or this broker
         begins to lead with an open log, which it confirms after an unclean election.
         """
-        leadership = partition.leadership
+        leadership = partition.replica.leadership
         if leadership is None:
             return
         now = leadership.registration
@@ -166,7 +166,7 @@ class IsrChanges:
         after: list[PartitionRegistration] = []
         proposed = []
         for partition in partitions:
-            leadership = partition.leadership
+            leadership = partition.replica.leadership
             if leadership is None:
                 continue
             now_ms = self._clock.monotonic_ms()
@@ -210,7 +210,7 @@ class IsrChanges:
         if error is None:
             self._report(each)
             return
-        if each.partition.leadership is not each.leadership:
+        if each.partition.replica.leadership is not each.leadership:
             return  # it leads no more, or in another epoch
         if isinstance(error, StorageFailed):
             each.leadership.unknown(each.proposal)

@@ -1,4 +1,4 @@
-"""What the broker does for the replicas of a cluster's partitions: see `PartitionReplica`."""
+"""What the broker does for the replicas of a cluster's partitions: see `ReplicaHost`."""
 
 from __future__ import annotations
 

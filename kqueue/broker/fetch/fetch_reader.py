@@ -19,7 +19,7 @@ from kqueue.base.errors import (
 )
 from kqueue.broker.fetch.fetch_sessions import Key, PartitionFetch
 from kqueue.broker.fetch.replica_selector import NO_REPLICA, RackSelector
-from kqueue.broker.replicas.partition import Partition
+from kqueue.broker.replicas.partition import CLOSED_LOGS_MAX, Partition
 from kqueue.broker.replicas.partition_host import PartitionRead
 from kqueue.broker.topics.topics import Topics
 from kqueue.log.recovery.read_verification import VerificationTask
@@ -29,8 +29,6 @@ REGIONS_MAX = 64
 """Partitions with records in one response: each may hold a file descriptor until the client has
 read it. The others follow in the next fetch, as when `max_bytes` is reached.
 """
-CLOSED_LOGS_MAX = 8
-"""So many logs may be opened in one turn; each takes up to 1 ms."""
 NO_EPOCH = -1
 NO_OFFSET = -1
 UNKNOWN_PARTITION = UnknownTopicOrPartition("there is no such topic, or it has no such partition")
@@ -188,14 +186,12 @@ def opens_many_logs(topics: Topics, fetches: Sequence[PartitionFetch]) -> bool:
 
 def _is_idle(fetch: PartitionFetch, partition: Partition, limits: FetchLimits) -> bool:
     """Return whether the partition has no news and no error, as most in a large session."""
-    return (
-        not partition.deleted
-        and fetch.offset == partition.high_watermark
-        and fetch.leader_epoch in (NO_EPOCH, partition.leader_epoch)
-        and fetch.last_fetched_epoch == NO_EPOCH
-        and partition.log.health.failure is None
-        and (partition.is_leader or limits.from_followers)
-    )
+    if partition.deleted or fetch.offset != partition.high_watermark:
+        return False  # first: a deleted partition has no high watermark, and a read is needed mostly
+    # only a read can tell where the logs differ, so a fetch with a last epoch is never idle
+    epochs_agree = fetch.leader_epoch in (NO_EPOCH, partition.leader_epoch) and fetch.last_fetched_epoch == NO_EPOCH
+    may_read_here = partition.is_leader or limits.from_followers
+    return epochs_agree and may_read_here and partition.log.health.failure is None
 
 
 def _read_partition(topics: Topics, fetch: PartitionFetch, limits: FetchLimits, size: int) -> PartitionFetchResult:

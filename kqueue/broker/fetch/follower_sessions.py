@@ -6,7 +6,7 @@ at these alone; thousands of idle partitions cost it nothing. The leader must he
 partition's follower now and then, or it would look out of date at the next append: each fetch
 records a part of them again, all within a quarter of `replica.lag.time.max.ms`.
 
-Rules 15 to 17 are those of `Partition.follower_fetch`. Source: KIP-227.
+Rules 15 to 17 are those of `LogLeader.fetch`. Source: KIP-227.
 """
 
 from __future__ import annotations
@@ -220,7 +220,7 @@ class FollowerSession:
             fetch.replica_start,
         )
         try:
-            found = partition.follower_fetch(
+            found = partition.lead().fetch(
                 of_replica, max(0, min(fetch.max_bytes, max_bytes)), min_one_batch=min_one_batch
             )
         except KqueueError as error:
@@ -249,7 +249,7 @@ class FollowerSession:
                 self.due[key] = None
                 self._purgatory.wake(self)
 
-        keys = (partition,) if partition.replica_key is None else (partition, partition.replica_key)
+        keys = (partition,) if partition.replica.key is None else (partition, partition.replica.key)
         followed.watch = self._purgatory.add(DelayedOperation[None](keys, None, woken), lambda _: None)
         return partition
 

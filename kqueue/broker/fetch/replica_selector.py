@@ -24,7 +24,7 @@ class RackSelector:
 
         `NO_REPLICA`: the leader is in that rack, or no such follower has `offset`.
         """
-        leadership = partition.leadership
+        leadership = partition.replica.leadership
         if leadership is None or self._rack_of(partition.leader) == self._rack:
             return NO_REPLICA
         best, best_end = NO_REPLICA, -1

@@ -1,14 +1,25 @@
 """A partition at this broker: log, high watermark, and the delayed operations that it wakes.
 
+It is composed of parts, each with a rule of its own:
+
+    replica     who leads, in which epoch, and what the others have (`replica`)
+    log         the records; opened on first use
+    flush       what is flushed, and who waits for it (`partition_flush`)
+    watermark   what is committed; never goes back (`high_watermark`)
+    lead()      what a leader does for its followers (`log_leader`)
+    follow()    what a follower does to its log (`log_follower`)
+
+`log`, `flush` and `watermark` exist together, while the log is open.
+
 Durability: in group mode the high watermark never passes the flushed offset. All that a consumer
 read, or a producer got confirmed with acks=all or 1, survives a power cut; records sent with acks=0
 may be lost. In kafka mode the high watermark is the log end; the operating system writes at
-its own time, or as `flush.messages` and `flush.ms` say. The leader's log is the only replica.
+its own time, or as `flush.messages` and `flush.ms` say. In a cluster it is at most what all in-sync
+replicas have.
 """
 
 from __future__ import annotations
 
-import contextlib
 import enum
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -18,15 +29,18 @@ from kqueue.base.errors import (
     NotLeader,
     OffsetOutOfRange,
     OutOfOrderSequence,
-    StorageFailed,
     UnknownTopicOrPartition,
 )
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.base.timers import Timer
 from kqueue.broker.replicas.append_queue import AppendQueue
+from kqueue.broker.replicas.high_watermark import HighWatermark
+from kqueue.broker.replicas.log_follower import LogFollower
+from kqueue.broker.replicas.log_leader import LogLeader
+from kqueue.broker.replicas.partition_flush import PartitionFlush
 from kqueue.broker.replicas.partition_host import PartitionRead
-from kqueue.broker.replicas.partition_replica import PartitionReplica
+from kqueue.broker.replicas.replica import Change, Replica, apply
+from kqueue.broker.replicas.replica_metadata import ReplicaMetadata, check_epoch
 from kqueue.log.config import LogConfig
 from kqueue.log.formats.leader_epochs import EpochEndOffset
 from kqueue.log.log import Log
@@ -36,11 +50,13 @@ from kqueue.log.results import AppendResult, ReadResult
 from kqueue.records.batch import BatchHeader
 
 if TYPE_CHECKING:
+    from kqueue.base.errors import StorageUnavailable
     from kqueue.broker.replicas.partition_host import BacklogGate, PartitionHost
+    from kqueue.replication.registrations import PartitionRegistration
 
-FLUSH_NEVER_MS = 2**63 - 1
-FLUSH_AGAIN_MS = 100
-"""A flush that could not open its files is retried after this time, or at the next append."""
+
+CLOSED_LOGS_MAX = 8
+"""So many logs may be opened in one turn; each takes up to 1 ms."""
 
 
 class PartitionState(enum.Enum):
@@ -57,25 +73,137 @@ class PartitionState(enum.Enum):
     OFFLINE = "offline"
 
 
-class Partition(PartitionReplica):
+class Partition:
     """One partition.
 
     It is itself a key of the purgatory, woken when the high watermark moves, the log fails, or the
     partition is deleted.
+
+    Attributes:
+        topic, index: its name.
+        replica: what this broker is for it.
+        flush, watermark: see the module; only while the log is open.
+        appends: deferred appends, behind which later ones queue; None: there are none.
+        backlog: of a topic with a bound.
+        moving: why nothing is appended while the log is replaced.
+        deleted: whether the topic is deleted.
     """
 
-    __slots__ = ("_after_flush", "_flush_due", "_flush_timer", "appends", "deleted")
+    # Brokers have thousands of partitions, most of them closed: what an open log needs is not here.
+    __slots__ = (
+        "_host", "_log", "appends", "backlog", "deleted", "flush", "index", "moving", "replica", "topic", "watermark",
+    )  # fmt: skip
 
     def __init__(self, topic: str, index: int, host: PartitionHost) -> None:
-        super().__init__(topic, index, host)
+        self.topic = topic
+        self.index = index
+        self._host = host
+        self._log: Log | None = None
+        self.flush: PartitionFlush
+        self.watermark: HighWatermark
+        self.replica: Replica = host.sole_replica
+        self.moving: StorageUnavailable | None = None
+        self.backlog: BacklogGate | None = None
         self.deleted = False
-        self._flush_due = False
-        self._flush_timer: Timer | None = None
-        self._after_flush: tuple[tuple[int, Callable[[], None]], ...] = ()  # nearly always empty: a shared tuple
-        self.appends: AppendQueue | None = None  # deferred appends; later ones queue behind them
+        self.appends: AppendQueue | None = None
 
     def __repr__(self) -> str:
-        return f"Partition({self._topic}-{self.index})"
+        return f"Partition({self.topic}-{self.index})"
+
+    # --- the registration
+
+    @property
+    def registration(self) -> PartitionRegistration:
+        """Replicas, leader and epochs, as this broker knows them."""
+        return self.replica.registration
+
+    @property
+    def leader(self) -> int:
+        """Node id of the leader; `NO_LEADER`: none."""
+        return self.replica.registration.leader
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this broker leads the partition: it is registered as leader, and not fenced."""
+        return self.replica.is_leader
+
+    def check_leader(self) -> None:
+        """Raises NotLeader: this broker does not lead the partition."""
+        self.replica.check_leader()
+
+    @property
+    def leader_epoch(self) -> int:
+        """Current leader epoch."""
+        return self.replica.leader_epoch
+
+    def check_leader_epoch(self, epoch: int) -> None:
+        """Check the client's leader epoch; -1: none.
+
+        Raises: FencedLeaderEpoch, UnknownLeaderEpoch: older or newer than ours. Source: KIP-320.
+        """
+        if epoch != -1 and epoch != self.replica.leader_epoch:
+            check_epoch(f"{self.topic}-{self.index}", self.replica.leader_epoch, epoch)
+
+    @property
+    def replicas(self) -> tuple[int, ...]:
+        """Node ids of the replicas; the first is the preferred leader."""
+        return self.replica.registration.replicas
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        """Node ids of the in-sync replicas."""
+        return self.replica.registration.isr
+
+    @property
+    def has_replica(self) -> bool:
+        """Whether this broker has a replica of the partition."""
+        return self.replica.has_replica
+
+    def apply(self, registration: PartitionRegistration) -> None:
+        """Take over a registration of the metadata store, and tell `replica_events` what changed.
+
+        One that is not newer has no effect (rule 8).
+        """
+        host = self._host
+        self.replica = replica = self.replica.in_cluster(self._new_metadata)
+        applied = apply(replica, registration, host.clock.monotonic_ms(), may_lead=host.replicas.may_lead())
+        if applied is not None:
+            self._replace_replica(*applied)
+
+    def _new_metadata(self) -> ReplicaMetadata:
+        return ReplicaMetadata(f"{self.topic}-{self.index}", self._host.node_id, self._read_min_isr())
+
+    def review_leader(self) -> None:
+        """Begin or cease to lead after this broker was unfenced or fenced, or lost its session."""
+        replica, change = self.replica.review(self._host.replicas.may_lead())
+        if change.leads or change.follows:
+            self._replace_replica(replica, change)
+
+    def _replace_replica(self, replica: Replica, change: Change) -> None:
+        host, self.replica = self._host, replica
+        if replica.is_leader and self._log is not None:
+            if not self._log.health.is_suspended:  # else at the end of the cut
+                self._lead(self._log)
+        elif change.leads and len(replica.registration.replicas) > 1:
+            host.replicas.open_soon(self)
+        host.purgatory.wake(self)  # what waits for a commit here fails, or has enough replicas now
+        host.purgatory.wake(replica.key)
+        if change.removed:
+            self._emit_removed()
+            host.replicas.drop(self)
+        for event in host.replica_events if change.leads or change.follows else ():
+            event.became_leader(self) if change.leads else event.became_follower(self)
+
+    def note_removed(self) -> None:
+        """Tell `replica_events` that the topic is deleted; of a single broker nothing."""
+        if self.replica.key is not None and self.replica.has_replica:
+            self._emit_removed()
+
+    def _emit_removed(self) -> None:
+        for event in self._host.replica_events:
+            event.removed(self)
+
+    # --- the log
 
     @property
     def is_offline(self) -> bool:
@@ -92,7 +220,7 @@ class Partition(PartitionReplica):
         """Whether the partition serves; opens nothing."""
         if self._log is not None:
             return PartitionState.OFFLINE if self._log.health.state is LogState.OFFLINE else PartitionState.ONLINE
-        is_recovering = self._host.is_recovering(self._topic, self.index)
+        is_recovering = self._host.is_recovering(self.topic, self.index)
         return PartitionState.RECOVERING if is_recovering else PartitionState.ONLINE
 
     @property
@@ -102,40 +230,124 @@ class Partition(PartitionReplica):
         Raises: StorageFailed. LogRecovering: a crash came before, and it is not recovered yet.
             UnknownTopicOrPartition: deleted. NotLeader: this broker has no replica.
         """
-        if self._log is None:
-            if self.deleted:
-                raise UnknownTopicOrPartition(f"partition {self._topic}-{self.index} was deleted")
-            self._check_replica()
-            log = self._host.open_log(self._topic, self.index)
-            self._attach(log)
-            if self._role is None:  # the only replica: all that recovery kept is flushed and committed
-                self._high_watermark = log.end_offset
-            else:
-                self._opened(log)
-            if self.backlog is not None:
-                self.backlog.opened(log)
-            return log
-        return self._log
+        log = self._log
+        return self._open() if log is None else log
+
+    def _open(self) -> Log:
+        if self.deleted:
+            raise UnknownTopicOrPartition(f"partition {self.topic}-{self.index} was deleted")
+        replica, host = self.replica, self._host
+        if not replica.has_replica:
+            raise NotLeader(f"broker {host.node_id} has no replica of {self.topic}-{self.index}")
+        log = host.open_log(self.topic, self.index)
+        self.flush = PartitionFlush(log, host, self._flush_ended)
+        self._begin_watermark(replica.committed_end(log, self._checkpointed_high_watermark))
+        self._attach(log)
+        self._lead(log)
+        if self.backlog is not None:
+            self.backlog.opened(log)
+        return log
 
     def _attach(self, log: Log) -> None:
-        log.on_flushed = self._flushed
-        log.defers_rolls = self._host.flush_before_visible or self._host.flush_by_policy
         if not self._host.verify_reads:
             log.reader.disable_verification()
         self._log = log
 
+    def _checkpointed_high_watermark(self) -> int:
+        return self._host.replicas.high_watermark(self.topic, self.index)
+
+    def uses(self, log: Log) -> bool:
+        """Return whether `log` is the one in use: it was neither replaced nor deleted."""
+        return self._log is log
+
     def use_log(self, log: Log) -> None:
         """Use `log`, which holds the same records and is flushed, instead of the present one."""
+        self.flush.use_log(log)
         self._attach(log)
-        self._own_end_moved(log)
+        self.own_end_moved(log)
         self._host.purgatory.wake(self)
-        self._call_after_flush()
+        self.flush.call_waiting()
+
+    def log_was_cut(self, log: Log, restarts_at: int | None = None) -> None:
+        """Begin again with a follower's log that was cut, or is empty.
+
+        Args: restarts_at: where it begins now; None: there, where it began.
+        """
+        self._begin_watermark(min(self.watermark.value, log.end_offset))
+        if self.backlog is not None:
+            self.backlog.opened(log)
+        if restarts_at is not None:
+            self.watermark.advance(max(restarts_at, self.watermark.value))
+            self.log_start_moved()
+        if self.replica.is_leader:
+            self._lead(log)
+        self._host.purgatory.wake(self)
+
+    def detach_log(self) -> Log | None:
+        """Use the log no more, because its owner deletes it; wake all delayed operations.
+
+        Returns: the log, if it was open.
+        """
+        log, self._log = self._log, None
+        if log is not None:
+            flush = self.flush
+            del self.flush, self.watermark  # first: a call of the flush may open the log again
+            flush.close()
+        self._host.purgatory.wake(self)
+        return log
+
+    def mark_deleted(self) -> Log | None:
+        """Mark as deleted and wake all delayed operations. Returns the log if open, for its owner
+        to delete.
+        """
+        self.deleted = True
+        return self.detach_log()
+
+    def configure(self, config: LogConfig) -> None:
+        """Put settings in force for the log if it is open; one opened later has them anyway."""
+        log = self._log
+        if self.replica.set_min_isr(self._read_min_isr):  # more may be committed now, or less
+            if log is not None:
+                self.own_end_moved(log)
+            self._host.purgatory.wake(self)
+        if log is not None:
+            log.config = config  # the jitter of the active segment stays until it rolls, as in Kafka
+            self.flush.policy_changed(log)
+
+    def _read_min_isr(self) -> int:
+        return self._host.replicas.min_isr(self.topic)
+
+    def roll(self) -> None:
+        """Roll the active segment, now or after the flush it depends on. Raises StorageFailed."""
+        if not self.log.roll_if_ready():
+            self.flush.now()
+
+    def after_flush(self, offset: int, call: Callable[[], None]) -> None:
+        """Call `call` when `offset` is flushed (in memory: now), or the log is offline.
+
+        Raises: StorageFailed: the log can't be opened.
+        """
+        self.log  # noqa: B018  opening it makes the flush
+        self.flush.after(offset, call)
+
+    def _flush_ended(self) -> None:
+        log = self.log
+        if log.health.failure is not None:
+            self._host.purgatory.wake(self)
+            if not log.health.is_suspended:
+                self._host.replicas.log_failed(self)
+        if self._host.flush_before_visible:
+            self.own_end_moved(log)
+            # acks=1 waits for the flush: what followers still lack keeps the high watermark back
+            self._host.purgatory.wake(self)
+
+    # --- offsets
 
     @property
     def high_watermark(self) -> int:
         """Offset after the last record that consumers may read; never goes back."""
-        self.log  # noqa: B018  opening sets it
-        return self._high_watermark
+        self.log  # noqa: B018  opening makes it
+        return self.watermark.value
 
     @property
     def readable_end(self) -> int:
@@ -149,7 +361,7 @@ class Partition(PartitionReplica):
         """First offset of an open transaction, else the high watermark: the bound of
         read_committed.
         """
-        return self.log.last_stable_offset(self._high_watermark)
+        return self.log.last_stable_offset(self.watermark.value)
 
     @property
     def log_start_offset(self) -> int:
@@ -170,10 +382,49 @@ class Partition(PartitionReplica):
         """
         log = self.log
         latest = log.epochs.latest
-        if not latest < epoch <= self.leader_epoch:
+        current = self.replica.leader_epoch
+        if not latest < epoch <= current:
             return log.epochs.end_offset_for(epoch, log.end_offset)
-        is_known = epoch < self.leader_epoch and latest >= 0
+        is_known = epoch < current and latest >= 0
         return EpochEndOffset(latest if is_known else epoch, log.end_offset)
+
+    @property
+    def visible_end(self) -> int:
+        """The high watermark that a request for the log's end waits for.
+
+        A single broker's covers all that was appended before the request. A leader's has to reach
+        the log end of its election, as its predecessor may have reported more (rule 23).
+        Raises: StorageFailed.
+        """
+        return self.replica.visible_end(self.log)
+
+    def _begin_watermark(self, offset: int) -> None:
+        self.watermark = HighWatermark(offset, self._committed)
+
+    def _committed(self, offset: int) -> None:
+        """Handle a higher high watermark."""
+        log = self._log
+        if log is not None and log.producers.ended:
+            log.producers.forget_ended(offset)
+        self._host.purgatory.wake(self)
+
+    def _lead(self, log: Log) -> None:
+        """Begin to lead with an open log, if this broker is the leader in a cluster."""
+        replica, host = self.replica, self._host
+        replica.lead(log, self.watermark.value, host.clock.monotonic_ms())
+        if replica.leadership is not None:
+            host.replicas.isr_may_change(self)
+            self.own_end_moved(log)
+
+    def own_end_moved(self, log: Log) -> None:
+        """Advance the high watermark to what this replica has, as far as the others have it too.
+
+        In group mode it has what it has flushed (rule 21).
+        """
+        own_end = log.flushed_offset if self._host.flush_before_visible else log.end_offset
+        self.replica.advance(self.watermark, own_end)
+
+    # --- appends and reads
 
     def append(
         self, batch: memoryview, header: BatchHeader, *, client: bool = True, admitted: bool = False
@@ -185,34 +436,35 @@ class Partition(PartitionReplica):
         Raises: what `Log.append` raises. PolicyViolation: the topic's backlog has reached a bound.
             NotLeader: also where a batch before this one was refused so; see `refused_batches`.
         """
-        role = self._role
+        replica, host = self.replica, self._host
         try:
-            epoch = self._host.leader_epoch if role is None else role.leading_epoch()
-            log, backlog = self.log, self.backlog
+            if not replica.is_leader:
+                replica.check_leader()
+            log, backlog = self._log or self._open(), self.backlog
         except NotLeader:
-            self._host.refused_batches.note(self, header)
+            host.refused_batches.note(self, header)
             raise
         if self.moving is not None:
             raise self.moving
         if backlog is not None and backlog.is_exceeded and client and not admitted:
             self._check_backlog(backlog, log, header)
         try:
-            appended = log.append(batch, header, leader_epoch=epoch, client=client)
+            appended = log.append(batch, header, leader_epoch=replica.leader_epoch, client=client)
         except OutOfOrderSequence as error:
-            self._host.refused_batches.check(self, header, error)
+            host.refused_batches.check(self, header, error)
             raise
         if appended.duplicate:
             return appended
         if backlog is not None:
             backlog.appended(appended.next_offset, len(batch))
-        if role is not None:
-            self._appended_in_cluster(log, role)
-        elif self._host.flush_before_visible:
-            self._flush_soon()
+        if host.flush_before_visible:
+            self.flush.soon()
         else:
-            self._advance(log.end_offset)
-            if self._host.flush_by_policy:
-                self._flush_by_policy(log)
+            replica.advance(self.watermark, log.end_offset)
+            if host.flush_by_policy:
+                self.flush.by_policy(log)
+        if replica.key is not None:
+            host.purgatory.wake(replica.key)  # followers fetch what is not committed yet
         return appended
 
     def _check_backlog(self, backlog: BacklogGate, log: Log, header: BatchHeader) -> None:
@@ -248,21 +500,24 @@ class Partition(PartitionReplica):
     def _clear_appends(self) -> None:
         self.appends = None
 
+    def check_in_sync(self) -> None:
+        """Check before an append with acks=all. Raises NotEnoughReplicas: rule 11."""
+        self.replica.check_in_sync()
+
     def is_committed(self, offset: int) -> bool:
         """Return whether the high watermark covers `offset`, which was appended here.
 
         Raises: StorageFailed: the log is offline. NotLeader: another broker has become the leader
             (rule 10). NotEnoughReplicasAfterAppend: rule 13.
         """
-        log, role = self.log, self._role
-        if role is not None:
-            role.check_leader()
-        if self._high_watermark >= offset:
+        log, replica = self._log or self._open(), self.replica
+        if not replica.is_leader:
+            replica.check_leader()
+        if self.watermark.value >= offset:
             return True
         if log.health.failure is not None:
             raise log.health.failure
-        if role is not None:
-            role.check_waiting()
+        replica.check_waiting()
         return False
 
     def is_flushed(self, offset: int) -> bool:
@@ -271,10 +526,8 @@ class Partition(PartitionReplica):
         The high watermark of a sole replica covers `offset` then; followers may still lack it.
         Raises: StorageFailed: the log is offline. NotLeader: another broker has become the leader.
         """
-        log, role = self.log, self._role
-        if role is None:
-            return self.is_committed(offset)
-        role.check_leader()
+        log = self.log
+        self.replica.check_leader()
         if log.flushed_offset >= offset:
             return True
         if log.health.failure is not None:
@@ -293,15 +546,16 @@ class Partition(PartitionReplica):
         Raises: OffsetOutOfRange: below the log start or above the end. CorruptBatch: damaged.
             StorageFailed: offline, or read-only with `offset` above the flushed offset.
         """
-        log = self.log
+        log = self._log or self._open()
         if not log.start_offset <= offset <= log.end_offset:
             raise OffsetOutOfRange(
-                f"{self._topic}-{self.index}: offset {offset} is not within {log.start_offset} and {log.end_offset}"
+                f"{self.topic}-{self.index}: offset {offset} is not within {log.start_offset} and {log.end_offset}"
             )
-        stable = self.last_stable_offset
-        bound = stable if read_committed else self._high_watermark
+        high_watermark = self.watermark.value
+        stable = log.last_stable_offset(high_watermark)
+        bound = stable if read_committed else high_watermark
         fetched = log.read(offset, max_bytes, end_offset=bound, min_one_batch=min_one_batch)
-        return PartitionRead(self._high_watermark, stable, log.start_offset, fetched)
+        return PartitionRead(high_watermark, stable, log.start_offset, fetched)
 
     def start_check(self, check: VerificationTask, done: Callable[[KqueueError | None], None]) -> None:
         """Verify what a read returned, in a job; then call `done(error or None)` on the owner
@@ -319,121 +573,17 @@ class Partition(PartitionReplica):
                 return fetched
             self.log.reader.verify_now(fetched.check)
 
-    def flush(self) -> None:
-        """Flush what is unflushed, in a job; in group mode its end moves the high watermark."""
-        self._flush_due = False
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
-            self._flush_timer = None
-        if self._log is None or self._log.health.failure is not None:
-            return
-        job = self._log.flush_job()
-        if job is not None:
-            self._host.jobs.submit(job)
+    # --- other replicas
 
-    def roll(self) -> None:
-        """Roll the active segment, now or after the flush it depends on. Raises StorageFailed."""
-        if not self.log.roll_if_ready():
-            self.flush()
+    def lead(self) -> LogLeader:
+        """Return what a leader does for its followers; each call checks that this broker leads."""
+        return LogLeader(self, self._host)
 
-    def after_flush(self, offset: int, call: Callable[[], None]) -> None:
-        """Call `call` when `offset` is flushed (in memory: now), or the log is offline."""
-        on_disk = self._host.flush_before_visible or self._host.flush_by_policy
-        if self.log.flushed_offset >= offset or self.log.health.failure is not None or not on_disk:
-            call()
-        else:
-            self._after_flush += ((offset, call),)
-            self.flush()
+    def follow(self, leader_epoch: int) -> LogFollower:
+        """Return the changes that a follower makes to its log, by an answer of this leader epoch.
 
-    def _call_after_flush(self) -> None:
-        calls, self._after_flush = self._after_flush, ()
-        for offset, call in calls:
-            self.after_flush(offset, call)
-
-    def configure(self, config: LogConfig) -> None:
-        """Put settings in force for the log if it is open; one opened later has them anyway."""
-        self._read_min_isr()
-        log = self._log
-        if log is None:
-            return
-        log.config = config  # the jitter of the active segment stays until it rolls, as in Kafka
-        if self._host.flush_by_policy and log.needs_flush:
-            if self._flush_timer is not None:
-                self._flush_timer.cancel()
-                self._flush_timer = None
-            self._flush_by_policy(log)
-
-    def mark_deleted(self) -> Log | None:
-        """Mark as deleted and wake all delayed operations. Returns the log if open, for its owner
-        to delete.
+        Raises: FencedLeaderEpoch: this broker does not follow in that epoch any more.
+            StorageFailed: the log can't be opened.
         """
-        self.deleted = True
-        return self.detach_log()
-
-    def detach_log(self) -> Log | None:
-        """Use the log no more, because its owner deletes it; wake all delayed operations.
-
-        Returns: the log, if it was open.
-        """
-        log, self._log = self._log, None
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
-            self._flush_timer = None
-        calls, self._after_flush = self._after_flush, ()
-        for _, call in calls:
-            call()
-        self._host.purgatory.wake(self)
-        return log
-
-    def _flush_appended(self, log: Log) -> None:
-        if self._host.flush_before_visible:
-            self._flush_soon()
-        elif self._host.flush_by_policy:
-            self._flush_by_policy(log)
-
-    def _flush_soon(self) -> None:
-        # at the end of the turn: one fsync for all requests of the turn
-        if not self._flush_due:
-            self._flush_due = True
-            self._host.purgatory.defer(self.flush)
-
-    def _flush_by_policy(self, log: Log) -> None:
-        config = log.config
-        # rolled segments and new folders are flushed too: recovery reads the active segment at most
-        if log.end_offset - log.flushed_offset >= config.flush_messages or log.has_unflushed_segments:
-            self._flush_soon()
-        elif self._flush_timer is None and config.flush_ms < FLUSH_NEVER_MS:
-            self._flush_later(config.flush_ms)
-
-    def _flush_later(self, ms: float) -> None:
-        if self._flush_timer is not None:
-            self._flush_timer.cancel()
-        self._flush_timer = self._host.timers.at(self._host.clock.monotonic_ms() + ms, self.flush)
-
-    def _flushed(self) -> None:
-        """Handle the end of a flush: `flushed_offset` moved, the log went offline, or no file could
-        be opened.
-        """
-        log = self._log
-        if log is None:
-            return
-        if log.flush_refused:
-            self._flush_later(FLUSH_AGAIN_MS)
-            return
-        if log.health.failure is not None:
-            self._host.purgatory.wake(self)
-            if self._role is not None and not log.health.is_suspended:
-                self._host.replicas.log_failed(self)
-        if self._host.flush_before_visible:
-            self._own_end_moved(log)  # first: calls after the flush may move the log start up to it
-            if self._role is not None:  # acks=1 waits for the flush, though followers are behind
-                self._host.purgatory.wake(self)
-            if log.needs_flush:
-                self._flush_soon()
-        elif log.has_unflushed_segments:  # rolled during that flush
-            self._flush_soon()
-        if log.roll_due and log.health.failure is None:
-            with contextlib.suppress(StorageFailed):  # the next append fails too
-                log.roll_if_ready()
-        if self._after_flush:
-            self._call_after_flush()
+        self.replica.check_follows(leader_epoch)
+        return LogFollower(self, self._host.replicas, leader_epoch)

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from kqueue.broker.purgatory import Purgatory
     from kqueue.broker.replicas.append_queue import AppendScheduler
     from kqueue.broker.replicas.refused_batches import RefusedBatches
+    from kqueue.broker.replicas.replica import SoleReplica
     from kqueue.broker.replicas.replica_events import ReplicaEvents
     from kqueue.log.log import Log
     from kqueue.log.log_cut import LogCut
     from kqueue.log.results import ReadResult
-    from kqueue.replication.registrations import PartitionRegistration
 
 
 class ReplicaHost(Protocol):
@@ -68,7 +68,7 @@ class PartitionHost(Protocol):
     refused_batches: RefusedBatches
     node_id: int
     cluster: Cluster
-    leader_epoch: int  # of a single broker; of a cluster each partition has its own
+    sole_replica: SoleReplica  # of each partition of a single broker
     replica_events: list[ReplicaEvents[Any]]
     flush_before_visible: bool  # group mode
     flush_by_policy: bool  # kafka mode; memory has neither
@@ -77,10 +77,6 @@ class PartitionHost(Protocol):
     @property
     def replicas(self) -> ReplicaHost:
         """The upkeep of replicas; of a cluster only."""
-
-    @property
-    def sole_registration(self) -> PartitionRegistration:
-        """That of each partition of a single broker: this node is its only replica."""
 
     def open_log(self, topic: str, index: int) -> Log:
         """Open the log of a partition. Raises StorageFailed, LogRecovering."""

@@ -70,7 +70,7 @@ class ReplicaAssignment:
     def _sole(self, count: int, assignments: Assignments | None) -> tuple[PartitionRegistration, ...]:
         for replicas in assignments or ():
             check_replicas(replicas, self._host.node_id)
-        return (self._host.sole_registration,) * count
+        return (self._host.sole_replica.registration,) * count
 
     def _place(
         self, count: int, factor: int, assignments: Assignments | None, fixed: int | None, first: int

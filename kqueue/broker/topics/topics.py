@@ -79,12 +79,16 @@ class NewTopic:
 
 
 class Topic:
-    """One topic. `partitions`: by index, from 0. `log_config`: `config` in the form of its logs."""
+    """One topic. `partitions`: by index, from 0. `log_config`: `config` in the form of its logs.
 
-    __slots__ = ("_appender", "config", "id", "log_config", "name", "partitions")
+    `is_internal`: clients must not write to it or delete it.
+    """
+
+    __slots__ = ("_appender", "config", "id", "is_internal", "log_config", "name", "partitions")
 
     def __init__(self, name: str, id: bytes, config: TopicConfig) -> None:
         self.name = name
+        self.is_internal = name in INTERNAL_TOPICS
         self.id = id
         self.config = config
         self.log_config = LogConfig.from_values(config)
@@ -97,11 +101,6 @@ class Topic:
         if self._appender is None:
             self._appender = ProduceAppender(self.config)
         return self._appender
-
-    @property
-    def is_internal(self) -> bool:
-        """Whether the topic is internal: clients must not write to it or delete it."""
-        return self.name in INTERNAL_TOPICS
 
     def partition(self, index: int) -> Partition:
         """The partition. Raises UnknownTopicOrPartition."""
@@ -176,7 +175,7 @@ class Topics:
 
     def _read(self, name: str, record: bytes) -> TopicRegistration:
         alone = self._host.cluster.is_alone
-        return TopicRegistration.from_bytes(name, record, self._host.sole_registration if alone else None)
+        return TopicRegistration.from_bytes(name, record, self._host.sole_replica.registration if alone else None)
 
     def _record(self, registration: TopicRegistration) -> bytes:
         return registration.to_number_bytes() if self._host.cluster.is_alone else registration.to_bytes()

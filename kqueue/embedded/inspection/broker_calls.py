@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from kqueue.base.clock import monotonic_s
 from kqueue.base.names import did_you_mean
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.replicas.high_watermark import UncommittedEnds
+from kqueue.broker.replicas.uncommitted_ends import UncommittedEnds
 from kqueue.embedded.event_loops import check_may_block, run_in_thread
 
 if TYPE_CHECKING:

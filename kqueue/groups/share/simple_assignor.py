@@ -70,7 +70,11 @@ def _spread(items: Sequence[A], bins: Sequence[B], former: Mapping[A, Sequence[B
     for limit in (share, share + 1):
         for item in items:
             for bin in former.get(item, ()):
-                if item in result or bin not in counts or counts[bin] >= limit or (limit > share and not extra):
+                if item in result or bin not in counts:
+                    continue  # it has a bin, or that one is gone
+                # In the second round a bin may have one item above its share, while there
+                # are extra ones.
+                if counts[bin] >= limit or (limit > share and not extra):
                     continue
                 result[item] = bin
                 counts[bin] += 1

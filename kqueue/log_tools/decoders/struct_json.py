@@ -27,9 +27,8 @@ def struct_to_json(struct: object, version: int) -> dict[str, Any]:
     values = {}
     for each in schema_of(type(struct)).fields:
         value = getattr(struct, each.name)
-        if version not in each.versions or (
-            version in each.tagged and (value == each.default or (value == [] and each.default == ()))
-        ):
+        is_default = value == each.default or (value == [] and each.default == ())  # of an array: a tuple
+        if version not in each.versions or (version in each.tagged and is_default):
             continue
         values[camel_case(each.name)] = _value(each.kind, value, version)
     return values

@@ -89,7 +89,9 @@ def _whole(data: bytes, expected: int, limit: int, *, is_end: bool) -> tuple[int
     while used + _HEAD.size <= size:
         base, length, _, magic, _, _, delta = _HEAD.unpack_from(data, used)
         after = base + delta + 1
-        if magic != MAGIC or length < LENGTH_MIN or delta < 0 or base < expected or after > limit:
+        is_header = magic == MAGIC and length >= LENGTH_MIN and delta >= 0
+        is_in_order = expected <= base and after <= limit
+        if not (is_header and is_in_order):
             return sure, sure_of, 0
         if used + length + LENGTH_END > size:
             return used, expected, length + LENGTH_END + (0 if is_end else _HEAD.size)

@@ -135,7 +135,7 @@ def test_rule_16_a_log_that_differs_gets_the_point_where_it_does(follower: Follo
     append(members.partition(1), b"b")
     row = follower.row(5, epoch=2, last_epoch=1)
     assert (row.error_code, row.diverging_epoch.epoch, row.diverging_epoch.end_offset) == (0, 0, 1)
-    leadership = members.partition(1).leadership
+    leadership = members.partition(1).replica.leadership
     assert leadership is not None
     assert leadership.followers[2].leo == -1
 

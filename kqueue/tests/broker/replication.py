@@ -35,20 +35,20 @@ def fetch(members: Members, node: int, leader: int = 1, max_bytes: int = PLENTY)
     follower.after_flush(follower.log_end_offset, lambda: flushed.append(True))
     members.settle()
     assert flushed, "rule 21: a follower has flushed before it fetches"
-    answer = members.partition(leader).follower_fetch(fetch_of(follower, node), max_bytes)
+    answer = members.partition(leader).lead().fetch(fetch_of(follower, node), max_bytes)
     epoch = follower.leader_epoch
     if isinstance(answer, EpochEndOffset):
         own_end = follower.epoch_end(answer.epoch).end_offset
         ended: list[object] = []
-        follower.truncate_as_follower(min(answer.end_offset, own_end), epoch, ended.append)
+        follower.follow(epoch).truncate(min(answer.end_offset, own_end), ended.append)
         members.settle()
         assert ended == [None]
         return answer
     region = answer.fetched.region
     if region is not None:
-        follower.append_as_follower(memoryview(region.read()), epoch)
-    follower.set_follower_high_watermark(answer.high_watermark, epoch)
-    follower.raise_start_as_follower(answer.log_start_offset, epoch)
+        follower.follow(epoch).append(memoryview(region.read()))
+    follower.follow(epoch).raise_high_watermark(answer.high_watermark)
+    follower.follow(epoch).raise_start(answer.log_start_offset)
     members.settle()
     return answer
 

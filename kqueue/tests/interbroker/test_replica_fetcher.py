@@ -9,7 +9,7 @@ import pytest
 
 from kqueue.base.config import ConfigSource
 from kqueue.base.errors import OffsetOutOfRange
-from kqueue.broker.replicas.partition import Partition
+from kqueue.broker.replicas.log_leader import LogLeader
 from kqueue.interbroker.replica_fetcher import NAMED_MAX
 from kqueue.replication.leader_replica import LeaderReplica
 from kqueue.tests.broker.members import Members
@@ -65,7 +65,7 @@ def test_the_leader_hears_of_idle_partitions_often_enough_to_keep_their_follower
     members.advance(60_000)
     now_ms = members.clock.monotonic_ms()
     for index in range(5):
-        leadership = members.partition(1, "t", index).leadership
+        leadership = members.partition(1, "t", index).replica.leadership
         assert leadership is not None
         assert now_ms - leadership.followers[2].last_caught_up_ms <= 2000
 
@@ -167,7 +167,7 @@ def test_a_leader_that_refuses_an_offset_within_its_log_is_asked_after_the_backo
         raise OffsetOutOfRange("no")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Partition, "follower_fetch", refuse)
+        patch.setattr(LogLeader, "fetch", refuse)
         append(members.partition(1), b"a")
         members.advance(10 * BACKOFF_MS)
         assert 5 <= len(requests(members, 2)) - before <= 35

@@ -223,8 +223,8 @@ def test_ended_transactions_are_forgotten_below_the_high_watermark() -> None:
     producers = fed(header(0, transactional=True), header(0, producer_id=2, transactional=True))
     for offset, producer_id in ((2, 1), (3, 2)):
         producers.end_transaction(header(0, producer_id=producer_id), EndTransactionMarker(COMMIT, 0), offset)
-    assert producers.has_ended
+    assert producers.ended
     producers.forget_ended(3)
     assert producers.first_unstable(3) == 1
     producers.forget_ended(4)
-    assert not producers.has_ended
+    assert not producers.ended

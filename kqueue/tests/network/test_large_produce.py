@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from kqueue.api import slices
-from kqueue.api.handlers import produce as produce_api
 from kqueue.app import Server
+from kqueue.broker.produce import delayed_produce, record_copies
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.tests.api.harness import batch
 from kqueue.tests.network.harness import Client, connect, serving, until
@@ -25,7 +25,7 @@ COUNT = 60
 
 
 def large(monkeypatch: pytest.MonkeyPatch, test: Callable[[Server, Client], Awaitable[None]]) -> None:
-    monkeypatch.setattr(produce_api, "SLICE_ITEMS", 20)
+    monkeypatch.setattr(delayed_produce, "PARTITIONS_AT_ONCE_MAX", 20)
     monkeypatch.setattr(slices, "SLICE_ITEMS", 4)
 
     async def run() -> None:
@@ -61,7 +61,7 @@ def test_large_produce_is_appended_whole_before_the_next(monkeypatch: pytest.Mon
         assert [stored(server, index) for index in range(1, COUNT)] == [
             [b"a%d" % index, b"c%d" % index] for index in range(1, COUNT)
         ]
-        assert server.broker.kept_record_bytes == 0
+        assert server.broker.record_copies.bytes == 0
 
     large(monkeypatch, test)
 
@@ -88,7 +88,7 @@ def test_acks_0_gets_no_response_and_a_failure_closes_the_connection(monkeypatch
         wrong[0].partition_data[-1].index = COUNT
         client.send("Produce", 9, 1, acks=0, timeout_ms=1000, topic_data=wrong)
         assert await client.closed() == b""
-        assert server.broker.kept_record_bytes == 0
+        assert server.broker.record_copies.bytes == 0
 
     large(monkeypatch, test)
 
@@ -118,17 +118,17 @@ def test_disconnected_client_leaves_no_state(monkeypatch: pytest.MonkeyPatch) ->
         with monkeypatch.context() as patch:
             patch.setattr(server.broker.purgatory, "wake_in_later_turn", lambda key: None)
             client.send("Produce", 9, 1, acks=1, timeout_ms=1000, topic_data=data("a"))
-            await until(lambda: server.broker.kept_record_bytes > 0)
+            await until(lambda: server.broker.record_copies.bytes > 0)
         await client.close()
         await until(lambda: not server.connections.sessions)
-        assert server.broker.kept_record_bytes == 0
+        assert server.broker.record_copies.bytes == 0
 
     large(monkeypatch, test)
 
 
 def test_produce_beyond_the_copy_limit_is_appended_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(server: Server, client: Client) -> None:
-        monkeypatch.setattr(produce_api, "KEPT_BYTES_MAX", 100)
+        monkeypatch.setattr(record_copies, "COPIED_BYTES_MAX", 100)
         response = await client.ask("Produce", 9, acks=1, timeout_ms=1000, topic_data=data("a"))
         assert {one.error_code for one in response.responses[0].partition_responses} == {0}
         assert [stored(server, index) for index in range(COUNT)] == [[b"a%d" % index] for index in range(COUNT)]

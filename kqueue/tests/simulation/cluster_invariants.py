@@ -179,7 +179,7 @@ class ClusterInvariants:
             raise InvariantViolated(
                 f"{history.name}: brokers {history.leaders[epoch]} and {process.number} lead in epoch {epoch}"
             )
-        leadership, registration = partition.leadership, history.registration
+        leadership, registration = partition.replica.leadership, history.registration
         if leadership is None or leadership.leader_epoch != registration.leader_epoch:
             return
         min_isr = int(process.broker.topics.get(partition.topic).config["min.insync.replicas"])

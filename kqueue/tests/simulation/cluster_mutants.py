@@ -19,10 +19,10 @@ from kqueue.broker.cluster.folder_identity import FolderIdentity
 from kqueue.broker.cluster.registration import LogsFound
 from kqueue.broker.coordinators import coordinator_loads, internal_topic_log
 from kqueue.broker.metadata.cluster_cache import ClusterMetadata
+from kqueue.broker.replicas import partition, replica
+from kqueue.broker.replicas.log_follower import LogFollower
 from kqueue.broker.replicas.partition import Partition
 from kqueue.broker.replicas.partition_host import PartitionRead
-from kqueue.broker.replicas.partition_replica import PartitionReplica
-from kqueue.broker.replicas.replica_role import ReplicaRole
 from kqueue.groups.coordinator import GroupCoordinator
 from kqueue.interbroker import replica_fetcher, replica_fetchers
 from kqueue.interbroker.errors import PeerError
@@ -148,24 +148,24 @@ def rule_07_commits_compare_nothing():
 def rule_09_a_fenced_broker_leads():
     """It leads what it led in a former life, or another session."""
 
-    def settle(self, is_new, may_lead):
-        return original(self, is_new, True)
+    def settle(current, is_new, may_lead):
+        return original(current, is_new, True)
 
-    original = ReplicaRole._settle
-    return patch.object(ReplicaRole, "_settle", settle)
+    original = replica._settle
+    return patch.object(replica, "_settle", settle)
 
 
 @mutant
 def rule_10_a_follower_truncates_to_its_high_watermark():
     def apply(self, registration):
-        before = self.leader_epoch if self._role is not None else -1
+        before = self.leader_epoch if self.replica.key is not None else -1
         original(self, registration)
         if self._log is not None and not self.is_leader and self.leader_epoch != before:
-            self._log.truncate_to(self._high_watermark)
-            self._log_was_cut(self._log)
+            self._log.truncate_to(self.high_watermark)
+            self.log_was_cut(self._log)
 
-    original = PartitionReplica.apply
-    return patch.object(PartitionReplica, "apply", apply)
+    original = Partition.apply
+    return patch.object(Partition, "apply", apply)
 
 
 @mutant
@@ -177,7 +177,7 @@ def rule_12_confirmed_before_it_is_committed():
 def rule_15_any_leader_epoch_is_answered():
     return _all(
         patch.object(LeaderReplica, "check_epoch", lambda self, leader_epoch: None),
-        patch.object(PartitionReplica, "check_leader_epoch", lambda self, epoch: None),
+        patch.object(Partition, "check_leader_epoch", lambda self, epoch: None),
     )
 
 
@@ -208,22 +208,16 @@ def rule_19_truncates_to_the_leaders_end_only():
 def rule_20_begins_with_the_log_end():
     """The high watermark of a restart is the log end, not the checkpoint."""
 
-    def opened(self, log):
-        original(self, log)
-        self._high_watermark = log.end_offset
-        self._role.leadership = None
-        self._lead(log)
-
-    original = PartitionReplica._opened
-    return patch.object(PartitionReplica, "_opened", opened)
+    return patch.object(replica, "_checkpointed_end", lambda log, checkpointed: log.end_offset)
 
 
 @mutant
 def rule_20_the_high_watermark_is_not_bounded_by_the_log():
-    def set_follower_high_watermark(self, leaders, leader_epoch):
-        self._advance(leaders)
+    def raise_high_watermark(self, leaders):
+        watermark = self._partition.watermark
+        watermark.advance(max(leaders, watermark.value))
 
-    return patch.object(PartitionReplica, "set_follower_high_watermark", set_follower_high_watermark)
+    return patch.object(LogFollower, "raise_high_watermark", raise_high_watermark)
 
 
 @mutant
@@ -265,8 +259,8 @@ def rule_23_consumers_read_what_is_not_committed():
     def read(self, offset, max_bytes, *, read_committed=False, min_one_batch=True):
         log = self.log
         fetched = log.read(offset, max_bytes, end_offset=log.end_offset, min_one_batch=min_one_batch)
-        stable = log.last_stable_offset(self._high_watermark)
-        return PartitionRead(self._high_watermark, stable, log.start_offset, fetched)
+        stable = log.last_stable_offset(self.high_watermark)
+        return PartitionRead(self.high_watermark, stable, log.start_offset, fetched)
 
     return patch.object(Partition, "read", read)
 
@@ -306,13 +300,13 @@ def rule_28_rolls_back_what_may_still_come():
 def older_metadata_replace_newer():
     """A broker applies any registration (rule 8), and takes over each answer of the store."""
 
-    def apply(self, registration, now_ms, *, may_lead=True):
-        self.registration = self.registration._replace(partition_epoch=-1)
-        return original(self, registration, now_ms, may_lead=may_lead)
+    def apply(current, registration, now_ms, *, may_lead=True):
+        current.key.registration = current.registration._replace(partition_epoch=-1)
+        return original(current, registration, now_ms, may_lead=may_lead)
 
-    original = ReplicaRole.apply
+    original = replica.apply
     return _all(
-        patch.object(ReplicaRole, "apply", apply),
+        patch.object(partition, "apply", apply),
         patch.object(LeaderReplica, "applied", lambda self, registration, now_ms: True),
     )
 

@@ -1,5 +1,6 @@
 import pytest
 
+from kqueue.broker.replicas.replica import LeadingReplica
 from kqueue.log.log_cut import LogCut
 from kqueue.replication.registrations import BROKERS_PREFIX, TOPICS_PREFIX, TopicRegistration
 from kqueue.tests.simulation.replication_world import InvariantViolated
@@ -8,25 +9,25 @@ from kqueue.tests.simulation.simulated_clusters import history, replica, run_for
 
 def raise_the_high_watermark(simulation):
     process, partition = replica(simulation, of_leader=False)
-    partition._high_watermark = partition.log_end_offset + 1
+    partition.watermark.value = partition.log_end_offset + 1
     return process
 
 
 def lower_the_high_watermark(simulation):
     process, partition = replica(simulation, of_leader=False)
-    partition._high_watermark -= 1
+    partition.watermark.value -= 1
     return process
 
 
 def lead_without_an_election(simulation):
     process, partition = replica(simulation, of_leader=False)
-    partition._role.is_leader = True
+    partition.replica = LeadingReplica(partition.replica.key)
     return process
 
 
 def count_nobody(simulation):
     process, partition = replica(simulation, of_leader=True)
-    partition.leadership.maximal_isr = frozenset()
+    partition.replica.leadership.maximal_isr = frozenset()
     return process
 
 
@@ -50,10 +51,10 @@ def test_a_replica_that_is_removed_may_begin_anew() -> None:
     simulation = simulation_at_work()
     process, partition = replica(simulation, of_leader=False)
     registration = partition.registration
-    role, others = partition._role, tuple(node for node in registration.replicas if node != process.number)
-    role.registration = registration._replace(replicas=others)
+    metadata, others = partition.replica.key, tuple(node for node in registration.replicas if node != process.number)
+    metadata.registration = registration._replace(replicas=others)
     simulation.invariants.check(process)
-    role.registration, partition._high_watermark = registration, 0
+    metadata.registration, partition.watermark.value = registration, 0
     simulation.invariants.check(process)
 
 

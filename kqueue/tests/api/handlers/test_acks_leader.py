@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from kqueue.api.handlers.produce import LEADER_TIMEOUT_MS_MIN
 from kqueue.base.errors import StorageFailed
+from kqueue.broker.produce.delayed_produce import LEADER_TIMEOUT_MS_MIN
+from kqueue.broker.replicas.high_watermark import HighWatermark
 from kqueue.broker.replicas.partition import Partition
 from kqueue.replication.registrations import PartitionRegistration
 from kqueue.testing.faulty_storage import FaultyStorage
@@ -96,7 +97,7 @@ def test_acks_1_waits_for_every_partition_of_the_request() -> None:
     request = ProduceRequest(acks=1, timeout_ms=1000, topic_data=[TopicProduceData(name="t", partition_data=data)])
     submit = client.sim.jobs.submit
     started = client.start(request, 9)
-    first.flush()
+    first.flush.now()
     client.sim.jobs.run_all()
     client.sim.jobs.submit = lambda job: None  # the disk of the second one hangs
     client.sim.settle()
@@ -179,13 +180,13 @@ def test_acks_1_of_the_only_replica_in_sync_is_visible_when_answered(
     client.sim.settle()
     started = send(client)
     answered_before: list[bool] = []
-    advance = Partition._advance
+    advance = HighWatermark.advance
 
-    def note(self: Partition, offset: int) -> None:
+    def note(self: HighWatermark, offset: int) -> None:
         answered_before.append(started.response is not None)
         advance(self, offset)
 
-    monkeypatch.setattr(Partition, "_advance", note)
+    monkeypatch.setattr(HighWatermark, "advance", note)
     client.sim.settle()
     assert answered_before == [False]
     assert (outcome(started), partition.high_watermark) == ((ErrorCode.NONE, 0), 1)

@@ -8,6 +8,7 @@ import pytest
 
 from kqueue.api import slices
 from kqueue.api.handlers import fetch as fetch_api
+from kqueue.broker.fetch import delayed_fetch
 from kqueue.log.manager import LogManager
 from kqueue.tests.api.fetch_client import append, fetch, parts, request, values, want
 from kqueue.tests.api.harness import SimulatedClient, batch
@@ -19,6 +20,7 @@ COUNT = 100
 
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> SimulatedClient:
+    monkeypatch.setattr(delayed_fetch, "PARTITIONS_AT_ONCE_MAX", 20)
     monkeypatch.setattr(fetch_api, "SLICE_ITEMS", 20)
     monkeypatch.setattr(slices, "SLICE_ITEMS", 4)
     client = SimulatedClient()
@@ -38,6 +40,7 @@ def test_gives_what_an_unsliced_fetch_gives(
         client.produce("t", batch(b"%d" % index), partition=index)
     requested = [*fetch_partitions(), want(COUNT)]
     sliced = fetch(client, version, *requested)
+    monkeypatch.setattr(delayed_fetch, "PARTITIONS_AT_ONCE_MAX", 1000)
     monkeypatch.setattr(fetch_api, "SLICE_ITEMS", 1000)
     assert sliced == fetch(client, version, *requested)
     assert [values(part) for part in parts(sliced) if part.records] == [[b"0"], [b"57"], [b"99"]]
@@ -58,7 +61,7 @@ def test_reads_one_slice_a_turn(client: SimulatedClient) -> None:
     while started.response is None:
         assert client.sim.broker.purgatory.run_ready()
         turns += 1
-    assert turns >= COUNT // (fetch_api.PARTITIONS_PER_STEP * 4)
+    assert turns >= COUNT // (delayed_fetch.PARTITIONS_PER_STEP * 4)
 
 
 @pytest.mark.parametrize("version", [3, 11, 18])

@@ -155,14 +155,14 @@ def test_a_new_member_counts_before_the_store_has_it() -> None:
     leader.behind(2)
     leader.fetch(3)
     follower = leader.members.partition(3)
-    leader.partition.follower_fetch(fetch_of(follower, 3), 1000)
+    leader.partition.lead().fetch(fetch_of(follower, 3), 1000)
     while leader.broker.timers.run_due(leader.members.clock.monotonic_ms()):
         pass
     assert leader.stored().isr == (1, 2)
-    assert leader.partition.leadership is not None
-    assert leader.partition.leadership.maximal_isr == {1, 2, 3}
+    assert leader.partition.replica.leadership is not None
+    assert leader.partition.replica.leadership.maximal_isr == {1, 2, 3}
     append(leader.partition, b"b")
-    leader.partition.follower_fetch(fetch_of(leader.members.partition(2), 2), 1000)
+    leader.partition.lead().fetch(fetch_of(leader.members.partition(2), 2), 1000)
     assert leader.partition.high_watermark == 1
     leader.settle()
     assert leader.stored().isr == (1, 2, 3)
@@ -174,7 +174,7 @@ def test_a_follower_that_is_not_there_any_more_does_not_join(change: str) -> Non
     leader = Leader()
     leader.behind(2)
     leader.fetch(3)
-    leader.partition.follower_fetch(fetch_of(leader.members.partition(3), 3), 1000)
+    leader.partition.lead().fetch(fetch_of(leader.members.partition(3), 3), 1000)
     while leader.broker.timers.run_due(leader.members.clock.monotonic_ms()):
         pass
     if change == "gone":
@@ -184,8 +184,8 @@ def test_a_follower_that_is_not_there_any_more_does_not_join(change: str) -> Non
     leader.settle()
     assert leader.store.commits[-1] == ["/topics/t"]
     assert leader.stored().isr == (1, 2)
-    assert leader.partition.leadership is not None
-    assert leader.partition.leadership.maximal_isr == {1, 2}, "rolled back: rule 28"
+    assert leader.partition.replica.leadership is not None
+    assert leader.partition.replica.leadership.maximal_isr == {1, 2}, "rolled back: rule 28"
 
 
 def test_a_change_of_another_partition_of_the_topic_only_delays_it() -> None:
@@ -193,7 +193,7 @@ def test_a_change_of_another_partition_of_the_topic_only_delays_it() -> None:
     leader.members.result(leader.broker.topics.add_partitions("t", 2))
     leader.behind(2)
     leader.fetch(3)
-    leader.partition.follower_fetch(fetch_of(leader.members.partition(3), 3), 1000)
+    leader.partition.lead().fetch(fetch_of(leader.members.partition(3), 3), 1000)
     while leader.broker.timers.run_due(leader.members.clock.monotonic_ms()):
         pass
     found = leader.members.registration()
@@ -214,8 +214,8 @@ def test_an_unknown_outcome_is_settled_by_what_the_store_has(fails: str) -> None
     leader.fetch(3)
     leader.store.fails = fails
     leader.fetch(3)
-    assert leader.partition.leadership is not None
-    assert leader.partition.leadership.maximal_isr == {1, 2, 3}
+    assert leader.partition.replica.leadership is not None
+    assert leader.partition.replica.leadership.maximal_isr == {1, 2, 3}
     assert leader.stored().isr == ((1, 2) if fails == "before" else (1, 2, 3))
     leader.advance(2000)
     assert leader.stored().isr == (1, 2, 3)

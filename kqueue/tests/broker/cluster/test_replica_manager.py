@@ -18,7 +18,7 @@ def test_many_logs_are_opened_for_their_leader_in_turns_of_their_own() -> None:
     assert all(partition.is_leader for partition in partitions)
     assert not any(partition.is_open for partition in partitions)
     members[1].advance(100)
-    assert all(partition.leadership is not None for partition in partitions)
+    assert all(partition.replica.leadership is not None for partition in partitions)
 
 
 def test_a_replica_that_is_taken_away_while_its_log_is_recovered_is_deleted_after_that() -> None:

@@ -93,7 +93,7 @@ def test_done_is_called_when_the_markers_are_committed_and_not_before(sim: Simul
     assert partition.last_stable_offset == 0
     sim.settle()
     assert results == [{("t", 0): None}]
-    assert not partition.log.producers.has_ended  # without a read
+    assert not partition.log.producers.ended  # without a read
     assert partition.last_stable_offset == 2
 
 

@@ -10,7 +10,7 @@ from kqueue.broker.fetch import follower_sessions
 from kqueue.broker.fetch.fetch_sessions import PartitionFetch
 from kqueue.broker.fetch.follower_sessions import LOOK_MS, FollowerSession, FollowerSessions
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.replicas.partition import Partition
+from kqueue.broker.replicas.log_leader import LogLeader
 from kqueue.broker.topics.topics import NewTopic
 from kqueue.tests.broker.members import Members
 from kqueue.tests.broker.replicas.test_partition import append
@@ -154,13 +154,13 @@ def test_a_look_takes_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
     session = opened(members)
     for index in range(20):
         session.put(fetch(members, index=index))
-    opening = Partition.follower_fetch
+    opening = LogLeader.fetch
 
     def slow(*arguments: Any, **more: Any) -> Any:
         members.clock.advance(LOOK_MS / 2)
         return opening(*arguments, **more)
 
-    monkeypatch.setattr(Partition, "follower_fetch", slow)
+    monkeypatch.setattr(LogLeader, "fetch", slow)
     seen = []
     while session.due:
         look = session.look(PLENTY)
@@ -186,7 +186,7 @@ def test_a_follower_out_of_sync_is_sent_no_more_than_the_throttle_allows() -> No
     look = session.look(PLENTY)
     assert look.size == 0, "more than two seconds' worth are used up by the one in sync"
     assert session.due
-    leadership = members.partition(1).leadership
+    leadership = members.partition(1).replica.leadership
     assert leadership is not None
     assert leadership.followers[2].leo == 0, "its fetch is recorded"
     members.clock.advance(1100)

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from kqueue.api.handlers import produce as produce_handler
 from kqueue.base.errors import (
     AnswerNotExpected,
     ConcurrentTransactions,
@@ -19,6 +18,7 @@ from kqueue.base.errors import (
     TransactionAbortable,
 )
 from kqueue.base.promise import Promise
+from kqueue.broker.produce import record_copies
 from kqueue.broker.produce.produce_transaction import ProduceTransaction
 from kqueue.broker.replicas.partition import Partition
 from kqueue.tests.api.harness import ErrorCode, PendingRequest, SimulatedClient, batch, produce_request, values
@@ -211,25 +211,25 @@ def test_records_are_copied_while_the_coordinator_is_asked(
     coordinator.holds = True
     pending = start(client, records(b"first"))
     client.sim.settle()
-    assert client.sim.broker.kept_record_bytes == len(records(b"first"))
+    assert client.sim.broker.record_copies.bytes == len(records(b"first"))
     pending.frame[:] = bytes(len(pending.frame))  # as the next request would
     coordinator.answer()
     assert code(pending) == 0
-    assert client.sim.broker.kept_record_bytes == 0
+    assert client.sim.broker.record_copies.bytes == 0
     assert values(client) == [b"first"]
 
 
 def test_too_many_waiting_records_are_refused_for_a_retry(
     client: SimulatedClient, coordinator: ScriptedCoordinator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(produce_handler, "KEPT_BYTES_MAX", 2 * len(records()))
+    monkeypatch.setattr(record_copies, "COPIED_BYTES_MAX", 2 * len(records()))
     coordinator.holds = True
     first, second, third = (start(client, records(producer_id=number), partition=number) for number in range(3))
     client.sim.settle()
     assert [code(one) for one in (first, second, third)] == [None, None, ErrorCode.REQUEST_TIMED_OUT]
     coordinator.answer()
     assert [code(one) for one in (first, second)] == [0, 0]
-    assert client.sim.broker.kept_record_bytes == 0
+    assert client.sim.broker.record_copies.bytes == 0
 
 
 def test_a_client_that_leaves_releases_what_it_held(client: SimulatedClient, coordinator: ScriptedCoordinator) -> None:
@@ -241,7 +241,7 @@ def test_a_client_that_leaves_releases_what_it_held(client: SimulatedClient, coo
     coordinator.answer()
     del request
     assert code(pending) is None
-    assert client.sim.broker.kept_record_bytes == 0
+    assert client.sim.broker.record_copies.bytes == 0
 
 
 def test_an_answer_from_before_a_marker_lets_nothing_in(
@@ -366,7 +366,7 @@ def test_a_large_request_is_handled_in_turns(client: SimulatedClient, coordinato
     assert pending.response
     (topic,) = pending.response.responses
     assert {one.error_code for one in topic.partition_responses} == {0}
-    assert client.sim.broker.kept_record_bytes == 0
+    assert client.sim.broker.record_copies.bytes == 0
 
 
 def test_a_failure_with_acks_0_closes_the_connection(client: SimulatedClient, coordinator: ScriptedCoordinator) -> None:

@@ -46,11 +46,11 @@ def test_batches_that_can_not_be_the_leaders_are_refused_and_nothing_is_appended
     replicate(members, 2)
     follower = members.partition(2)
     with pytest.raises(CorruptBatch, match=message):
-        follower.append_as_follower(memoryview(data), 1)
+        follower.follow(1).append(memoryview(data))
     assert follower.log_end_offset == 1
     both = stamped(1, 1, b"good") + data
     with pytest.raises(CorruptBatch) if message not in ("cut off", "header has 61 bytes") else _nothing():
-        follower.append_as_follower(memoryview(both), 1)
+        follower.follow(1).append(memoryview(both))
     assert follower.log_end_offset == 2, "the batches before it are kept"
 
 
@@ -62,7 +62,7 @@ class _nothing:
 def test_gaps_that_compaction_left_are_appended_as_they_are() -> None:
     members = started(MEMORY, count=2)
     follower = members.partition(2)
-    follower.append_as_follower(memoryview(stamped(5, 0, b"a") + stamped(9, 0, b"b", b"c")), 0)
+    follower.follow(0).append(memoryview(stamped(5, 0, b"a") + stamped(9, 0, b"b", b"c")))
     assert follower.log_end_offset == 11
-    follower.set_follower_high_watermark(11, 0)
+    follower.follow(0).raise_high_watermark(11)
     assert values(follower) == [b"a", b"b", b"c"]

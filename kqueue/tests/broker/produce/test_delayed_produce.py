@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kqueue.api import handler_table
-from kqueue.api.handlers.produce import PAUSE_MS, PAUSES_MAX
 from kqueue.api.slices import SLICE_ITEMS, SLICE_MS
 from kqueue.base.errors import AnswerNotExpected, NotLeader, StorageFailed
+from kqueue.broker.produce.delayed_produce import PAUSE_MS, PAUSES_MAX
 from kqueue.broker.replicas.partition import Partition
 from kqueue.log.manager import LogManager
 from kqueue.replication.registrations import NO_LEADER, PartitionRegistration
@@ -94,10 +94,10 @@ def test_only_the_late_partition_reports_a_timeout() -> None:
     request.topic_data[0].partition_data.append(PartitionProduceData(index=1, records=batch(b"b")))
     submit = client.sim.jobs.submit
     started = client.start(request, 9)
-    topic.partition(0).flush()
+    topic.partition(0).flush.now()
     client.sim.jobs.run_all()
     client.sim.jobs.submit = lambda job: None
-    topic.partition(1).flush()
+    topic.partition(1).flush.now()
     client.sim.jobs.submit = submit
     client.sim.advance(1530)
     codes = [partition.error_code for partition in started.response.responses[0].partition_responses]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kqueue.api.fetch_verifications import VERIFICATION_WAIT_MS
 from kqueue.base.errors import StorageFailed
+from kqueue.broker.fetch.fetch_verifications import VERIFICATION_WAIT_MS
 from kqueue.records.batch import iter_batches
 from kqueue.tests.api.fetch_client import append, end_transaction, fetch, one, parts, request, transaction, values, want
 from kqueue.tests.api.group_client import commit, committed

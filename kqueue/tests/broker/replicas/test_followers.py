@@ -19,17 +19,18 @@ from kqueue.base.errors import (
     UnknownLeaderEpoch,
 )
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.broker.replicas.high_watermark import UncommittedEnds
 from kqueue.broker.replicas.partition_host import PartitionRead
+from kqueue.broker.replicas.uncommitted_ends import UncommittedEnds
 from kqueue.broker.topics.topics import NewTopic
 from kqueue.log.formats.leader_epochs import EpochEndOffset
-from kqueue.records.batch import COMMIT, Record, control_key_value, read_header
-from kqueue.records.builder import BatchBuilder, build_batch
+from kqueue.records.batch import COMMIT, control_key_value, read_header
+from kqueue.records.builder import BatchBuilder
 from kqueue.replication.errors import NotEnoughReplicasAfterAppend
 from kqueue.replication.leader_replica import ReplicaFetch
 from kqueue.replication.registrations import NO_LEADER, PartitionRegistration
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.tests.broker.members import Members
+from kqueue.tests.broker.replicas.test_log_follower import stamped
 from kqueue.tests.broker.replicas.test_partition import append, values
 from kqueue.tests.broker.replication import KAFKA, MEMORY, PLENTY, elect, fetch, fetch_of, log_bytes, replicate, started
 
@@ -63,12 +64,12 @@ def test_rule_21_a_leader_counts_what_it_has_flushed_itself() -> None:
     end = append(leader, b"a")
     follower = members.partition(2)
     for _ in range(2):
-        answer = leader.follower_fetch(fetch_of(follower, 2), PLENTY)
+        answer = leader.lead().fetch(fetch_of(follower, 2), PLENTY)
         assert isinstance(answer, PartitionRead)
         if answer.fetched.region is not None:
-            follower.append_as_follower(memoryview(answer.fetched.region.read()), 0)
-    assert leader.leadership is not None
-    assert leader.leadership.followers[2].leo == end
+            follower.follow(0).append(memoryview(answer.fetched.region.read()))
+    assert leader.replica.leadership is not None
+    assert leader.replica.leadership.followers[2].leo == end
     assert leader.high_watermark == 0
     members.settle()
     assert leader.high_watermark == end
@@ -77,8 +78,8 @@ def test_rule_21_a_leader_counts_what_it_has_flushed_itself() -> None:
 def test_rule_9_a_log_that_is_not_open_is_opened_for_its_leader() -> None:
     members = started()
     members.settle()
-    assert members.partition(1).leadership is not None
-    assert members.partition(2).leadership is None
+    assert members.partition(1).replica.leadership is not None
+    assert members.partition(2).replica.leadership is None
 
 
 def test_rule_10_a_former_leader_takes_nothing_and_fails_what_waits() -> None:
@@ -169,7 +170,7 @@ def test_rule_15_fetches_of_other_epochs_and_former_lives_are_refused() -> None:
     leader = members.partition(1)
     append(leader, b"a")
     good = ReplicaFetch(2, 5, 1, 0)
-    assert isinstance(leader.follower_fetch(good, PLENTY), PartitionRead)
+    assert isinstance(leader.lead().fetch(good, PLENTY), PartitionRead)
     for changed, error in (
         ({"leader_epoch": 0}, FencedLeaderEpoch),
         ({"leader_epoch": 2}, UnknownLeaderEpoch),
@@ -178,9 +179,9 @@ def test_rule_15_fetches_of_other_epochs_and_former_lives_are_refused() -> None:
         ({"offset": 2}, OffsetOutOfRange),
     ):
         with pytest.raises(error):
-            leader.follower_fetch(good._replace(**changed), PLENTY)
+            leader.lead().fetch(good._replace(**changed), PLENTY)
     with pytest.raises(NotLeader):
-        members.partition(2).follower_fetch(good, PLENTY)
+        members.partition(2).lead().fetch(good, PLENTY)
 
 
 def test_rules_16_and_19_a_former_leader_truncates_what_only_it_had() -> None:
@@ -272,27 +273,32 @@ def test_a_leader_that_is_fenced_confirms_nothing_more() -> None:
     with pytest.raises(NotLeader):
         leader.is_committed(1)
     with pytest.raises(NotLeader):
-        leader.follower_fetch(fetch_of(members.partition(2), 2), PLENTY)
+        leader.lead().fetch(fetch_of(members.partition(2), 2), PLENTY)
     members.let_lead(1)
-    assert leader.leadership is not None
-    assert leader.leadership.leso == 1, "it begins to lead anew"
+    assert leader.replica.leadership is not None
+    assert leader.replica.leadership.leso == 1, "it begins to lead anew"
 
 
-def test_an_answer_of_another_epoch_changes_nothing() -> None:
+def test_an_answer_of_another_epoch_is_refused() -> None:
     members = started(count=2)
     follower = members.partition(2)
     elect(members, 1)
-    for call in (
-        lambda: follower.append_as_follower(memoryview(build_batch([Record(0, 0, None, b"a")])), 0),
-        lambda: follower.truncate_as_follower(0, 0, print),
-        lambda: follower.restart_at(5, 0, print),
-        lambda: follower.set_follower_high_watermark(1, 0),
-        lambda: follower.raise_start_as_follower(1, 0),
-        lambda: members.partition(1).append_as_follower(memoryview(build_batch([Record(0, 0, None, b"a")])), 1),
-    ):
-        with pytest.raises(FencedLeaderEpoch):
-            call()
-    assert (follower.log_end_offset, members.partition(1).log_end_offset) == (0, 0)
+    for partition, epoch in ((follower, 0), (follower, 2), (members.partition(1), 1)):
+        with pytest.raises(FencedLeaderEpoch, match=f"t-0: an answer of epoch {epoch} came in epoch 1"):
+            partition.follow(epoch)
+    follower.follow(1)
+
+
+def test_a_cut_that_waited_for_a_flush_is_refused_after_an_election() -> None:
+    members, _ = diverged()
+    follower, ended = members.partition(2), list[object]()
+    follower.follow(follower.leader_epoch).append(memoryview(stamped(10, follower.leader_epoch, b"not flushed")))
+    follower.follow(follower.leader_epoch).truncate(1, ended.append)
+    assert ended == [], "it waits for the flush of what was appended"
+    follower.apply(follower.registration._replace(leader_epoch=9, partition_epoch=99))
+    members.settle()
+    assert [type(each) for each in ended] == [FencedLeaderEpoch]
+    assert follower.log_end_offset == 11
 
 
 @pytest.mark.parametrize("settings", [{}, MEMORY], ids=["group", "memory"])
@@ -309,7 +315,7 @@ def test_a_follower_below_the_leaders_log_start_begins_anew_there(settings: dict
     leader.log.advance_start(5)
     with pytest.raises(OffsetOutOfRange, match="starts at 5, broker 2 fetches 3"):
         fetch(members, 2)
-    follower.restart_at(5, 0, lambda error: None)
+    follower.follow(0).restart_at(5, lambda error: None)
     members.settle()
     assert (follower.log_start_offset, follower.log_end_offset, follower.high_watermark) == (5, 5, 5)
     replicate(members, 2)
@@ -406,10 +412,10 @@ def test_a_replica_that_is_taken_away_loses_its_log_and_can_come_back() -> None:
 def test_each_append_wakes_the_followers_that_wait_for_it() -> None:
     members = started(count=2)
     leader = members.partition(1)
-    assert leader.replica_key is not None
+    assert leader.replica.key is not None
     woken: list[object] = []
     start = leader.log_end_offset
-    operation = DelayedOperation((leader.replica_key,), None, lambda expired: leader.log_end_offset > start or None)
+    operation = DelayedOperation((leader.replica.key,), None, lambda expired: leader.log_end_offset > start or None)
     members[1].broker.purgatory.add(operation, woken.append)
     members.settle()
     assert woken == []
@@ -439,7 +445,7 @@ def test_rule_19_a_follower_is_cut_in_a_job_and_serves_nothing_meanwhile() -> No
     members, storage = diverged()
     follower, ended = members.partition(2), list[object]()
     before = len(storage.steps)
-    follower.truncate_as_follower(1, follower.leader_epoch, ended.append)
+    follower.follow(follower.leader_epoch).truncate(1, ended.append)
     assert len(storage.steps) == before, "nothing waits for the disk"
     assert (follower.log.health.is_suspended, ended) == (True, [])
     with pytest.raises(StorageUnavailable, match="is being truncated"):
@@ -454,19 +460,19 @@ def test_rule_19_a_follower_is_cut_in_a_job_and_serves_nothing_meanwhile() -> No
 def test_a_follower_that_is_elected_while_it_is_cut_leads_from_the_end_on() -> None:
     members, _ = diverged()
     follower, ended = members.partition(2), list[object]()
-    follower.truncate_as_follower(1, follower.leader_epoch, ended.append)
+    follower.follow(follower.leader_epoch).truncate(1, ended.append)
     follower.apply(follower.registration._replace(leader=2, isr=(1, 2), leader_epoch=9, partition_epoch=99))
-    assert (follower.is_leader, follower.leadership) == (True, None)
+    assert (follower.is_leader, follower.replica.leadership) == (True, None)
     members.settle()
-    assert follower.leadership is not None
-    assert follower.leadership.leso == 1
+    assert follower.replica.leadership is not None
+    assert follower.replica.leadership.leso == 1
     append(follower, b"b")
 
 
 def test_a_topic_that_is_deleted_while_a_log_is_cut_is_deleted_after_it() -> None:
     members, _ = diverged()
     follower, ended = members.partition(2), list[object]()
-    follower.truncate_as_follower(1, follower.leader_epoch, ended.append)
+    follower.follow(follower.leader_epoch).truncate(1, ended.append)
     found, topics = members.registration(), members[2].broker.topics
     alone = PartitionRegistration((2,), (2,), 2, 7)
     topics.apply("t", None)
@@ -485,7 +491,7 @@ def test_a_cut_that_fails_takes_the_log_offline() -> None:
     members, storage = diverged()
     follower, ended = members.partition(2), list[object]()
     storage.fail("remove", lambda path: path.endswith(".log"))
-    follower.truncate_as_follower(1, follower.leader_epoch, ended.append)
+    follower.follow(follower.leader_epoch).truncate(1, ended.append)
     members.settle()
     assert isinstance(ended[0], StorageFailed)
     assert follower.is_offline

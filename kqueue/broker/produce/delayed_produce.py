@@ -1,0 +1,327 @@
+"""One Produce request: appends to its partitions, then waits for what `acks` asks.
+
+    acks    confirmed
+    0       never: nobody waits
+    1       when this leader has the batch on its disk; kqueue.flush=kafka: when it is appended
+    -1      when it is committed: below the high watermark
+
+A request with many partitions, or many closed logs, is appended in slices over several turns, with
+its records copied (`record_copies`). Source: Kafka's DelayedProduce.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from kqueue.base.errors import InvalidTopic, KqueueError, NotLeader, RequestTimedOut, TooManyOpenFiles
+from kqueue.base.promise import Promise
+from kqueue.base.sliced_task import SlicedWork
+from kqueue.broker.produce.partition_append import PartitionAppend
+from kqueue.broker.produce.produce_transaction import ProduceTransaction
+from kqueue.broker.purgatory import DelayedOperation
+from kqueue.broker.replicas.partition import CLOSED_LOGS_MAX
+from kqueue.records.batch import BATCH_OVERHEAD
+
+if TYPE_CHECKING:
+    from kqueue.base.clock import Clock
+    from kqueue.broker.produce.record_copies import RecordCopies
+    from kqueue.broker.topics.topics import Topic, Topics
+
+R = TypeVar("R")
+TopicAppends = tuple[str | bytes, Sequence[PartitionAppend]]
+"""A topic's name or id, and the appends to its partitions."""
+
+PARTITIONS_AT_ONCE_MAX = 1000
+"""So many partitions and topics are appended in one turn."""
+PAUSE_MS = 5
+"""Pause of a large request when no more files can be opened: flushes close some."""
+PAUSES_MAX = 400
+"""After so many pauses in all, the remaining partitions fail."""
+ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
+LEADER_TIMEOUT_MS_MIN = 30_000
+"""With acks=1 `timeout_ms` counts from this value on. Kafka does not read it: its leader answers
+after the append. So a client that sends a small one expects no REQUEST_TIMED_OUT.
+"""
+
+
+class ProduceHost(Protocol):
+    """What a request needs of its broker."""
+
+    clock: Clock
+    topics: Topics
+    record_copies: RecordCopies
+    flush_before_visible: bool
+
+
+class DelayedProduce:
+    """One request until all of `topics` is confirmed or has failed.
+
+    Without `waits` nothing is ever unconfirmed: acks=0, and acks=1 where an append is confirmed at
+    once.
+
+    Args:
+        produce_version: decides about formats and transactions.
+        find_topic: returns the topic of a key, if the client may write to it; raises KqueueError.
+
+    Attributes:
+        throttle_ms: how long the producer is to wait, because of a topic's backlog; 0: not.
+        unappended: deferred appends that have not ended.
+        unconfirmed: appends that may not yet be where `acks` asks.
+    """
+
+    __slots__ = (
+        "_broker", "_copied_bytes", "_deadline_ms", "_find_topic", "_is_out_of_files", "_now_ms", "_operation",
+        "_timeout_ms", "_version", "_waits", "acks", "throttle_ms", "topics", "transaction", "unappended",
+        "unconfirmed",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        broker: ProduceHost,
+        acks: int,
+        produce_version: int,
+        topics: Sequence[TopicAppends],
+        find_topic: Callable[[Any], Topic],
+    ) -> None:
+        self._broker = broker
+        self.acks = acks
+        self._version = produce_version
+        self.topics = topics
+        self._find_topic = find_topic
+        self._waits = acks == ACKS_ALL or (acks == ACKS_LEADER and broker.flush_before_visible)
+        self._now_ms = broker.clock.wall_ms()
+        self.unappended: list[PartitionAppend] = []
+        self.unconfirmed: list[PartitionAppend] = []
+        self.transaction: ProduceTransaction | None = None
+        self.throttle_ms = 0
+
+    # --- append
+
+    def is_long(self) -> bool:
+        """Return whether the partitions are too many for one turn, or too many logs are closed."""
+        if len(self.topics) + sum(len(appends) for _, appends in self.topics) > PARTITIONS_AT_ONCE_MAX:
+            return True
+        known, closed = self._broker.topics, 0
+        for key, appends in self.topics:
+            topic = known.find_by_id(key) if isinstance(key, bytes) else known.find(key)
+            if topic is not None:
+                partitions = topic.partitions
+                indexes = (append.index for append in appends)
+                closed += sum(0 <= index < len(partitions) and not partitions[index].is_open for index in indexes)
+        return closed > CLOSED_LOGS_MAX
+
+    def add_to_transaction(self, transaction: ProduceTransaction) -> SlicedWork[None]:
+        """Add the partitions that exist to the request's transaction, yielding after each.
+
+        Raises: InvalidProducerIdMapping.
+        """
+        self.transaction = transaction
+        for key, appends in self.topics:
+            try:
+                topic = self._topic(key)
+            except KqueueError:
+                continue  # the append reports it
+            for append in appends:
+                if 0 <= append.index < len(topic.partitions):
+                    transaction.add(topic.partitions[append.index], append.records)
+                yield None
+
+    def append(self) -> None:
+        """Append to all partitions at once."""
+        find_topic = self._find_topic
+        for key, appends in self.topics:
+            try:
+                topic = find_topic(key)
+                if topic.is_internal:
+                    raise _internal(topic)
+            except KqueueError as error:
+                for append in appends:
+                    append.fail(error)
+                    append.records = None
+            else:
+                for append in appends:
+                    self._append(topic, append)
+                    append.records = None  # the buffer of the request is reused
+
+    def append_in_slices(self, adding: SlicedWork[None] | tuple[()] = ()) -> SlicedWork[None]:
+        """Append partition by partition, yielding after each, once the transaction coordinator has
+        answered. Appended records are released.
+
+        Args: adding: what remains of `add_to_transaction`.
+        Raises: as `ProduceTransaction.verify`.
+        """
+        self._copied_bytes: int | None = None
+        try:
+            yield from adding
+            if self.transaction is not None:
+                yield from self.transaction.verify(self.keep)
+            pauses = PAUSES_MAX
+            for key, appends in self.topics:
+                for append in appends:
+                    # An append overwrites the header; the next attempt needs it as it was.
+                    header = bytes(append.records[:BATCH_OVERHEAD]) if append.records else b""
+                    self._append_by_key(key, append)
+                    while self._is_out_of_files and pauses:
+                        pauses -= 1
+                        yield PAUSE_MS
+                        if append.records:
+                            append.records[: len(header)] = header
+                        self._append_by_key(key, append)
+                    append.records = None
+                    yield None
+        finally:
+            self._broker.record_copies.release(self._copied_bytes or 0)
+
+    def keep(self) -> bool:
+        """Copy the records that are not appended yet, once. Return False if there is no memory."""
+        if self._copied_bytes is None:
+            all_appends = [append for _, appends in self.topics for append in appends]
+            self._copied_bytes = self._broker.record_copies.hold(all_appends)
+        return self._copied_bytes is not None
+
+    def _append_by_key(self, key: str | bytes, append: PartitionAppend) -> None:
+        append.error = None
+        self._is_out_of_files = False  # whether this append could not open its file
+        try:
+            self._append(self._topic(key), append)  # the topic may be deleted between two slices
+        except KqueueError as error:
+            append.fail(error)
+
+    def _topic(self, key: str | bytes) -> Topic:
+        topic = self._find_topic(key)
+        if topic.is_internal:
+            raise _internal(topic)
+        return topic
+
+    def _append(self, topic: Topic, append: PartitionAppend) -> None:
+        transaction = self.transaction
+        try:
+            partition = append.partition = topic.partition(append.index)
+            if transaction is not None:
+                transaction.raise_error(partition)
+            if self.acks == ACKS_ALL:
+                partition.check_in_sync()
+        except KqueueError as error:
+            append.fail(error)
+            return
+        try:
+            appended = topic.appender.append(
+                partition,
+                append.records,
+                now_ms=self._now_ms,
+                produce_version=self._version,
+                transaction=transaction,
+            )
+        except NotLeader as error:
+            append.fail(error, has_moved=True)
+            return
+        except TooManyOpenFiles as error:
+            append.fail(error)
+            self._is_out_of_files = True
+            return
+        except KqueueError as error:
+            append.refuse(error)
+            return
+        if partition.backlog is not None and (throttle_ms := partition.backlog.throttle_ms()):
+            self.throttle_ms = max(self.throttle_ms, throttle_ms)
+        if isinstance(appended, Promise):
+            append.promise = appended
+            self.unappended.append(append)
+            return
+        append.appended = appended
+        if self._waits:
+            self.unconfirmed.append(append)
+
+    # --- wait
+
+    def wait(
+        self, timeout_ms: int, deadline_ms: Callable[[int], float], respond: Callable[[], R]
+    ) -> DelayedOperation[R]:
+        """Return the operation that waits for `unappended`, then for `unconfirmed`.
+
+        The time of the request begins to count when all records are read, as in Kafka.
+        Args:
+            deadline_ms: returns when a timeout that begins now is over, by the monotonic clock.
+            respond: makes the response of what the appends hold at last.
+        """
+        self._timeout_ms, self._deadline_ms = timeout_ms, deadline_ms
+        until_ms: float | None
+        if self.unappended:
+            # The deadline comes with the last append; until then nothing ends the operation.
+            promises = [append.promise for append in self.unappended]
+            keys = (*promises, *self._partitions(self.unappended), *self._partitions(self.unconfirmed))
+            until_ms = None
+        else:
+            keys = self._partitions(self.unconfirmed)
+            until_ms = self._deadline()
+
+        def try_complete(expired: bool) -> R | None:
+            return respond() if self._try_complete(expired) else None
+
+        self._operation: DelayedOperation[R] = DelayedOperation(keys, until_ms, try_complete)
+        return self._operation
+
+    @staticmethod
+    def _partitions(appends: Sequence[PartitionAppend]) -> tuple[object, ...]:
+        return tuple(append.partition for append in appends)
+
+    def _deadline(self) -> float:
+        least_ms = LEADER_TIMEOUT_MS_MIN if self.acks == ACKS_LEADER else 0
+        return self._deadline_ms(max(self._timeout_ms, least_ms))
+
+    def _try_complete(self, expired: bool) -> bool:
+        """Return whether all is confirmed, or time is over."""
+        if self.unappended:
+            self.unappended = [append for append in self.unappended if not self._end_deferred(append)]
+            if self.unappended:
+                return False
+            self._operation.deadline_ms = self._deadline()
+        if self.is_confirmed():
+            return True
+        if not expired:
+            return False
+        missing = "committed" if self.acks == ACKS_ALL else "flushed"
+        for append in [append for append in self.unconfirmed if not self._is_settled(append)]:
+            append.fail(RequestTimedOut(f"the records were appended, but not {missing} in time"))
+        return True
+
+    def _end_deferred(self, append: PartitionAppend) -> bool:
+        """Take over the outcome of a deferred append; return whether it is known."""
+        promise = append.promise
+        if not promise.done:
+            return False
+        del append.promise
+        try:
+            append.appended = promise.result()
+        except KqueueError as error:
+            append.refuse(error)
+        else:
+            if self._waits:
+                self.unconfirmed.append(append)
+        return True
+
+    def is_confirmed(self) -> bool:
+        """Return whether all appends are where `acks` asks, or failed.
+
+        Stops at the first append that is not, so that n partitions cost n looks, not n squared.
+        """
+        unconfirmed = self.unconfirmed
+        while unconfirmed and self._is_settled(unconfirmed[-1]):
+            unconfirmed.pop()
+        return not unconfirmed
+
+    def _is_settled(self, append: PartitionAppend) -> bool:
+        partition, appended = append.partition, append.appended
+        assert appended is not None
+        try:
+            if self.acks == ACKS_LEADER:
+                return partition.is_flushed(appended.last_offset + 1)
+            return partition.is_committed(appended.last_offset + 1)
+        except KqueueError as error:
+            append.fail(error, has_moved=isinstance(error, NotLeader))
+            return True
+
+
+def _internal(topic: Topic) -> InvalidTopic:
+    return InvalidTopic(f"topic {topic.name} is internal: clients must not write to it")

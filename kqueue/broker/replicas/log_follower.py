@@ -1,0 +1,138 @@
+"""The changes that a follower makes to its log, so that it holds what the leader's holds.
+
+Each is made in one leader epoch: the answer of a former leader changes nothing.
+
+Durability: as `log.follower_log`. A follower's high watermark is checkpointed at an interval; after
+a crash it begins with the checkpoint, at most the log end, and the leader says the newer one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kqueue.base.errors import KqueueError, OffsetOutOfRange
+from kqueue.log import follower_log
+from kqueue.log.log_cut import LogCut
+
+if TYPE_CHECKING:
+    from kqueue.broker.replicas.partition import Partition
+    from kqueue.broker.replicas.partition_host import ReplicaHost
+
+Done = Callable[[KqueueError | None], None]
+
+
+class LogFollower:
+    """A follower's log in one leader epoch; made by `Partition.follow` for the answer that is at
+    hand.
+
+    Raises: StorageFailed: the log can't be opened.
+    """
+
+    __slots__ = ("_leader_epoch", "_log", "_partition", "_replicas")
+
+    def __init__(self, partition: Partition, replicas: ReplicaHost, leader_epoch: int) -> None:
+        self._partition = partition
+        self._replicas = replicas
+        self._leader_epoch = leader_epoch
+        self._log = partition.log
+
+    def append(self, records: memoryview) -> int:
+        """Append the whole batches that the leader sent, as they are (rule 20).
+
+        In group mode fetch again after `Partition.after_flush` of the returned offset (rule 21).
+        Returns: the log end.
+        Raises: CorruptBatch: a batch is wrong; those before it are appended. StorageFailed,
+            StorageUnavailable.
+        """
+        log, partition = self._log, self._partition
+        if partition.moving is not None:
+            raise partition.moving
+        before = log.end_offset
+        try:
+            follower_log.append_replicated(log, records, self._leader_epoch)
+        finally:
+            if log.end_offset > before:
+                if partition.backlog is not None:
+                    partition.backlog.appended(log.end_offset, len(records))
+                partition.flush.appended(log)
+        return log.end_offset
+
+    def raise_high_watermark(self, leaders: int) -> None:
+        """Raise the high watermark to the leader's, at most to the log end (rule 20)."""
+        offset = min(leaders, self._log.end_offset)
+        # A leader that was just elected may lag behind what its predecessor reported (rule 23).
+        if offset > self._partition.high_watermark:
+            self._partition.watermark.advance(offset)
+
+    def raise_start(self, offset: int) -> None:
+        """Raise the log start to the leader's, at most to the log end; segments below are dropped.
+
+        Durability: a crash may bring the old start back; the leader says it again.
+        """
+        log, partition = self._log, self._partition
+        if log.start_offset < min(offset, log.end_offset):
+            log.advance_start(min(offset, log.end_offset))
+            self.raise_high_watermark(log.start_offset)  # the leader has deleted nothing that is not committed
+            self._replicas.drop_below_start(partition)
+            partition.log_start_moved()
+
+    def truncate(self, offset: int, done: Done) -> None:
+        """Remove what lies from `offset` on, and differs from the leader's log (rule 19), in a job.
+
+        The log end may be below `offset` then, where a batch holds it. `done(error or None)` is
+        called at the end, maybe at once. Until then the log refuses everything with
+        StorageUnavailable. If the broker is elected meanwhile, it leads from the end of the job on.
+        Raises: StorageFailed; `done` is called with it too, and with FencedLeaderEpoch.
+        """
+        log = self._log
+        if offset >= log.end_offset:
+            done(None)
+        else:
+            self._cut(LogCut(log, max(offset, log.start_offset)), done)
+
+    def restart_at(self, offset: int, done: Done) -> None:
+        """Remove all records and go on at `offset`, where the leader's log starts, in a job; `done`
+        as in `truncate`.
+
+        Raises: OffsetOutOfRange: it is not above the log end. StorageFailed.
+        """
+        log = self._log
+        if offset <= log.end_offset:
+            raise OffsetOutOfRange(f"{log.folder}: can't restart at {offset}, the log ends at {log.end_offset}")
+        self._cut(LogCut(log, offset, restarts=True), done)
+
+    def begin_anew(self) -> None:
+        """Delete the log, which starts beyond the leader's end, and begin with an empty one at 0.
+
+        Durability: as `LogManager.delete`. After a crash it is deleted, or is found too far ahead
+            again.
+        Raises: StorageFailed.
+        """
+        health = self._log.health
+        if health.failure is not None and health.is_suspended:
+            raise health.failure
+        self._replicas.delete_log(self._partition)
+        self._partition.log_was_cut(self._partition.log)
+
+    def _cut(self, cut: LogCut, done: Done) -> None:
+        log, partition = cut.log, self._partition
+
+        def flushed() -> None:  # no flush is under way any more
+            try:
+                failure = partition.follow(self._leader_epoch)._log.health.failure
+                if failure is not None:
+                    raise failure
+            except KqueueError as error:
+                done(error)
+                return
+            self._replicas.cut_log(partition, cut, ended)
+
+        def ended(error: KqueueError | None) -> None:
+            if partition.uses(log) and error is None:
+                partition.log_was_cut(log, cut.offset if cut.restarts else None)
+            done(error)
+
+        if log.health.failure is not None:
+            raise log.health.failure
+        partition.after_flush(log.end_offset, flushed)
