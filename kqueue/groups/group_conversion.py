@@ -87,7 +87,7 @@ class GroupConversion:
     def _check_upgrade(self, group: ClassicGroup) -> None:
         if (
             not (self._config.can_upgrade and group.is_consumer)
-            or len(group.members) >= self._config.consumer_members_max
+            or len(group.members) >= self._config.consumer.members_max
         ):
             raise GroupIdNotFound(f"Group {group.group_id} is not a consumer group.")
 

@@ -134,7 +134,7 @@ class ConsumerGroupManager:
             group.topic_filters[subscription.regex] = request.visible
         current = self.update(changes, group, member, subscription, request.owned).current
         sent = is_join or is_full(request) or not same_owned(current.assigned, former.assigned)
-        interval_ms = self._config.heartbeat_interval.of(self._settings(group.group_id))
+        interval_ms = self._config.consumer.heartbeat_interval.of(self._settings(group.group_id))
         return HeartbeatResult(member_id, current.epoch, interval_ms, current.assigned if sent else None)
 
     def update(
@@ -206,7 +206,7 @@ class ConsumerGroupManager:
 
     def check_room(self, group: ConsumerGroup, member_id: str) -> None:
         """Check the number of members. Raises: GroupMaxSizeReached."""
-        size_max = self._config.consumer_members_max
+        size_max = self._config.consumer.members_max
         if len(group.members) >= size_max and member_id not in group.members:
             raise GroupMaxSizeReached(f"The consumer group has reached its maximum capacity of {size_max} members.")
 
@@ -341,7 +341,7 @@ class ConsumerGroupManager:
         """Restart the session of a member; a classic one has chosen its length."""
         classic = member.subscription.classic
         own = self._settings(group.group_id)
-        timeout_ms = self._config.session_timeout.of(own) if classic is None else classic.session_timeout_ms
+        timeout_ms = self._config.consumer.session_timeout.of(own) if classic is None else classic.session_timeout_ms
         self._timers.extend_session(group, member.member_id, timeout_ms)
 
     def remove_late(self, group: ConsumerGroup, member_id: str, is_late: Callable[[], bool]) -> None:

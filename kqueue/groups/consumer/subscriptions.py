@@ -84,7 +84,7 @@ class Subscriptions:
     def _assign_if_due(self, changes: Changes, group: ConsumerGroup) -> None:
         if group.epoch <= group.target_epoch or group.is_assigning:
             return
-        interval_ms = self._config.assignment_interval.of(self._settings(group.group_id))
+        interval_ms = self._config.consumer.assignment_interval.of(self._settings(group.group_id))
         if 0 <= self._clock.wall_ms() - group.target_ms < interval_ms:
             return
         failed_epoch, failed_ms = group.failed_assignment

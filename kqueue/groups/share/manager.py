@@ -133,7 +133,7 @@ class ShareGroupManager:
         member = self._reconcile(changes, group, member_id)
         changes.on_committed.append(lambda: self._extend_session(group, member_id))
         sent = is_join or request.topics is not None or member.assigned != former
-        interval_ms = self._config.share_heartbeat_interval.of(self._settings(group.group_id))
+        interval_ms = self._config.share.heartbeat_interval.of(self._settings(group.group_id))
         return ShareHeartbeatResult(member_id, member.epoch, interval_ms, member.assigned if sent else None)
 
     def _group_of(self, changes: Changes, request: ShareHeartbeat, *, is_join: bool) -> ShareGroup:
@@ -167,9 +167,9 @@ class ShareGroupManager:
             existing = group.members.get(request.member_id)
             if existing is not None:
                 return existing
-            if len(group.members) >= self._config.share_members_max:
+            if len(group.members) >= self._config.share.members_max:
                 raise GroupMaxSizeReached(
-                    f"The share group has reached its maximum capacity of {self._config.share_members_max} members."
+                    f"The share group has reached its maximum capacity of {self._config.share.members_max} members."
                 )
             return ShareMember(request.member_id)
         member = group.check_member(request.member_id)
@@ -232,7 +232,7 @@ class ShareGroupManager:
         allows.
         """
         now_ms = self._clock.wall_ms()
-        interval_ms = self._config.share_assignment_interval.of(self._settings(group.group_id))
+        interval_ms = self._config.share.assignment_interval.of(self._settings(group.group_id))
         if group.epoch <= group.target_epoch or 0 <= now_ms - group.target_ms < interval_ms:
             return
         partitions = {id: sorted(topic.partitions) for id, topic in group.state_partitions.initialized.items()}
@@ -402,7 +402,7 @@ class ShareGroupManager:
         session = group.sessions.get(member_id)
         if session is None:
             session = group.sessions[member_id] = LazyTimer(self._timers, lambda: self._expire(group, member_id))
-        timeout_ms = self._config.share_session_timeout.of(self._settings(group.group_id))
+        timeout_ms = self._config.share.session_timeout.of(self._settings(group.group_id))
         session.set(self._clock.monotonic_ms() + timeout_ms)
 
     def _expire(self, group: ShareGroup, member_id: str) -> None:
