@@ -16,7 +16,7 @@ from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.broker import Broker
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.groups.log.share_records import StateTopic
+from kqueue.groups.share.records import StateTopic
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.share.share_state import NO_OFFSET, SharePartitionKey
 from kqueue.wire.messages.alter_share_group_offsets import (

@@ -20,7 +20,8 @@ from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics.topics import Topics
-from kqueue.groups.consumer.member import ConsumerGroupDescription, ConsumerMemberDescription, all_owned
+from kqueue.groups.consumer.member import ConsumerGroupDescription, Subscription, all_owned
+from kqueue.groups.modern.member import ModernMemberDescription
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages.consumer_group_describe import (
     Assignment,
@@ -110,9 +111,9 @@ def _add_members(described: DescribedGroup, group: ConsumerGroupDescription, top
         yield None
 
 
-def _member(one: ConsumerMemberDescription, topics: Topics) -> Member:
+def _member(one: ModernMemberDescription[Subscription, bytes], topics: Topics) -> Member:
     member = one.member
-    subscription, current = member.subscription, member.current
+    subscription, current = member.metadata, member.current
     return Member(
         member_id=member.member_id,
         instance_id=subscription.instance_id,

@@ -98,15 +98,15 @@ def _visible(described: DescribedGroup, context: RequestContext) -> DescribedGro
 def _member(member: ShareMember, topics: Topics) -> Member:
     return Member(
         member_id=member.member_id,
-        rack_id=member.subscription.rack_id,
-        member_epoch=member.epoch,
-        client_id=member.subscription.client_id,
-        client_host=member.subscription.client_host,
-        subscribed_topic_names=list(member.subscription.topics),
+        rack_id=member.metadata.rack_id,
+        member_epoch=member.current.epoch,
+        client_id=member.metadata.client_id,
+        client_host=member.metadata.client_host,
+        subscribed_topic_names=list(member.metadata.topics),
         assignment=Assignment(
             topic_partitions=[
                 TopicPartitions(topic_id=id, topic_name=topic.name, partitions=sorted(indexes))
-                for id, indexes in member.assigned.items()
+                for id, indexes in member.current.assigned.items()
                 if (topic := topics.find_by_id(id)) is not None
             ]
         ),

@@ -18,9 +18,10 @@ from kqueue.api.slices import in_slices
 from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.groups.modern.member import ModernMemberDescription
 from kqueue.groups.streams.member import (
     StreamsGroupDescription,
-    StreamsMemberDescription,
+    StreamsMemberMetadata,
     SubtopologyRole,
     TaskRole,
 )
@@ -122,7 +123,7 @@ def _add_members(described: wire.DescribedGroup, group: StreamsGroupDescription)
         yield None
 
 
-def _member(one: StreamsMemberDescription) -> wire.Member:
+def _member(one: ModernMemberDescription[StreamsMemberMetadata, SubtopologyRole]) -> wire.Member:
     metadata, current = one.member.metadata, one.member.current
     endpoint = metadata.endpoint
     return wire.Member(

@@ -18,7 +18,6 @@ from kqueue.base.errors import KqueueError, UnsupportedVersion
 from kqueue.base.promise import Promise
 from kqueue.broker.metadata.features import STREAMS_VERSION
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.groups.log.streams_records import subtopology
 from kqueue.groups.streams.member import (
     EndpointPartitions,
     MemberEndpoint,
@@ -29,6 +28,7 @@ from kqueue.groups.streams.member import (
     TaskRole,
     tasks_of,
 )
+from kqueue.groups.streams.records import subtopology
 from kqueue.groups.streams.topology import InternalTopic, Topology
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages import streams_group_heartbeat as wire

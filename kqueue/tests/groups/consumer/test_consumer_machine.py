@@ -239,10 +239,8 @@ def described(group: ConsumerGroup | None) -> Any:
         return None
     targets = {member_id: target for member_id, target in group.targets.items() if target}
     return (
-        group.epoch,
-        group.metadata_hash,
-        group.target_epoch,
-        group.target_ms,
+        group.group_epoch,
+        group.target,
         group.members,
         targets,
         group.regexes,

@@ -249,12 +249,8 @@ def described(group: StreamsGroup | None) -> Any:
         return None
     targets = {member_id: target for member_id, target in group.targets.items() if target}
     return (
-        group.epoch,
-        group.metadata_hash,
-        group.validated_topology_epoch,
-        group.assignment_configs,
-        group.target_epoch,
-        group.target_ms,
+        group.group_epoch,
+        group.target,
         group.topology,
         group.members,
         targets,
