@@ -151,7 +151,7 @@ def join_share_group(broker: kqueue.Broker) -> None:
     async def join(server: Server) -> bool:
         await server.result(server.broker.groups.share.heartbeat(joining))
         group = server.broker.groups.share.find("workers")
-        return group is not None and bool(group.members["m"].assigned)
+        return group is not None and bool(group.members["m"].current.assigned)
 
     eventually(lambda: broker._ask(join))
 
