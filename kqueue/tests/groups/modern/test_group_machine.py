@@ -24,6 +24,7 @@ from kqueue.groups.streams.group import StreamsGroup
 from kqueue.groups.streams.member import SubtopologyRole, TaskRole
 from kqueue.tests.groups.streams.applications import COUNT, make_topics, new_world, start
 from kqueue.tests.groups.support import World, leave_and_return
+from kqueue.tests.thorough import examples
 
 AnyGroup = ModernGroup[Any, Any]
 Owned = dict[Any, set[int]]
@@ -414,7 +415,7 @@ class StreamsGroups(ModernGroups):
 
 
 for machine in (ConsumerGroups, ShareGroups, StreamsGroups):
-    machine.TestCase.settings = settings(max_examples=25, stateful_step_count=40)
+    machine.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=40)
 TestConsumerGroups = ConsumerGroups.TestCase
 TestShareGroups = ShareGroups.TestCase
 TestStreamsGroups = StreamsGroups.TestCase
