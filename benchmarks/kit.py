@@ -4,6 +4,7 @@ long it takes to let time pass.
 
 from __future__ import annotations
 
+import os
 import socket
 import statistics
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
 from kafka import KafkaConsumer, KafkaProducer
 
@@ -21,6 +23,10 @@ from benchmarks.results import Figure, Row
 ROUNDS = 15
 START_ROUNDS = 5
 START_MS_MAX = 150
+CLUSTER_START_MS_MAX, SNAPSHOT_START_MS_MAX = 500, 300
+HELP_CPU_MS_MAX = 300
+UNAVAILABLE_MS_MAX = 2000
+SNAPSHOT_RECORDS = 4000
 OVERHEAD_MS_MAX = 50
 PUSH_MS_MAX = {"memory": 1000, "disk": 2000}
 ADVANCED_TOPICS, ADVANCED_PARTITIONS = 10, 4
@@ -56,6 +62,56 @@ def start() -> Row:
     return Row(
         "the first kafka_broker of a test run", [figure], "import and start, in a process that has imported pytest"
     )
+
+
+def further_starts() -> Row:
+    """The least of some rounds: the first imports what they need."""
+    with tempfile.TemporaryDirectory() as folder:
+        with kqueue.Broker() as broker:
+            broker.create_topic("orders", 4)
+            broker.topics["orders"].produce_all([b"%04d" % number + bytes(1000) for number in range(SNAPSHOT_RECORDS)])
+            broker.snapshot(folder)
+        figures = [
+            Figure(_least_start_ms(kqueue.Broker), "ms, a broker", at_most=START_MS_MAX),
+            Figure(
+                _least_start_ms(lambda: kqueue.Cluster(brokers=3)), "ms, three brokers", at_most=CLUSTER_START_MS_MAX
+            ),
+            Figure(
+                _least_start_ms(lambda: kqueue.Broker(snapshot=folder)),
+                "ms, from a snapshot of 4 MB",
+                at_most=SNAPSHOT_START_MS_MAX,
+            ),
+        ]
+    return Row("a further start in the process", figures)
+
+
+def help_text() -> Row:
+    """What ``kqueue --help`` takes of a processor: it imports no subcommand."""
+    found = []
+    for _ in range(START_ROUNDS):
+        with subprocess.Popen([sys.executable, "-m", "kqueue.cli", "--help"], stdout=subprocess.DEVNULL) as process:
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        found.append((used.ru_utime + used.ru_stime) * 1000)
+    return Row("kqueue --help", [Figure(min(found), "ms of a processor", at_most=HELP_CPU_MS_MAX)])
+
+
+def failover() -> Row:
+    """How long a producer has no confirmation when the leader of its partition is killed."""
+    longest_ms = 0.0
+    with kqueue.Cluster(brokers=3) as cluster:
+        cluster.create_topic(TOPIC, replicas={0: [0, 1, 2]})
+        with KafkaProducer(
+            bootstrap_servers=cluster.bootstrap, acks="all", request_timeout_ms=1000, retry_backoff_ms=20
+        ) as producer:
+            producer.send(TOPIC, b"first").get(60)
+            cluster.kill(0)
+            for number in range(20):
+                began = time.perf_counter()
+                producer.send(TOPIC, b"%d" % number).get(60)
+                longest_ms = max(longest_ms, (time.perf_counter() - began) * 1000)
+    return Row("a leader is killed", [Figure(longest_ms, "ms without confirmations", at_most=UNAVAILABLE_MS_MAX)])
 
 
 def overhead() -> Row:
@@ -101,8 +157,20 @@ def push() -> Row:
 
 def steps() -> Iterator[tuple[str, Callable[[], Row]]]:
     yield "test kit: start", start
+    yield "test kit: further starts", further_starts
+    yield "test kit: help", help_text
+    yield "test kit: a leader is killed", failover
     yield "test kit: one record", overhead
     yield "test kit: eight days", push
+
+
+def _least_start_ms(make: Callable[[], AbstractContextManager[object]]) -> float:
+    found = []
+    for _ in range(START_ROUNDS):
+        began = time.perf_counter()
+        with make():
+            found.append((time.perf_counter() - began) * 1000)
+    return min(found)
 
 
 def _whole_ms(broker: kqueue.Broker, topic: str) -> float:

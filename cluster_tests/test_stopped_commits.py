@@ -15,13 +15,12 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from kqueue.metadata.lock_holders import is_stopped
 from kqueue.tests.metadata.shared_clock import SharedClock
 from kqueue.tests.metadata.stopped_committer import open_on_shared_clock
 from kqueue.tests.metadata.store_process import StoreProcess, store_process
@@ -30,6 +29,8 @@ SESSION_MS = 9_000
 LONG_MS = 600_000_000
 LIMIT_S = 60.0
 TRIES = 3
+STOPPED = "--- stopped by SIGSTOP ---"
+"""A line of strace. The state of the process does not tell: strace stops it at each call."""
 CALLS: dict[str, list[object]] = {"commit": ["commit", {}, {"/a": "new", "/b": "new"}], "keep_alive": ["keep_alive"]}
 
 pytestmark = [
@@ -66,25 +67,30 @@ def system_calls(lines: list[str]) -> list[tuple[str, int]]:
     return calls
 
 
-def stopped_or_answered(pid: int, other: StoreProcess) -> bool:
-    """Wait until the process is stopped for good, or the call is answered; return whether it was
+def one_of_each(calls: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Return the middle call of each name: of the locks, one while others are held."""
+    counts = Counter(name for name, _ in calls)
+    return [(name, (count + 1) // 2) for name, count in counts.items()]
+
+
+def stopped_or_answered(output: Path, other: StoreProcess) -> bool:
+    """Wait until strace has stopped the process, or the call is answered; return whether it was
     stopped.
     """
     deadline_s = time.monotonic() + LIMIT_S
-    stops = 0
-    while stops < 5:  # strace stops it for a moment at each call
+    while STOPPED not in output.read_text():
         assert time.monotonic() < deadline_s
         assert other.process.stdout is not None
         if select.select([other.process.stdout], [], [], 0.005)[0]:
             return False
-        stops = stops + 1 if is_stopped(pid) else 0
     return True
 
 
+@pytest.mark.parametrize("choose", [one_of_each, pytest.param(list, id="all", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("whom", ["committer", "broker"])
 @pytest.mark.parametrize("call", CALLS)
 def test_others_commit_and_elect_at_whatever_system_call_a_broker_is_stopped(
-    tmp_path: Path, call: str, whom: str
+    tmp_path: Path, call: str, whom: str, choose: Callable[[list[tuple[str, int]]], list[tuple[str, int]]]
 ) -> None:
     path, clock = tmp_path / "kqueue.db", SharedClock(tmp_path / "clock")
     with closing(open_on_shared_clock(path, clock)) as store, store_process(path, clock, LONG_MS) as other:
@@ -99,12 +105,13 @@ def test_others_commit_and_elect_at_whatever_system_call_a_broker_is_stopped(
             return committer, committer if whom == "committer" else other.process.pid
 
         output = tmp_path / "strace.txt"
-        points: list[tuple[str, int]] = []
-        while not points:
+        runs: list[list[tuple[str, int]]] = []
+        while len(runs) < TRIES:
             _, pid = begin()
             with traced(pid, output):
                 other.call(*CALLS[call])
-            points = system_calls(output.read_text().splitlines())
+            runs += filter(None, [system_calls(output.read_text().splitlines())])
+        points = choose(min(runs, key=len))  # without calls that a slow machine repeats
         stopped: list[tuple[str, int]] = []
         for name, count in (point for point in points for _ in range(TRIES)):
             if (name, count) in stopped:
@@ -112,7 +119,7 @@ def test_others_commit_and_elect_at_whatever_system_call_a_broker_is_stopped(
             committer, pid = begin()
             with traced(pid, output, "-e", f"inject={name}:signal=STOP:when={count}"):
                 other.send(*CALLS[call])
-                was_stopped = stopped_or_answered(pid, other)
+                was_stopped = stopped_or_answered(output, other)
                 if was_stopped:
                     stopped.append((name, count))
                     other.process.send_signal(signal.SIGSTOP)
@@ -141,5 +148,5 @@ def test_others_commit_and_elect_at_whatever_system_call_a_broker_is_stopped(
             term.resign()
         missed = [point for point in points if point not in stopped]
         print(f"{call}, {whom}: stopped at {len(stopped)} of {len(points)} system calls; not at {missed}")
-        assert len(stopped) >= len(points) - 3, missed
-        assert len(stopped) >= (15 if whom == "committer" else 2)
+        assert len(stopped) >= len(points) - (3 if choose is list else 2), missed
+        assert len(stopped) >= (2 if whom == "broker" else 15 if choose is list else 3)

@@ -42,6 +42,17 @@ UNSECURED = (
     "test_network.py",
     "test_version_profiles.py",
 )
+ON_DISK_ALONE = (
+    *UNSECURED,
+    "test_admin.py",
+    "test_consumer_protocol.py",
+    "test_exactly_once.py",
+    "test_groups.py",
+    "test_money_transfers.py",
+)
+"""With a broker in memory these run in the thorough tests only: the storage matters little there,
+or a disk matters most. Those in `UNSECURED` run so on a cluster too.
+"""
 EXTERNAL_SESSION_MS = 6_000  # Kafka's own minimum
 _numbers = itertools.count(1)
 
@@ -88,7 +99,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             storages = [EXTERNAL]
         elif metafunc.config.getoption("cluster"):
             storages = [CLUSTER]
-        metafunc.parametrize("storage", storages, scope="session")
+        module = Path(metafunc.module.__file__).name
+        rest = {MEMORY: ON_DISK_ALONE, CLUSTER: UNSECURED}
+        metafunc.parametrize(
+            "storage",
+            [
+                pytest.param(storage, marks=pytest.mark.thorough if module in rest.get(storage, ()) else ())
+                for storage in storages
+            ],
+            scope="session",
+        )
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -19,7 +19,7 @@ from types import TracebackType
 from compat_tests.clients import adapters
 from compat_tests.clients.adapters.contract import Client, Consumer, ConsumerOptions, Place, Record
 
-WAIT_S = 30
+WAIT_S = 120
 POLL_S = 0.1
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from compat_tests.clients.adapters.contract import Consumer, PendingSend, Producer, Record
 
-COLLECT_S = 30
+COLLECT_S = 120
 POLL_S = 1.0  # enough for a join under load: kafka-python 3 abandons a join when its poll times out
 
 

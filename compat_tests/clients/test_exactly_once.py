@@ -40,11 +40,11 @@ CRASHES = 6
 CRASH_SHARE = 0.15
 ABORT_SHARE = 0.25
 SESSION_MS = 2_000
-FLUSH_S = 3
+FLUSH_S = 10
 """The worker dies after it: kafka-python may lose a transactional request to a broker that is down,
 and then waits for nothing.
 """
-WORK_S = 60
+WORK_S = 300
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -14,7 +14,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 QUIET: Mapping[str, Any] = {"log_level": 2, "reconnect.backoff.max.ms": 500}
 Headers = tuple[tuple[str, bytes | None], ...]
 START_MS = 1_700_000_000_000

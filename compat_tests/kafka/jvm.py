@@ -13,7 +13,7 @@ __all__ = ["KAFKA_VERSION", "ToolFailed", "command", "libs", "missing", "run"]
 
 KAFKA_VERSION = "4.3.0"
 HEAP = ("-Xms32m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
-TOOL_TIMEOUT_S = 120
+TOOL_TIMEOUT_S = 300
 _JARS = Jars(
     what="Kafka's jars",
     pom=Path(__file__).parent / "pom.xml",

@@ -29,6 +29,7 @@ from kqueue.tests.api.access_requests import (
     denial_of,
     values_in,
 )
+from kqueue.tests.api.harness import batch
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.headers import read_response_header, request_header
@@ -44,7 +45,9 @@ from kqueue.wire.messages import (
     streams_group_heartbeat,
 )
 
-WAIT_S = 30
+WAIT_S = 60
+TRANSACTION_TIMEOUT_MS = 900_000
+"""The most that both allow: no transaction times out while requests are sent."""
 BY_ID_SINCE = {"fetch": 13, "metadata": 12, "offset_fetch": 10}
 """The first versions with ids of topics."""
 FIRST_VERSIONS = {"produce": 3}
@@ -113,7 +116,8 @@ class World:
             7,
         )
         self.topic_id = self._topic_id()
-        self._until_settled("init_producer_id", 4, {"transaction_timeout_ms": 60_000})
+        producer = self._until_settled("init_producer_id", 4, {"transaction_timeout_ms": TRANSACTION_TIMEOUT_MS})
+        self._producer_id, self._producer_epoch = producer.producer_id, producer.producer_epoch
         self._until_settled("offset_commit", 8, {"member_id": "", "generation_id_or_member_epoch": -1})
         self.create(*(everything(kind, ADMIN) for kind in TYPES))
 
@@ -127,7 +131,19 @@ class World:
             time.sleep(0.1)
         raise AssertionError("the topic has no leader")
 
-    def _until_settled(self, module: str, version: int, values: dict[str, Any]) -> None:
+    def request(self, module: str, version: int, values: dict[str, Any]) -> Any:
+        """As `build_request`, about the topic and the producer of this broker: a kqueue in this
+        process has no producer ids that another one had.
+        """
+        if module != "init_producer_id":
+            own = {"producer_id": self._producer_id, "epoch": self._producer_epoch}
+            records = batch(b"a", **own, base_sequence=0, transactional=True)
+            ids = dict.fromkeys(("producer_id", "v3_and_below_producer_id"), self._producer_id)
+            values = {**ids, "records": records, **values}
+        return build_request(module, version, self.topic_id, values)
+
+    def _until_settled(self, module: str, version: int, values: dict[str, Any]) -> Any:
+        """Send a request until it succeeds, and return the response."""
         deadline = time.monotonic() + WAIT_S
         key_type = 1 if module == "init_producer_id" else 0
         finding = build_request(
@@ -137,7 +153,7 @@ class World:
             self.admin.ask(finding, 3)
             response = self.admin.ask(build_request(module, version, self.topic_id, values), version)
             if set(values_in(response, "error_code")) == {0}:
-                return
+                return response
             time.sleep(0.1)
         raise AssertionError(f"{module}: {response}")
 
@@ -210,7 +226,7 @@ class World:
         """The error codes in what the client is answered."""
         client = Asker(self.bootstrap, CLIENT)
         try:
-            response = client.ask(build_request(module, version, self.topic_id, values), version)
+            response = client.ask(self.request(module, version, values), version)
         finally:
             client.close()
         if response is None:
@@ -333,7 +349,8 @@ def join_all(world: World) -> None:
         warmup_tasks=[],
     )
     until_joined(world, streams, 0)
-    made = world.admin.ask(build_request("init_producer_id", 4, world.topic_id, {"transaction_timeout_ms": 60_000}), 4)
+    values = {"transaction_timeout_ms": TRANSACTION_TIMEOUT_MS}
+    made = world.admin.ask(build_request("init_producer_id", 4, world.topic_id, values), 4)
     added = build_request(
         "add_partitions_to_txn",
         3,

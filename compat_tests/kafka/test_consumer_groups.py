@@ -31,7 +31,10 @@ SHORT = {
     "group.consumer.session.timeout.ms": 3000,
     "group.consumer.assignment.interval.ms": 100,
 }
+LASTING = {**SHORT, "group.consumer.session.timeout.ms": 60_000}
+"""Members that stay away while brokers stop and start are not missed, on a slow machine either."""
 GROUP, TOPIC = "g", "shared"
+WAIT_S = 120
 JAVA_TIMEOUT_S = 80
 JAVA_STEPS = [
     "first=reached",
@@ -59,18 +62,18 @@ def test_the_recorded_dialogues_are_kafkas(formatted: Kafka, tmp_path: Path) -> 
 
 @contextmanager
 def run(broker: str, node: Kafka) -> Iterator[str]:
-    """Run a broker on the folder of the node."""
+    """Run a broker on the folder of the node, with its settings."""
     if broker == "kafka":
-        with Kafka(node.place, settings=SHORT, ports=node.ports):
+        with Kafka(node.place, settings=node.settings, ports=node.ports):
             yield node.bootstrap
     else:
-        with serving(node.data, **{name.replace(".", "_"): value for name, value in SHORT.items()}) as ours:
+        with serving(node.data, **{name.replace(".", "_"): value for name, value in node.settings.items()}) as ours:
             yield ours.bootstrap
 
 
 def described(bootstrap: str) -> Any:
     """The group, as it was left: without its members' addresses."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + WAIT_S
     with asking(bootstrap) as ask:
         while True:
             (group,) = ask(ConsumerGroupDescribeRequest(group_ids=[GROUP]), 1).groups
@@ -84,7 +87,7 @@ def test_a_group_goes_on_in_the_others_folder(formatted: Kafka, tmp_path: Path, 
     """Static members stay away while the brokers change: they find their partitions, without a
     rebalance, and the offsets.
     """
-    node = Kafka(tmp_path / "kafka", settings=SHORT).copy_from(formatted)
+    node = Kafka(tmp_path / "kafka", settings=LASTING).copy_from(formatted)
     with run("kafka", node) as bootstrap:  # its metadata must know the topics
         clients.create_topic(bootstrap, TOPIC, 4)
         clients.commit(bootstrap, "other", {(TOPIC, 0): 0})
@@ -122,9 +125,9 @@ def take_part(bootstrap: str, number: int) -> list[int]:
         Member(bootstrap, GROUP, [TOPIC], group_instance_id="a") as one,
         Member(bootstrap, GROUP, [TOPIC], group_instance_id="b") as two,
     ):
-        eventually(lambda: sorted(one.held + two.held) == all_of(TOPIC, 4) and len(one.held) == 2, "they share", 40)
+        eventually(lambda: sorted(one.held + two.held) == all_of(TOPIC, 4) and len(one.held) == 2, "they share", WAIT_S)
         produce(bootstrap, TOPIC, 4, 20, start=number * 20)
-        eventually(lambda: len(one.values) + len(two.values) >= 20, "they have read 20 records", 40)
+        eventually(lambda: len(one.values) + len(two.values) >= 20, "they have read 20 records", WAIT_S)
         for member in (one, two):
             member.commit()
         return [int(value) for value in one.values + two.values]

@@ -10,7 +10,7 @@ from compat_tests.kafka.secured import PASSWORD, Secured
 from compat_tests.kafka.test_access import FIRST_VERSIONS, WAIT_S, Acl, Asker, World
 from kqueue.api.handler_table import ApiHandler
 from kqueue.security.operations import CLUSTER_NAME, WILDCARD, AclOperation, ResourceType
-from kqueue.tests.api.access_requests import NAMES, ROWS, build_request, values_in
+from kqueue.tests.api.access_requests import NAMES, ROWS, values_in
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kqueue.wire.messages.sasl_handshake import SaslHandshakeRequest
@@ -84,7 +84,7 @@ def answer(broker: Secured, world: World, user: str, row: ApiHandler, version: i
 def _answer(broker: Secured, world: World, user: str, row: ApiHandler, version: int) -> Answer | None:
     client = UserAsker(broker, user)
     try:
-        response: Any = client.ask(build_request(row.api.module_name, version, world.topic_id, {}), version)
+        response: Any = client.ask(world.request(row.api.module_name, version, {}), version)
     finally:
         client.close()
     if response is None:

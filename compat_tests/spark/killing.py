@@ -31,7 +31,8 @@ HOME = PACKAGES if (PACKAGES / "kqueue").is_dir() else ROOT
 KILLS = int(os.environ.get("KQUEUE_KILLS", "1"))
 STOPS = int(os.environ.get("KQUEUE_STOPS", "3"))
 SEED = int(os.environ.get("KQUEUE_SEED", "7"))
-DEADLINE_S = 90
+DEADLINE_S = 240
+"""What ends a hang: a starved machine takes a minute to start Java."""
 
 
 def start(folder: Path, *arguments: str | Path) -> subprocess.Popen[bytes]:

@@ -45,7 +45,6 @@ def server() -> Iterator[dict[str, str]]:
         yield settings
 
 
-@pytest.mark.timeout(300)
 def test_every_command(
     spark: SparkSession,
     broker: kqueue.Broker,

@@ -14,7 +14,6 @@ PAGES = {"spark.md": 6, "start/spark.md": 2}
 FOLDERS = re.compile(r'"(orders-data|orders-table|counts-table|(?:\w+-)?checkpoint)"')
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", PAGES)
 def test_every_program(page: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)  # keep the tests' session running

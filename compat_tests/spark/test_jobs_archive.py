@@ -182,7 +182,7 @@ def test_java_that_is_killed_is_named_in_one_line(tmp_path: Path) -> None:
             killing.until(begun, lambda: killing.check_alive(process, tmp_path), "the job does not begin")
             (java,) = (one for one in psutil.Process(process.pid).children() if "java" in one.name())
             java.kill()
-            assert process.wait(60) == 1
+            assert process.wait(killing.DEADLINE_S) == 1
         finally:
             killing.kill(process)
     (line,) = (tmp_path / "log").read_text().splitlines()

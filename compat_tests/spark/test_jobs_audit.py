@@ -29,7 +29,7 @@ NewTopic = Callable[..., str]
 ALWAYS_MS = 1_700_000_000_000
 
 
-@pytest.mark.parametrize("version", golden.VERSIONS)
+@pytest.mark.parametrize("version", [pytest.param(golden.VERSIONS[0], marks=pytest.mark.thorough), golden.VERSIONS[-1]])
 def test_offsets_of_kafka_folders_are_explained(spark: SparkSession, version: str) -> None:
     """Every offset is explained without a broker: compaction, transactions, group progress."""
     report = audit(spark, {"path": str(golden.data_folder(version)), "includeActiveSegment": "true"})

@@ -82,7 +82,7 @@ class Behind:
         elif stage == "quarantine":
             self._is_next = True
         elif self._is_next:
-            assert self._heard.wait(60)
+            assert self._heard.wait(240)
 
 
 def counted(

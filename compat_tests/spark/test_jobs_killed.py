@@ -85,7 +85,7 @@ def check(broker: kqueue.Broker, kept: Location, tables: Location, sent: list[Ev
     assert sum(row[0] for row in found(tables, "gold", "flights")) == len(silver)
 
 
-@pytest.fixture(params=["folder", "s3"])
+@pytest.fixture(params=["folder", pytest.param("s3", marks=pytest.mark.thorough)])
 def settings(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
     """Yield the settings of an object store; {}: a folder."""
     if request.param == "folder":
@@ -95,7 +95,7 @@ def settings(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
         yield server
 
 
-@pytest.mark.timeout(240 + 60 * KILLS)
+@pytest.mark.timeout(900 + 300 * KILLS)
 def test_jobs_are_killed(broker: kqueue.Broker, settings: dict[str, str], tmp_path: Path) -> None:
     rng = random.Random(SEED)
     for topic in (SOURCE, TARGET):

@@ -30,6 +30,8 @@ from kqueue.client import LATEST, Client, NewTopic, TopicPartition
 PARTITIONS = 3
 BACKLOG = 900
 """Records for several batches of each query, so that every query is busy from the start."""
+COPIED, WHOLE = pytest.param(queries.COPIED, id="copied"), pytest.param(queries.WHOLE, id="whole")
+"""By default each is killed in one way: a process with its broker, or a broker alone."""
 IN_VAIN_MAX = 4
 """Kills between batches that are allowed before the test fails as ineffective."""
 
@@ -103,8 +105,8 @@ def is_cut(folder: Path, query: str) -> bool:
     return batches(folder, query, "offsets") > batches(folder, query)
 
 
-@pytest.mark.timeout(240 + 60 * KILLS)
-@pytest.mark.parametrize("names", [queries.COPIED, queries.WHOLE], ids=["copied", "whole"])
+@pytest.mark.timeout(900 + 300 * KILLS)
+@pytest.mark.parametrize("names", [COPIED, pytest.param(*WHOLE.values, id=WHOLE.id, marks=pytest.mark.thorough)])
 def test_a_process_is_killed(late_spark: Callable[[], SparkSession], tmp_path: Path, names: Sequence[str]) -> None:
     """Kill the queries with their broker, alternately during a copy and at a random time."""
     rng = random.Random(SEED)
@@ -131,8 +133,8 @@ def test_a_process_is_killed(late_spark: Callable[[], SparkSession], tmp_path: P
         finish(late_spark(), broker, producer, tmp_path, names)
 
 
-@pytest.mark.timeout(240 + 10 * STOPS)
-@pytest.mark.parametrize("names", [queries.COPIED, queries.WHOLE], ids=["copied", "whole"])
+@pytest.mark.timeout(900 + 60 * STOPS)
+@pytest.mark.parametrize("names", [pytest.param(*COPIED.values, id=COPIED.id, marks=pytest.mark.thorough), WHOLE])
 def test_a_broker_is_killed(spark: SparkSession, tmp_path: Path, names: Sequence[str]) -> None:
     """Kill the broker or stop a query at a random time.
 

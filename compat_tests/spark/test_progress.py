@@ -14,7 +14,7 @@ from compat_tests.spark.sending import NOW_MS, send
 from kqueue.spark.progress import LagListener, QueryLag
 
 NewTopic = Callable[..., str]
-DEADLINE_S = 60
+DEADLINE_S = 240
 
 
 def until(condition: Callable[[], bool], listener: LagListener) -> None:

@@ -95,8 +95,7 @@ def test_archive_and_replay(
     assert "s3://bucket-2/kept/batches can't be reached: The specified bucket does not exist" in result.stderr
 
 
-@pytest.mark.timeout(240)
-@pytest.mark.parametrize("format", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize("format", [pytest.param("parquet", marks=pytest.mark.thorough), "delta", "iceberg"])
 def test_ingest(
     spark: SparkSession, broker: kqueue.Broker, server: dict[str, str], new_topic: NewTopic, tmp_path: Path, format: Any
 ) -> None:

@@ -100,7 +100,7 @@ def test_source_and_sink_connect_and_no_secret_shows(
     writer = stream.load().select("value").writeStream.format("kqueue").options(**connection, topic="copy")
     writer = writer.option("delivery", "exactly-once").option("checkpointLocation", str(tmp_path))
     query = writer.trigger(availableNow=True).start()
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(240)
     assert rows(secure, connection, "copy") == 30
     query.explain(True)
     inline = {**connection, "kafka.ssl.keystore.key": f"BEGIN {SECRET}"}
@@ -125,7 +125,7 @@ def test_wrong_credentials_are_one_sentence_after_one_attempt(
 
     def stream() -> None:
         writer = spark.readStream.format("kqueue").options(**source).load().writeStream.format("noop")
-        writer.trigger(availableNow=True).start().awaitTermination(60)
+        writer.trigger(availableNow=True).start().awaitTermination(240)
 
     def write() -> None:
         frame.write.format("kqueue").mode("append").options(**wrong, topic="copy").save()

@@ -160,8 +160,15 @@ def test_deleted_records(spark: SparkSession, broker: kqueue.Broker, new_topic: 
 # --- folders
 
 
-@pytest.mark.parametrize("version", golden.VERSIONS)
-@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+@pytest.mark.parametrize(
+    ("version", "isolation"),
+    [
+        (golden.VERSIONS[0], "read_uncommitted"),
+        (golden.VERSIONS[-1], "read_committed"),
+        pytest.param(golden.VERSIONS[0], "read_committed", marks=pytest.mark.thorough),
+        pytest.param(golden.VERSIONS[-1], "read_uncommitted", marks=pytest.mark.thorough),
+    ],
+)
 def test_every_record_of_a_kafka_folder(spark: SparkSession, version: str, isolation: str) -> None:
     expected = golden.expected(version)
     reader = spark.read.format("kqueue").option("includeHeaders", "true").option("kafka.isolation.level", isolation)

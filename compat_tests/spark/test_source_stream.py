@@ -20,7 +20,7 @@ from kqueue.spark.offsets import plain
 
 NewTopic = Callable[..., str]
 Place = tuple[str, int, int]
-DEADLINE_S = 60
+DEADLINE_S = 240
 
 
 class Job:

@@ -191,6 +191,7 @@ ORDER = {
     "kind": "k",
     "event": "e",
 }
+ESCAPED = 'a "b" \\ c\td\u20ac\U0001f600'
 ORDERED: list[tuple[Value, str | None]] = [
     (ORDER, None),
     (
@@ -210,6 +211,11 @@ ORDERED: list[tuple[Value, str | None]] = [
     ({**ORDER, "at": 10**17}, "at: not a time in ms"),
     ({**ORDER, "at": "2013-01-01T12:00:00Z"}, "at: not a time in ms"),
     ({**ORDER, "shop": ["x"]}, "shop: not a text"),
+    ({**ORDER, "due": "2013-02-28\n"}, "due: not a day"),
+    ({**ORDER, "shop": ""}, None),
+    ({**ORDER, "shop": ESCAPED}, None),
+    (json.dumps({**ORDER, "shop": ESCAPED}, ensure_ascii=False).encode(), None),
+    (b'{"number":"null","at":1357041600123,"amount":12.500,"weight":0.30000000000000004,"paid":false}', None),
 ]
 
 
@@ -230,6 +236,9 @@ def test_events_of_another_schema(spark: SparkSession) -> None:
         rows[1].event.asDict().items()
         >= {"shop": None, "weight": None, "paid": None, "due": None, "amount": Decimal(1)}.items()
     )
+    assert [row.event.shop for row in rows[-4:-1]] == ["", ESCAPED, ESCAPED]
+    last = rows[-1].event
+    assert (last.number, last.amount, last.weight, last.paid) == ("null", Decimal("12.50"), 0.30000000000000004, False)
 
 
 def test_gold_counts_each_event_once(spark: SparkSession) -> None:

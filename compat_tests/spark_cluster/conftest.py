@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import kqueue
-from compat_tests.spark_cluster.standalone import JAVA, SETTINGS, Standalone
+from compat_tests.spark_cluster.standalone import DEADLINE_S, JAVA, SETTINGS, Standalone
 from kqueue.spark.session import session
 from kqueue.testing.process_environment import process_environment
 
@@ -57,8 +57,8 @@ def not_activated() -> None:
 def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a program to its end, with nothing of this process's Spark."""
     return subprocess.run(
-        command, cwd=cwd, env=process_environment(**environment), capture_output=True, text=True, timeout=200,
-        check=False,
+        command, cwd=cwd, env=process_environment(**environment), capture_output=True, text=True,
+        timeout=DEADLINE_S, check=False,
     )  # fmt: skip
 
 

@@ -21,7 +21,8 @@ import pyspark
 from kqueue.spark.java import find_java
 
 SPARK_HOME = Path(pyspark.__file__).parent
-DEADLINE_S = 60
+DEADLINE_S = 300
+"""What ends a hang: a starved machine takes a minute to start Java."""
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss512k"
 SETTINGS: dict[str, object] = {
     "spark.driver.memory": "500m",
@@ -118,7 +119,7 @@ class Standalone:
             "JAVA_HOME": str(find_java().home),
             "MALLOC_ARENA_MAX": "2",
             "PATH": f"{self.python.parent}:/usr/bin:/bin",
-            "SPARK_DAEMON_JAVA_OPTS": f"{JAVA} -Dspark.worker.timeout=20",
+            "SPARK_DAEMON_JAVA_OPTS": f"{JAVA} -Dspark.worker.timeout=60",
             "SPARK_MASTER_OPTS": "-Dspark.deploy.recoveryMode=FILESYSTEM "
             f"-Dspark.deploy.recoveryDirectory={self.folder / 'recovery'}",
             "SPARK_DAEMON_MEMORY": "128m",

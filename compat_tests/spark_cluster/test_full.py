@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
 import kqueue
 from compat_tests.spark_cluster.conftest import KQUEUE, LITTLE, Filled, run
-from compat_tests.spark_cluster.standalone import Standalone
+from compat_tests.spark_cluster.standalone import DEADLINE_S, Standalone
 from kqueue.testing.process_environment import process_environment
 
 LARGE = "spark.executor.memory=1200m"
@@ -31,11 +32,12 @@ def test_a_job_says_what_it_waits_for_and_goes_on(
     try:
         assert waiting.stderr is not None
         line = waiting.stderr.readline()
-        assert line.startswith("The cluster has given no executor for 15 s, and the job waits: "), line
+        # as late as the machine is slow
+        assert re.match(r"The cluster has given no executor for \d+ s, and the job waits: ", line), line
         assert "1200m of memory (spark.executor.memory)" in line
         assert f"{cluster.master} may have no machine with as much to spare" in line
         large = cluster.start_worker("1300m")
-        rest = waiting.communicate(timeout=120)[1].splitlines()
+        rest = waiting.communicate(timeout=DEADLINE_S)[1].splitlines()
     finally:
         waiting.kill()
         waiting.wait()

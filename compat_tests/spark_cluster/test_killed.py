@@ -29,9 +29,11 @@ from compat_tests.spark_cluster.driver import NAMES
 from compat_tests.spark_cluster.standalone import Standalone
 
 KILLS = int(os.environ.get("KQUEUE_KILLS", "0"))
-FIRST = ("python", "broker", "master", "executor", "worker")
+ALONE = tuple((name,) for name in ("python", "broker", "master", "executor", "worker"))
 """An executor after the master: one that was started again gives executors anew."""
-TURN_S = 120
+TOGETHER = (("python", "broker"), ("master", "worker"))
+"""The same in fewer turns: with a worker its executor is killed."""
+TURN_S = 300
 EXECUTORS = 2
 
 
@@ -87,21 +89,29 @@ class Parts:
         killing.until(condition, partial(killing.check_alive, self._driver, self.folder), what)
 
 
-@pytest.mark.timeout(420 + TURN_S * KILLS)
+@pytest.mark.timeout(1200 + TURN_S * KILLS)
+@pytest.mark.parametrize(
+    "turns", [pytest.param(TOGETHER, id="together"), pytest.param(ALONE, id="alone", marks=pytest.mark.thorough)]
+)
 def test_streams_outlive_each_part(
-    cluster: Standalone, archive: Path, late_spark: Callable[[], SparkSession], tmp_path: Path
+    cluster: Standalone,
+    archive: Path,
+    late_spark: Callable[[], SparkSession],
+    tmp_path: Path,
+    turns: tuple[tuple[str, ...], ...],
 ) -> None:
     """The driver is killed last, and its queries end in another one, from their checkpoints."""
     rng = random.Random(SEED)
-    more = [rng.choice([*FIRST, "driver"]) for _ in range(KILLS)]
+    more = [rng.choice([*ALONE, ("driver",)]) for _ in range(KILLS)]
     with produced(tmp_path, rng) as (served, producer):
         parts = Parts(cluster, served, tmp_path, archive, rng)
         parts.start_driver()
         try:
-            for name in (*FIRST, *more):
+            for names in (*turns, *more):
                 parts.wait_for_batches()
                 time.sleep(rng.uniform(0, 0.5))
-                parts.kill(name)
+                for name in names:
+                    parts.kill(name)
             parts.wait_for_batches()
         finally:
             parts.kill_driver()
@@ -133,7 +143,7 @@ def test_a_second_attempt_of_a_task_counts_once(
                     break
                 time.sleep(0.5)
             if context.attemptNumber() == 0:
-                time.sleep(10)
+                time.sleep(3)
 
     topic = filled(1000)
     broker.create_topic("out", 4)

@@ -73,7 +73,7 @@ def test_source_and_sink_of_executors_without_the_file(
     writer = stream.option("minPartitions", "4").load().select("value").writeStream.format("kqueue")
     writer = writer.options(**ann, topic="copy", delivery="transactional")
     query = writer.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True).start()
-    assert query.awaitTermination(100)
+    assert query.awaitTermination(240)
     copied = Counter(record.value for record in secure.topics["copy"].records(read_committed=True))
     assert copied == Counter(f"order {number}".encode() for number in range(100))
     bob = options(secure, "bob", relative)

@@ -46,7 +46,7 @@ def test_queries_fail_with_one_sentence(
 
     def stream() -> None:
         writer = lacking.readStream.format("kqueue").options(**source).load().writeStream.format("noop")
-        writer.trigger(availableNow=True).start().awaitTermination(60)
+        writer.trigger(availableNow=True).start().awaitTermination(240)
 
     def write() -> None:
         broker.create_topic("copy", 2)

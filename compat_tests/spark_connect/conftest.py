@@ -140,7 +140,7 @@ def broker() -> Iterator[kqueue.Broker]:
         yield running
 
 
-def until(condition: Callable[[], object], within_s: float = 60) -> None:
+def until(condition: Callable[[], object], within_s: float = 240) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < deadline

@@ -75,7 +75,7 @@ def test_streams_of_each_delivery_that_start_at_once(
             writer = writer.option("checkpointLocation", str(tmp_path / delivery)).trigger(availableNow=True)
             queries.append(writer.start())
         for query in queries:
-            assert query.awaitTermination(100)
+            assert query.awaitTermination(240)
             assert query.exception() is None
     assert {delivery: values(broker, delivery) for delivery in deliveries} == dict.fromkeys(deliveries, ALL)
 
@@ -92,7 +92,7 @@ def test_upserts_by_foreach_batch(spark: SparkSession, broker: kqueue.Broker, tm
     counts = stream(spark, broker).groupBy("key").count().selectExpr("key", "string(count) value")
     writer = counts.writeStream.outputMode("update").foreachBatch(upsert)
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
-    assert query.awaitTermination(100)
+    assert query.awaitTermination(240)
     assert query.exception() is None
     assert sorted(map(int, values(broker, "counts"))) == [14] * 5 + [15] * 2
 
@@ -106,7 +106,7 @@ def test_how_far_a_query_is_behind(spark: SparkSession, broker: kqueue.Broker, t
     try:
         writer = stream(spark, broker).writeStream.format("noop").trigger(availableNow=True)
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
-        assert query.awaitTermination(100)
+        assert query.awaitTermination(240)
         until(lambda: query.id in lag.latest)
     finally:
         spark.streams.removeListener(lag)

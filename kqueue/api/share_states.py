@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kqueue.api.errors import code_of, message_of
-from kqueue.api.handlers.share_group_heartbeat import check_served
+from kqueue.api.modern_groups import check_served
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
 from kqueue.base.errors import InvalidRequest, KqueueError, UnknownTopicOrPartition
@@ -17,6 +17,7 @@ from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.broker import Broker
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.groups.group import GroupType
 from kqueue.share.coordinator import ShareCoordinator
 from kqueue.share.record_state import RecordState
 from kqueue.share.share_state import SharePartitionKey, ShareState
@@ -83,7 +84,7 @@ def _failed(api: StateApi[Any], index: int, error: BaseException) -> Any:
 
 def _handle_sliced(api: StateApi[R], request: Any, context: RequestContext) -> SlicedWork[R | DelayedOperation[R]]:
     try:
-        check_served(context)
+        check_served(context, GroupType.SHARE)
         if not request.group_id:
             raise InvalidRequest("GroupId can't be empty.")
     except KqueueError as error:

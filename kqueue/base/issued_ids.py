@@ -6,8 +6,8 @@ one folder. An id that is issued again makes two producers one, and records of o
 taken for duplicates of the other's. So an embedded broker asks this object too.
 
     producer ids       from a block above all that were reserved
-    producer epochs    of a transactional id: one above the issued one, so its open producer is
-                       fenced
+    producer epochs    of a producer id of a cluster id: one above the issued one, so the open
+                       producer of the transactional id is fenced
     leader epochs      of a cluster id: one above the issued one, so consumers see that the log
                        they know was cut
 
@@ -62,15 +62,19 @@ class IssuedIds:
             self._state.producer_ids_end = start + count
             return start
 
-    def note_producer_epoch(self, producer_id: int, epoch: int) -> None:
-        """See `ProducerEpochs`."""
-        with self._state.lock:
-            _raise(self._state.producer_epochs, producer_id, epoch)
+    def producer_epochs(self, cluster_id: str) -> ProducerEpochs:
+        """Return those of a cluster id; data of other clusters may have the same producer ids."""
+        return _ClusterEpochs(self, cluster_id)
 
-    def loaded_producer_epoch(self, producer_id: int, epoch: int) -> int:
+    def note_producer_epoch(self, cluster_id: str, producer_id: int, epoch: int) -> None:
         """See `ProducerEpochs`."""
         with self._state.lock:
-            return self._next(self._state.producer_epochs, producer_id, epoch)
+            _raise(self._state.producer_epochs, (cluster_id, producer_id), epoch)
+
+    def loaded_producer_epoch(self, cluster_id: str, producer_id: int, epoch: int) -> int:
+        """See `ProducerEpochs`."""
+        with self._state.lock:
+            return self._next(self._state.producer_epochs, (cluster_id, producer_id), epoch)
 
     def begin_leader_epoch(self, cluster_id: str, stored: int, *, is_unclean: bool) -> int:
         """Return the leader epoch of a broker that starts, whose data say `stored`.
@@ -88,13 +92,29 @@ class IssuedIds:
         return stored
 
 
+class _ClusterEpochs:
+    """The `ProducerEpochs` of one cluster id."""
+
+    def __init__(self, issued: IssuedIds, cluster_id: str) -> None:
+        self._issued = issued
+        self._cluster_id = cluster_id
+
+    def note_producer_epoch(self, producer_id: int, epoch: int) -> None:
+        """See `ProducerEpochs`."""
+        self._issued.note_producer_epoch(self._cluster_id, producer_id, epoch)
+
+    def loaded_producer_epoch(self, producer_id: int, epoch: int) -> int:
+        """See `ProducerEpochs`."""
+        return self._issued.loaded_producer_epoch(self._cluster_id, producer_id, epoch)
+
+
 class _Issued:
     """The highest ids issued."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.producer_ids_end = 0
-        self.producer_epochs: dict[int, int] = {}
+        self.producer_epochs: dict[tuple[str, int], int] = {}
         self.leader_epochs: dict[str, int] = {}
 
 

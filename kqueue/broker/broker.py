@@ -213,13 +213,18 @@ class Broker:
             self.marker_router,
             ProducerIdCallbacks(self.producer_ids, self.purgatory),
             transaction_version=self._transaction_version,
-            coordinator_epoch=lambda partition: self.topics.partition(TRANSACTIONS_TOPIC, partition).leader_epoch,
+            coordinator_epoch=self._coordinator_epoch,
             wake=self._wake,
-            producer_epochs=self._issued,
+            producer_epochs=self._issued.producer_epochs(self.cluster_id),
         )
         coordinator = TransactionCoordinator(self.config, self.clock, self.timers, surroundings)
         self.transaction_partitions = AdderRouter(lambda: self.cluster, self.topics, coordinator)
         return coordinator
+
+    def _coordinator_epoch(self, partition: int) -> int | None:
+        if self.cluster.is_alone:
+            return None
+        return self.topics.partition(TRANSACTIONS_TOPIC, partition).leader_epoch
 
     def _transaction_version(self) -> int:
         level, highest = self.features.level(TRANSACTION_VERSION), self._record_versions.transaction

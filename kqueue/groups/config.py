@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 from kqueue.base.config import Config
 from kqueue.base.errors import InvalidConfig
 from kqueue.base.settings import ANY, INT_MAX, MiB, Scope, Setting, SettingType, Validator, at_least, between, one_of
 from kqueue.groups.assignors import assignor_names
-from kqueue.groups.consumer import settings as consumer_settings
-from kqueue.groups.share import settings as share_settings
-from kqueue.groups.streams import settings as streams_settings
 
+ModernType = Literal["consumer", "share", "streams"]
+"""Types of groups whose broker assigns; as `GroupType` names them."""
+POLICIES = ("disabled", "downgrade", "upgrade", "bidirectional")
+PROTOCOLS = frozenset({"classic", "consumer", "share", "streams"})
 SHORT_MAX = 2**15 - 1
 DURATION = r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?"
 """A duration as Kafka reads it, in ISO 8601: days, hours, minutes, seconds."""
@@ -25,8 +26,100 @@ _REPLICATION = Validator(
 )
 
 
-def _row(name: str, kind: SettingType, default: int, valid: Validator, doc: str) -> Setting:
+def _row(name: str, kind: SettingType, default: Any, valid: Validator, doc: str) -> Setting:
     return Setting(name, kind, default, valid, Scope.BROKER, doc)
+
+
+def _group_row(name: str, kind: SettingType, default: Any, valid: Validator, doc: str) -> Setting:
+    return Setting(name, kind, default, valid, Scope.GROUP, doc)
+
+
+class Timing(NamedTuple):
+    """A timing that each modern type of groups has, alike in all types.
+
+    Four settings come of it: `group.<type>.<name>`, its bounds `group.<type>.min.<name>` and
+    `group.<type>.max.<name>` for single groups, and `<type>.<name>` of a single group.
+
+    Attributes:
+        words: what it is, in the sentences about its bounds.
+        default, low, high: of the three settings of the broker.
+        least: the least value that each of them accepts.
+        doc, own_doc: of the broker's setting and of the group's; `{}` is the type.
+    """
+
+    name: str
+    words: str
+    default: int
+    low: int
+    high: int
+    least: int
+    doc: str
+    own_doc: str
+
+    def rows(self, kind: ModernType) -> tuple[Setting, ...]:
+        """Return the broker's settings: the value, its minimum and its maximum."""
+        values = (
+            ("", self.default, self.doc.format(kind)),
+            ("min.", self.low, f"Minimum {self.words} of a {kind} group."),
+            ("max.", self.high, f"Maximum {self.words} of a {kind} group."),
+        )
+        return tuple(
+            _row(f"group.{kind}.{bound}{self.name}", SettingType.INT, value, at_least(self.least), doc)
+            for bound, value, doc in values
+        )
+
+    def own_row(self, kind: ModernType) -> Setting:
+        """Return the setting of a single group."""
+        name, doc = f"{kind}.{self.name}", self.own_doc.format(kind)
+        return _group_row(name, SettingType.INT, self.default, at_least(self.least), doc)
+
+    def setting(self, kind: ModernType, config: Config | None = None) -> GroupTimeSetting:
+        """Return the values of a broker's configuration; without one, the defaults."""
+        bounds = zip(("", "min.", "max."), (self.default, self.low, self.high), strict=True)
+        values = (value if config is None else config[f"group.{kind}.{bound}{self.name}"] for bound, value in bounds)
+        return GroupTimeSetting(f"{kind}.{self.name}", *values)
+
+
+TIMINGS = (
+    Timing(
+        "session.timeout.ms",
+        "session timeout",
+        45_000,
+        45_000,
+        60_000,
+        1,
+        "Time after which a silent member of a {} group is removed.",
+        "Session timeout of a {} group.",
+    ),
+    Timing(
+        "heartbeat.interval.ms",
+        "heartbeat interval",
+        5000,
+        5000,
+        15_000,
+        1,
+        "Interval at which members of a {} group send heartbeats.",
+        "Heartbeat interval of a {} group.",
+    ),
+    Timing(
+        "assignment.interval.ms",
+        "assignment interval",
+        1000,
+        0,
+        15_000,
+        0,
+        "Minimum interval between two assignments of a {} group. Members that join meanwhile are assigned together.",
+        "Minimum interval between assignments of a {} group.",
+    ),
+)
+
+
+def _timing_rows(kind: ModernType) -> tuple[Setting, ...]:
+    return tuple(row for timing in TIMINGS for row in timing.rows(kind))
+
+
+def _own_timing_rows(kind: ModernType) -> tuple[Setting, ...]:
+    return tuple(timing.own_row(kind) for timing in TIMINGS)
 
 
 SETTINGS: tuple[Setting, ...] = (
@@ -144,41 +237,101 @@ SETTINGS: tuple[Setting, ...] = (
         at_least(1),
         "Segment size of __consumer_offsets. It is small so that compaction soon includes recent records.",
     ),
-    *consumer_settings.SETTINGS,
-    *share_settings.SETTINGS,
-    *streams_settings.SETTINGS,
+    *_timing_rows("consumer"),
+    _row(
+        "group.consumer.max.size",
+        SettingType.INT,
+        INT_MAX,
+        at_least(1),
+        "Maximum number of members of a consumer group.",
+    ),
+    _row(
+        "group.consumer.assignors",
+        SettingType.LIST,
+        ["uniform", "range"],
+        Validator("names of assignors, or name=module:Class, comma separated", bool),
+        "Assignors that members of consumer groups may ask for, comma separated: uniform, range, names of plugins, "
+        "or name=module:Class; the first is the default.",
+    ),
+    _row(
+        "group.coordinator.rebalance.protocols",
+        SettingType.LIST,
+        ["classic", "consumer", "streams"],
+        Validator(
+            "classic, consumer, share, streams; classic is among them",
+            lambda value: "classic" in value and set(value) <= PROTOCOLS,
+        ),
+        "Group protocols that clients may use. Without consumer, ConsumerGroupHeartbeat is refused with "
+        "UNSUPPORTED_VERSION.",
+    ),
+    _row(
+        "group.consumer.migration.policy",
+        SettingType.STRING,
+        "bidirectional",
+        Validator(f"one of {', '.join(POLICIES)}", lambda value: value.lower() in POLICIES),
+        "Whether groups with members change between the classic and the consumer protocol: upgrade, when a "
+        "member of the consumer protocol joins; downgrade, when the last one leaves.",
+    ),
+    _row(
+        "kqueue.max.group.patterns",
+        SettingType.INT,
+        100,
+        at_least(1),
+        "Maximum number of different topic patterns of the members of one consumer group.",
+    ),
+    *_timing_rows("share"),
+    _row(
+        "group.share.max.size",
+        SettingType.INT,
+        200,
+        between(1, 1000),
+        "Maximum number of members of a share group.",
+    ),
+    _row(
+        "group.share.assignors",
+        SettingType.LIST,
+        ["simple"],
+        Validator("simple", lambda value: list(value) == ["simple"]),
+        "Assignors of share groups; there is one.",
+    ),
+    *_timing_rows("streams"),
+    _row(
+        "group.streams.initial.rebalance.delay.ms",
+        SettingType.INT,
+        3000,
+        at_least(0),
+        "Time that an empty streams group waits for more members before its first assignment.",
+    ),
+    _row(
+        "group.streams.max.size", SettingType.INT, INT_MAX, at_least(1), "Maximum number of members of a streams group."
+    ),
+    _row(
+        "group.streams.num.standby.replicas",
+        SettingType.INT,
+        0,
+        at_least(0),
+        "Standby tasks for each task with state of a streams group.",
+    ),
+    _row(
+        "group.streams.max.standby.replicas",
+        SettingType.INT,
+        2,
+        at_least(0),
+        "Maximum number of standby tasks for each task.",
+    ),
+    _row(
+        "kqueue.max.group.tasks",
+        SettingType.INT,
+        10_000,
+        at_least(1),
+        "Maximum number of tasks of a streams group, and of topics in its topology.",
+    ),
 )
 
 
-def _group_row(name: str, kind: SettingType, default: Any, valid: Validator, doc: str) -> Setting:
-    return Setting(name, kind, default, valid, Scope.GROUP, doc)
-
-
 GROUP_SETTINGS: tuple[Setting, ...] = (
-    _group_row(
-        "consumer.session.timeout.ms", SettingType.INT, 45_000, at_least(1), "Session timeout of a consumer group."
-    ),
-    _group_row(
-        "consumer.heartbeat.interval.ms", SettingType.INT, 5000, at_least(1), "Heartbeat interval of a consumer group."
-    ),
-    _group_row(
-        "consumer.assignment.interval.ms",
-        SettingType.INT,
-        1000,
-        at_least(0),
-        "Minimum interval between assignments of a consumer group.",
-    ),
-    _group_row("share.session.timeout.ms", SettingType.INT, 45_000, at_least(1), "Session timeout of a share group."),
-    _group_row(
-        "share.heartbeat.interval.ms", SettingType.INT, 5000, at_least(1), "Heartbeat interval of a share group."
-    ),
-    _group_row(
-        "share.assignment.interval.ms",
-        SettingType.INT,
-        1000,
-        at_least(0),
-        "Minimum interval between assignments of a share group.",
-    ),
+    *_own_timing_rows("consumer"),
+    *_own_timing_rows("share"),
     _group_row(
         "share.record.lock.duration.ms",
         SettingType.INT,
@@ -224,19 +377,7 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
         ANY,
         "Whether members of a share group may renew their locks.",
     ),
-    _group_row(
-        "streams.session.timeout.ms", SettingType.INT, 45_000, at_least(1), "Session timeout of a streams group."
-    ),
-    _group_row(
-        "streams.heartbeat.interval.ms", SettingType.INT, 5000, at_least(1), "Heartbeat interval of a streams group."
-    ),
-    _group_row(
-        "streams.assignment.interval.ms",
-        SettingType.INT,
-        1000,
-        at_least(0),
-        "Minimum interval between assignments of a streams group.",
-    ),
+    *_own_timing_rows("streams"),
     _group_row("streams.num.standby.replicas", SettingType.INT, 0, at_least(0), "Standby tasks of a streams group."),
     _group_row(
         "streams.initial.rebalance.delay.ms",
@@ -278,60 +419,52 @@ class GroupTimeSetting(NamedTuple):
         return min(max(int(own.get(self.name, self.default)), self.low), self.high)
 
 
-SESSION_TIMEOUT = GroupTimeSetting("consumer.session.timeout.ms", 45_000, 45_000, 60_000)
-HEARTBEAT_INTERVAL = GroupTimeSetting("consumer.heartbeat.interval.ms", 5000, 5000, 15_000)
-ASSIGNMENT_INTERVAL = GroupTimeSetting("consumer.assignment.interval.ms", 1000, 0, 15_000)
-SHARE_SESSION_TIMEOUT = GroupTimeSetting("share.session.timeout.ms", 45_000, 45_000, 60_000)
-SHARE_HEARTBEAT_INTERVAL = GroupTimeSetting("share.heartbeat.interval.ms", 5000, 5000, 15_000)
-SHARE_ASSIGNMENT_INTERVAL = GroupTimeSetting("share.assignment.interval.ms", 1000, 0, 15_000)
 STANDBY_REPLICAS = "streams.num.standby.replicas"
-STREAMS_SESSION_TIMEOUT = SESSION_TIMEOUT._replace(name="streams.session.timeout.ms")
-STREAMS_HEARTBEAT_INTERVAL = HEARTBEAT_INTERVAL._replace(name="streams.heartbeat.interval.ms")
-STREAMS_ASSIGNMENT_INTERVAL = ASSIGNMENT_INTERVAL._replace(name="streams.assignment.interval.ms")
 STREAMS_INITIAL_DELAY = GroupTimeSetting("streams.initial.rebalance.delay.ms", 3000, 0, INT_MAX)
 
 
 @dataclass(frozen=True, slots=True)
-class StreamsConfig:
-    """Settings of streams groups; times in milliseconds. `standby_replicas`: its name for one group
-    is ``streams.num.standby.replicas``.
+class ModernConfig:
+    """Settings that each modern type of groups has; times in milliseconds."""
+
+    session_timeout: GroupTimeSetting
+    heartbeat_interval: GroupTimeSetting
+    assignment_interval: GroupTimeSetting
+    members_max: int
+
+    @property
+    def bounded(self) -> tuple[GroupTimeSetting, ...]:
+        """What a group may have of its own within bounds."""
+        return self.session_timeout, self.heartbeat_interval, self.assignment_interval
+
+
+def _timings(
+    kind: ModernType, config: Config | None = None
+) -> tuple[GroupTimeSetting, GroupTimeSetting, GroupTimeSetting]:
+    session_timeout, heartbeat_interval, assignment_interval = (timing.setting(kind, config) for timing in TIMINGS)
+    return session_timeout, heartbeat_interval, assignment_interval
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsConfig(ModernConfig):
+    """Settings of streams groups. `standby_replicas`: its name for one group is
+    ``streams.num.standby.replicas``.
     """
 
-    session_timeout: GroupTimeSetting = STREAMS_SESSION_TIMEOUT
-    heartbeat_interval: GroupTimeSetting = STREAMS_HEARTBEAT_INTERVAL
-    assignment_interval: GroupTimeSetting = STREAMS_ASSIGNMENT_INTERVAL
     initial_delay: GroupTimeSetting = STREAMS_INITIAL_DELAY
     standby_replicas: int = 0
     standby_replicas_max: int = 2
-    members_max: int = INT_MAX
     tasks_max: int = 10_000
 
     @classmethod
     def of(cls, config: Config) -> StreamsConfig:
         """Return the values of a broker's configuration."""
         return cls(
-            session_timeout=GroupTimeSetting(
-                "streams.session.timeout.ms",
-                config["group.streams.session.timeout.ms"],
-                config["group.streams.min.session.timeout.ms"],
-                config["group.streams.max.session.timeout.ms"],
-            ),
-            heartbeat_interval=GroupTimeSetting(
-                "streams.heartbeat.interval.ms",
-                config["group.streams.heartbeat.interval.ms"],
-                config["group.streams.min.heartbeat.interval.ms"],
-                config["group.streams.max.heartbeat.interval.ms"],
-            ),
-            assignment_interval=GroupTimeSetting(
-                "streams.assignment.interval.ms",
-                config["group.streams.assignment.interval.ms"],
-                config["group.streams.min.assignment.interval.ms"],
-                config["group.streams.max.assignment.interval.ms"],
-            ),
+            *_timings("streams", config),
+            members_max=config["group.streams.max.size"],
             initial_delay=STREAMS_INITIAL_DELAY._replace(default=config["group.streams.initial.rebalance.delay.ms"]),
             standby_replicas=config["group.streams.num.standby.replicas"],
             standby_replicas_max=config["group.streams.max.standby.replicas"],
-            members_max=config["group.streams.max.size"],
             tasks_max=config["kqueue.max.group.tasks"],
         )
 
@@ -365,25 +498,17 @@ class GroupConfig:
     retention_ms: int = 10080 * 60_000
     retention_check_interval_ms: int = 600_000
     assignors: tuple[str, ...] = ("uniform", "range")
-    session_timeout: GroupTimeSetting = SESSION_TIMEOUT
-    heartbeat_interval: GroupTimeSetting = HEARTBEAT_INTERVAL
-    assignment_interval: GroupTimeSetting = ASSIGNMENT_INTERVAL
-    consumer_members_max: int = INT_MAX
     patterns_max: int = 100
-    share_session_timeout: GroupTimeSetting = SHARE_SESSION_TIMEOUT
-    share_heartbeat_interval: GroupTimeSetting = SHARE_HEARTBEAT_INTERVAL
-    share_assignment_interval: GroupTimeSetting = SHARE_ASSIGNMENT_INTERVAL
-    share_members_max: int = 200
     can_upgrade: bool = True
     can_downgrade: bool = True
     protocols: frozenset[str] = frozenset({"classic", "consumer", "streams"})
-    streams: StreamsConfig = field(default_factory=StreamsConfig)
+    consumer: ModernConfig = ModernConfig(*_timings("consumer"), members_max=INT_MAX)
+    share: ModernConfig = ModernConfig(*_timings("share"), members_max=200)
+    streams: StreamsConfig = StreamsConfig(*_timings("streams"), members_max=INT_MAX)
 
     def check_own(self, own: Mapping[str, Any]) -> None:
         """Check settings of a single group. Raises: InvalidConfig: out of the broker's bounds."""
-        times = (self.session_timeout, self.heartbeat_interval, self.assignment_interval)
-        share = (self.share_session_timeout, self.share_heartbeat_interval, self.share_assignment_interval)
-        for each in (*times, *share, *self.streams.bounded):
+        for each in (*self.consumer.bounded, *self.share.bounded, *self.streams.bounded):
             value = own.get(each.name)
             if value is not None and not each.low <= value <= each.high:
                 raise InvalidConfig(
@@ -410,47 +535,11 @@ class GroupConfig:
             retention_ms=config["offsets.retention.minutes"] * 60_000,
             retention_check_interval_ms=config["offsets.retention.check.interval.ms"],
             assignors=assignor_names(config["group.consumer.assignors"]),
-            session_timeout=GroupTimeSetting(
-                "consumer.session.timeout.ms",
-                config["group.consumer.session.timeout.ms"],
-                config["group.consumer.min.session.timeout.ms"],
-                config["group.consumer.max.session.timeout.ms"],
-            ),
-            heartbeat_interval=GroupTimeSetting(
-                "consumer.heartbeat.interval.ms",
-                config["group.consumer.heartbeat.interval.ms"],
-                config["group.consumer.min.heartbeat.interval.ms"],
-                config["group.consumer.max.heartbeat.interval.ms"],
-            ),
-            assignment_interval=GroupTimeSetting(
-                "consumer.assignment.interval.ms",
-                config["group.consumer.assignment.interval.ms"],
-                config["group.consumer.min.assignment.interval.ms"],
-                config["group.consumer.max.assignment.interval.ms"],
-            ),
-            consumer_members_max=config["group.consumer.max.size"],
             patterns_max=config["kqueue.max.group.patterns"],
-            share_session_timeout=GroupTimeSetting(
-                "share.session.timeout.ms",
-                config["group.share.session.timeout.ms"],
-                config["group.share.min.session.timeout.ms"],
-                config["group.share.max.session.timeout.ms"],
-            ),
-            share_heartbeat_interval=GroupTimeSetting(
-                "share.heartbeat.interval.ms",
-                config["group.share.heartbeat.interval.ms"],
-                config["group.share.min.heartbeat.interval.ms"],
-                config["group.share.max.heartbeat.interval.ms"],
-            ),
-            share_assignment_interval=GroupTimeSetting(
-                "share.assignment.interval.ms",
-                config["group.share.assignment.interval.ms"],
-                config["group.share.min.assignment.interval.ms"],
-                config["group.share.max.assignment.interval.ms"],
-            ),
-            share_members_max=config["group.share.max.size"],
             can_upgrade=policy in ("upgrade", "bidirectional"),
             can_downgrade=policy in ("downgrade", "bidirectional"),
             protocols=frozenset(config["group.coordinator.rebalance.protocols"]),
+            consumer=ModernConfig(*_timings("consumer", config), members_max=config["group.consumer.max.size"]),
+            share=ModernConfig(*_timings("share", config), members_max=config["group.share.max.size"]),
             streams=StreamsConfig.of(config),
         )

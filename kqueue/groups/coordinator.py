@@ -5,6 +5,7 @@ before a client sees it, so a restart never takes back a confirmed commit. The c
 thread, clock or randomness of its own; the layers above call it on the owner thread.
 
     coordinator                 requests of classic members, offsets, and the table of groups
+    group_types                 what is asked of a group of any type: its manager answers
     group_registration          new classic groups
     group_partitions            loads and unloads of partitions of the log
     group_loader                the groups of one partition of the log
@@ -13,6 +14,8 @@ thread, clock or randomness of its own; the layers above call it on the owner th
     consumer/manager            heartbeats of consumer groups
     share/manager               heartbeats of share groups
     streams/manager             heartbeats of streams groups
+    modern/manager              members and timers of the three modern types
+    modern/target_assignment    their assignments
     modern/write_queue          changes of modern groups: to memory, to the log, answered
     offsets/offset_manager      commits and deletions of offsets, within transactions and without
     log/group_writer            records to the log
@@ -23,7 +26,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kqueue.base.clock import Clock
 from kqueue.base.config import Config
@@ -33,8 +36,6 @@ from kqueue.base.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,
     IllegalGeneration,
-    InconsistentGroupProtocol,
-    RebalanceInProgress,
     UnknownMember,
 )
 from kqueue.base.promise import Promise
@@ -42,37 +43,32 @@ from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.timers import Timers
 from kqueue.groups.classic.group import ClassicGroup, GroupDescription
+from kqueue.groups.classic.manager import ClassicGroupManager
 from kqueue.groups.classic.member import JoinRequest, JoinResult, LeavingMember, SyncResult
 from kqueue.groups.classic.membership_manager import MembershipManager
-from kqueue.groups.classic.rebalancer import Rebalancer, committing_member
-from kqueue.groups.classic.state import ClassicGroupState
+from kqueue.groups.classic.rebalancer import Rebalancer
 from kqueue.groups.config import GroupConfig
-from kqueue.groups.consumer import offset_checks
 from kqueue.groups.consumer.classic_members import ClassicMembers
-from kqueue.groups.consumer.group import ConsumerGroup
+from kqueue.groups.consumer.group_conversion import GroupConversion
 from kqueue.groups.consumer.manager import ConsumerGroupManager
 from kqueue.groups.errors import GroupSubscribedToTopic, NonEmptyGroup, check_named
-from kqueue.groups.group import Group, GroupType
-from kqueue.groups.group_conversion import GroupConversion
+from kqueue.groups.group import Committer, Group, GroupType
 from kqueue.groups.group_loader import GroupLoader
-from kqueue.groups.group_partitions import GroupManagers, GroupPartitions
+from kqueue.groups.group_partitions import GroupPartitions
 from kqueue.groups.group_registration import GroupRegistration
 from kqueue.groups.group_removal import GroupRemoval
+from kqueue.groups.group_types import Managers
 from kqueue.groups.limits import GroupLimits
 from kqueue.groups.log.group_log import Done, GroupLog, LogEntry, TransactionalProducer, Wake
 from kqueue.groups.log.group_writer import GroupWriter
 from kqueue.groups.log.records import CommittedOffset
 from kqueue.groups.modern.environment import Environment, GroupSettings
-from kqueue.groups.modern.group import ModernGroup
 from kqueue.groups.modern.topics import TopicsMetadata
 from kqueue.groups.modern.write_queue import WriteQueue
 from kqueue.groups.offsets.offset_manager import OffsetManager, OffsetToCommit, Outcomes
 from kqueue.groups.offsets.offset_store import OffsetObserver
 from kqueue.groups.offsets.pending_offsets import TopicPartition
-from kqueue.groups.share.group import ShareGroup
 from kqueue.groups.share.manager import ShareGroupManager
-from kqueue.groups.streams import offset_checks as streams_offset_checks
-from kqueue.groups.streams.group import StreamsGroup
 from kqueue.groups.streams.manager import StreamsGroupManager
 
 
@@ -120,23 +116,29 @@ class GroupCoordinator:
         self._rebalancer = Rebalancer(self.config, clock, timers, self.limits, save, wake)
         self._membership = MembershipManager(self.config, clock, timers, rng, self.limits, self._rebalancer, save)
         queue = WriteQueue(self._writer, wake)
-        self._registration = GroupRegistration(
-            self._groups, self._writer, self._rebalancer, queue, clock, self._keep_offsets
-        )
-        self._removal = GroupRemoval(self.config, self._groups, self._rebalancer, self._offsets, queue, clock, wake)
+        self._registration = GroupRegistration(self._groups, self._writer, self._rebalancer, clock, self._keep_offsets)
         environment = Environment(self.config, clock, timers, self.limits, self._groups, queue, topics, settings)
         conversion = GroupConversion(
             self.config, self._groups, self._membership, self._rebalancer, self.limits, topics, clock
         )
         self.consumer = ConsumerGroupManager(environment, rng, conversion)
-        self._classic_members = ClassicMembers(environment, self.consumer, rng)
-        self.share = ShareGroupManager(environment, rng)
+        self._classic_members = self.consumer.classic_members = ClassicMembers(environment, self.consumer, rng)
+        self.share = ShareGroupManager(environment)
         self.streams = StreamsGroupManager(environment, conversion.remove_classic)
+        self._classic = ClassicGroupManager(self._groups, self._membership, self._rebalancer, clock)
+        self._managers: Managers = {
+            GroupType.CLASSIC: self._classic,
+            GroupType.CONSUMER: self.consumer,
+            GroupType.SHARE: self.share,
+            GroupType.STREAMS: self.streams,
+        }
+        self._removal = GroupRemoval(
+            self.config, self._groups, self._rebalancer, self._offsets, queue, self._managers, clock, wake
+        )
         self._completions = SliceQueue(timers, clock)
         loader = GroupLoader(self._groups, self._membership, self._offsets, self.limits, self._ensure_group)
-        managers = GroupManagers(self._membership, self._rebalancer, self.consumer, self.share, self.streams, clock)
         self._partitions = GroupPartitions(
-            self._groups, self._writer, loader, managers, self._offsets, self._completions
+            self._groups, self._writer, loader, self._managers, self._offsets, self._completions
         )
         slices = SliceQueue(timers, clock)
         timers.every(self.config.retention_check_interval_ms, lambda: slices.add_once("expire", self._removal.expire()))
@@ -159,23 +161,19 @@ class GroupCoordinator:
         self._check_group_id(request.group_id)
         self._membership.check_session_timeout(request.session_timeout_ms)
         group = self._groups.get(request.group_id)
-        if isinstance(group, ModernGroup):
-            if isinstance(group, ConsumerGroup) and not group.is_empty:
-                return self._classic_members.join(request, id_required=id_required)
-            self._registration.check_replaceable(group)
-        elif isinstance(group, ShareGroup):
-            raise InconsistentGroupProtocol(f"group {request.group_id!r} is a share group")
-        elif isinstance(group, ClassicGroup):
-            return self._membership.join(group, request, id_required=id_required, can_skip=can_skip)
+        if group is not None:
+            joined = self._managers[group.type].join(group, request, id_required=id_required, can_skip=can_skip)
+            if joined is not None:
+                return joined
         if request.member_id:
             raise UnknownMember(f"there is no group {request.group_id!r}")
         self.limits.check_new_group(request.group_id, len(self._groups))
-        group = self._rebalancer.new_group(request.group_id)
+        created = self._rebalancer.new_group(request.group_id)
         try:
-            return self._membership.join(group, request, id_required=id_required, can_skip=can_skip)
+            return self._membership.join(created, request, id_required=id_required, can_skip=can_skip)
         finally:
-            if group.members or group.pending:  # else the member was refused
-                self._registration.register(group)
+            if created.members or created.pending:  # else the member was refused
+                self._registration.register(created)
 
     def sync(
         self,
@@ -228,13 +226,10 @@ class GroupCoordinator:
         """
         self._check_group_id(group_id)
         group = self._groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
-            return self.consumer.remove_members(group_id, leaving)
+        if group is not None:
+            return self._managers[group.type].leave(group, leaving)
         promise: Promise[Outcomes] = Promise()
-        if isinstance(group, ClassicGroup):
-            promise.resolve(self._membership.leave(group, leaving))
-        else:
-            promise.resolve([UnknownMember(f"there is no group {group_id!r}") for _ in leaving])
+        promise.resolve([UnknownMember(f"there is no group {group_id!r}") for _ in leaving])
         return promise
 
     def _check_group_id(self, group_id: str) -> None:
@@ -244,8 +239,8 @@ class GroupCoordinator:
     def _live_group(self, group_id: str) -> ClassicGroup:
         """Return a group. Raises: InvalidGroupId, UnknownMember, CoordinatorNotAvailable."""
         self._check_group_id(group_id)
-        group = self._groups.get(group_id)
-        if not isinstance(group, ClassicGroup):
+        group = self._classic.find(group_id)
+        if group is None:
             raise UnknownMember(f"there is no classic group {group_id!r}")
         if group.is_dead:
             raise CoordinatorNotAvailable(f"group {group_id!r} is being removed")
@@ -259,11 +254,10 @@ class GroupCoordinator:
         Raises: GroupIdNotFound: there is none, or it is of another type. NotCoordinator.
         """
         self._writer.check_readable(group_id)
-        group = self._groups.get(group_id)
+        group = self._classic.find(group_id)
         if group is None:
-            raise GroupIdNotFound(f"Group {group_id} not found.")
-        if not isinstance(group, ClassicGroup):
-            raise GroupIdNotFound(f"Group {group_id} is not a classic group.")
+            is_other = group_id in self._groups
+            raise GroupIdNotFound(f"Group {group_id} {'is not a classic group' if is_other else 'not found'}.")
         return group.describe()
 
     def groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[GroupListing]:
@@ -293,7 +287,7 @@ class GroupCoordinator:
         group = self._groups.get(group_id)
         if group is None or group.is_dead:
             raise GroupIdNotFound(f"there is no group {group_id!r}")
-        return self.share.delete(group) if isinstance(group, ShareGroup) else self._removal.delete(group)
+        return self._removal.delete(group)
 
     # --- offsets
 
@@ -317,36 +311,15 @@ class GroupCoordinator:
         """
         self._writer.check_readable(group_id)
         group = self._groups.get(group_id)
-        if isinstance(group, ModernGroup):
-            self._check_modern_commit(group, generation, member_id, offsets)
-        elif isinstance(group, ClassicGroup):
-            self._check_commit(group, generation, member_id, instance_id)
-        elif generation >= 0 or isinstance(group, ShareGroup):
+        if group is not None:
+            partitions = ((offset.topic, offset.partition) for offset in offsets)
+            committer = Committer(generation, member_id, instance_id)
+            self._managers[group.type].check_commit(group, committer, partitions)
+        elif generation >= 0:
             raise GroupIdNotFound(f"there is no group {group_id!r}")
         else:
             self.limits.check_new_group(group_id, len(self._groups))
         return self._offsets.commit(group_id, offsets, retention_ms)
-
-    def _check_commit(self, group: ClassicGroup, generation: int, member_id: str, instance_id: str | None) -> None:
-        is_anonymous = generation < 0 and not member_id and instance_id is None
-        if is_anonymous and group.state not in (ClassicGroupState.EMPTY, ClassicGroupState.DEAD):
-            raise UnknownMember(f"group {group.group_id!r} has members: only they may commit")
-        member = committing_member(group, generation, member_id, instance_id)
-        if member is None:
-            return
-        if group.state is ClassicGroupState.COMPLETING_REBALANCE:
-            raise RebalanceInProgress(f"group {group.group_id!r} is rebalancing")
-        self._rebalancer.extend_session(member)
-
-    def _check_modern_commit(
-        self, group: ModernGroup[Any], epoch: int, member_id: str, offsets: Sequence[OffsetToCommit]
-    ) -> None:
-        partitions = ((offset.topic, offset.partition) for offset in offsets)
-        if isinstance(group, StreamsGroup):
-            streams_offset_checks.check_commit(group, epoch, member_id, partitions)
-            return
-        assert isinstance(group, ConsumerGroup)
-        offset_checks.check_commit(group, self.consumer.topics, epoch, member_id, partitions)
 
     def commit_in_transaction(
         self,
@@ -368,12 +341,11 @@ class GroupCoordinator:
         """
         self._check_group_id(group_id)
         group = self._groups.get(group_id)
-        if isinstance(group, ModernGroup):
-            if generation != -1 or member_id or instance_id is not None:
-                self._check_modern_commit(group, generation, member_id, offsets)
-        elif isinstance(group, ClassicGroup):
-            committing_member(group, generation, member_id, instance_id)
-        elif generation >= 0 or isinstance(group, ShareGroup):
+        if group is not None:
+            partitions = ((offset.topic, offset.partition) for offset in offsets)
+            committer = Committer(generation, member_id, instance_id, in_transaction=True)
+            self._managers[group.type].check_commit(group, committer, partitions)
+        elif generation >= 0:
             raise IllegalGeneration(f"there is no group {group_id!r}")
         else:
             self.limits.check_new_group(group_id, len(self._groups))
@@ -424,7 +396,7 @@ class GroupCoordinator:
         check_named(group_id)
         self._writer.check_readable(group_id)
         group = self._groups.get(group_id)
-        if group is None or group.is_dead or isinstance(group, ShareGroup):  # share groups have no offsets
+        if group is None or group.is_dead or not group.keeps_offsets:
             raise GroupIdNotFound(f"there is no group {group_id!r}")
         if not group.is_empty and not group.is_consumer:
             raise NonEmptyGroup(f"group {group_id!r} has members")
@@ -481,7 +453,7 @@ class GroupCoordinator:
     def _save(self, group: ClassicGroup, assignments: Mapping[str, bytes], done: Done) -> None:
         """Append a classic group, unless it is being converted: its record would undo that."""
         if self._groups.get(group.group_id, group) is group:
-            self._writer.save(group, assignments, done)
+            self._writer.save(group.group_id, group.record(assignments), done)
         else:
             done(CoordinatorNotAvailable(f"group {group.group_id!r} is being converted"))
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, MutableMapping
+from typing import Any, NamedTuple, Protocol
 
+from kqueue.groups.log.changes import Changes
 from kqueue.groups.log.records import CommittedOffset
 
 RetentionStart = Callable[[CommittedOffset], int]
@@ -19,6 +20,32 @@ class GroupType(enum.Enum):
     CONSUMER = "consumer"
     SHARE = "share"
     STREAMS = "streams"
+
+
+class Committer(NamedTuple):
+    """Who commits offsets.
+
+    Attributes:
+        epoch: of the member, in a classic group its generation; -1: it is no member.
+        in_transaction: the offsets are part of a producer's transaction.
+    """
+
+    epoch: int
+    member_id: str
+    instance_id: str | None
+    in_transaction: bool = False
+
+    @property
+    def is_anonymous(self) -> bool:
+        """Whether it names no member."""
+        return self.epoch < 0 and not self.member_id and self.instance_id is None
+
+    @property
+    def is_producer(self) -> bool:
+        """Whether it is the producer of a transaction that leaves its member away, as before
+        KIP-447.
+        """
+        return self.in_transaction and self.is_anonymous and self.epoch == -1
 
 
 class Group(Protocol):
@@ -47,6 +74,16 @@ class Group(Protocol):
         ...
 
     @property
+    def keeps_offsets(self) -> bool:
+        """Whether its members commit offsets: those of share groups do not."""
+        ...
+
+    @property
+    def can_expire(self) -> bool:
+        """Whether it is removed when it has no offsets any more."""
+        ...
+
+    @property
     def is_consumer(self) -> bool:
         """Whether its members are consumers, whose subscriptions are known."""
         ...
@@ -58,6 +95,18 @@ class Group(Protocol):
 
     def reads_topic(self, topic: str) -> bool:
         """Return whether the members may read this topic, so that its offsets must stay."""
+        ...
+
+    def remove_records(self, changes: Changes) -> None:
+        """Remove all records of the group, whose members stay in memory."""
+        ...
+
+    def put_back(self, groups: MutableMapping[str, Group]) -> None:
+        """Take its place again, after the group in its place could not be written."""
+        ...
+
+    def release(self) -> None:
+        """Subtract a removed group from the limits."""
         ...
 
     def retention_start(self) -> RetentionStart | None:

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, MutableMapping
+from typing import Any
 
 from kqueue.base.errors import MalformedMessage
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.groups.classic.membership_manager import MembershipManager
-from kqueue.groups.consumer.group import ConsumerGroup
-from kqueue.groups.consumer.restore import ConsumerRecord, restore
 from kqueue.groups.group import Group
+from kqueue.groups.group_types import MODERN_TYPES, TYPE_OF_RECORD
 from kqueue.groups.limits import GroupLimits
 from kqueue.groups.log import records
-from kqueue.groups.log.consumer_records import ConsumerGroupKey
 from kqueue.groups.log.group_log import LogEntry
 from kqueue.groups.log.log_replay import ReplayedPartition, replay
+from kqueue.groups.log.modern_records import ModernKey
 from kqueue.groups.log.schemas import GroupMetadataKey, OffsetCommitKey
-from kqueue.groups.log.share_records import ShareGroupKey
-from kqueue.groups.log.streams_records import StreamsGroupKey
+from kqueue.groups.modern.group import ModernGroup
 from kqueue.groups.offsets.offset_manager import OffsetManager
-from kqueue.groups.share.group import ShareGroup
-from kqueue.groups.share.restore import ShareRecord
-from kqueue.groups.share.restore import restore as restore_share_group
-from kqueue.groups.streams.group import StreamsGroup
-from kqueue.groups.streams.restore import StreamsRecord
-from kqueue.groups.streams.restore import restore as restore_streams_group
 
 
 class GroupLoader:
@@ -70,24 +63,16 @@ class GroupLoader:
         """Apply records. Returns the ids of the groups that they name, in order."""
         group_ids: dict[str, None] = {}
         self._unfinished[partition] = group_ids
-        consumer_records: dict[str, list[ConsumerRecord]] = {}
-        share_group_records: dict[str, list[ShareRecord]] = {}
-        streams_records: dict[str, list[StreamsRecord]] = {}
+        modern: dict[type[ModernGroup[Any, Any]], dict[str, list[tuple[ModernKey, bytes]]]] = {}
         store = self._offsets.store
         for raw_key, value in replayed.latest.items():
             key = records.read_key(raw_key)
             if key is None:
                 continue
             group_ids[key.group] = None
-            if isinstance(key, ConsumerGroupKey):
+            if isinstance(key, ModernKey):
                 if value is not None:
-                    consumer_records.setdefault(key.group, []).append((key, value))
-            elif isinstance(key, ShareGroupKey):
-                if value is not None:
-                    share_group_records.setdefault(key.group, []).append((key, value))
-            elif isinstance(key, StreamsGroupKey):
-                if value is not None:
-                    streams_records.setdefault(key.group, []).append((key, value))
+                    modern.setdefault(TYPE_OF_RECORD[key.type], {}).setdefault(key.group, []).append((key, value))
             elif isinstance(key, GroupMetadataKey):
                 if value is not None:
                     self._groups[key.group] = self._membership.restore(key.group, records.read_group(value))
@@ -96,18 +81,12 @@ class GroupLoader:
             else:
                 store.put(key.group, key.topic, key.partition, records.read_offset(value))
             yield None
-        for group_id, group_records in consumer_records.items():
-            if group_id not in self._groups:  # else a classic group took its place
-                group = self._groups[group_id] = ConsumerGroup(group_id, self._limits)
-                yield from restore(group, group_records)
-        for group_id, records_of_group in share_group_records.items():
-            if group_id not in self._groups:
-                share_group = self._groups[group_id] = ShareGroup(group_id, self._limits)
-                yield from restore_share_group(share_group, records_of_group)
-        for group_id, streams_group_records in streams_records.items():
-            if group_id not in self._groups:
-                streams_group = self._groups[group_id] = StreamsGroup(group_id, self._limits)
-                yield from restore_streams_group(streams_group, streams_group_records)
+        for kind in MODERN_TYPES:
+            for group_id, group_records in modern.get(kind, {}).items():
+                if group_id not in self._groups:  # else a classic group took its place
+                    group = kind(group_id, self._limits)
+                    self._groups[group_id] = group
+                    yield from group.restore(group_records)
         yield from self._restore_pending(replayed, group_ids)
         for group_id in group_ids:
             if store.has(group_id):

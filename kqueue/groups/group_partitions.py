@@ -10,75 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kqueue.base.clock import Clock
 from kqueue.base.coordinators import PartitionedTable
-from kqueue.base.errors import NotCoordinator
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.groups.classic.group import ClassicGroup
-from kqueue.groups.classic.membership_manager import MembershipManager
-from kqueue.groups.classic.rebalancer import Rebalancer
-from kqueue.groups.classic.state import GroupEvent
-from kqueue.groups.consumer.group import ConsumerGroup
-from kqueue.groups.consumer.manager import ConsumerGroupManager
 from kqueue.groups.group import Group
 from kqueue.groups.group_loader import GroupLoader
+from kqueue.groups.group_types import Managers
 from kqueue.groups.log.group_log import LogEntry
 from kqueue.groups.log.group_writer import GroupWriter
-from kqueue.groups.modern.group import ModernGroup
 from kqueue.groups.offsets.offset_manager import OffsetManager
-from kqueue.groups.share.group import ShareGroup
-from kqueue.groups.share.manager import ShareGroupManager
-from kqueue.groups.streams.group import StreamsGroup
-from kqueue.groups.streams.manager import StreamsGroupManager
-
-
-class GroupManagers:
-    """Starts and stops groups of each type in memory; the log is not touched."""
-
-    def __init__(
-        self,
-        membership: MembershipManager,
-        rebalancer: Rebalancer,
-        consumer: ConsumerGroupManager,
-        share: ShareGroupManager,
-        streams: StreamsGroupManager,
-        clock: Clock,
-    ) -> None:
-        self._membership = membership
-        self._rebalancer = rebalancer
-        self._consumer = consumer
-        self._share = share
-        self._streams = streams
-        self._clock = clock
-
-    def resume(self, group: Group) -> None:
-        """Start the timers of a group that was read from the log."""
-        if isinstance(group, ConsumerGroup):
-            self._consumer.resume(group)
-        elif isinstance(group, ShareGroup):
-            self._share.resume(group)
-        elif isinstance(group, StreamsGroup):
-            self._streams.resume(group)
-        elif isinstance(group, ClassicGroup):
-            self._membership.resume(group)
-
-    def activate(self, group: Group) -> None:
-        """Go on with the work of a resumed group whose partition is active now."""
-        if isinstance(group, ShareGroup):
-            self._share.initialize_states(group)
-
-    def stop(self, group: Group) -> None:
-        """Answer the members that wait, stop all timers, and release what the limits count."""
-        if isinstance(group, ClassicGroup):
-            self._rebalancer.retire(group, NotCoordinator(f"group {group.group_id!r} has another coordinator now"))
-            group.release()
-            if not group.is_dead:
-                group.transition(GroupEvent.REMOVED, self._clock.wall_ms())
-        elif isinstance(group, (ModernGroup, ShareGroup)):
-            group.is_dead = True
-            group.stop_timers()
-            group.release()
 
 
 class GroupPartitions:
@@ -89,7 +29,7 @@ class GroupPartitions:
         groups: PartitionedTable[str, Group],
         writer: GroupWriter,
         loader: GroupLoader,
-        managers: GroupManagers,
+        managers: Managers,
         offsets: OffsetManager,
         slices: SliceQueue,
     ) -> None:
@@ -106,7 +46,7 @@ class GroupPartitions:
         """Replay one partition, in steps, and serve it; see `GroupCoordinator.load`."""
         groups = yield from self._loader.load(partition, entries)
         for group in groups:
-            self._managers.resume(group)
+            self._managers[group.type].resume(group)
             yield None
         self._writer.mark_loaded(partition)
         self._slices.add(self._offsets.complete_ended_while_loading(partition))
@@ -118,7 +58,7 @@ class GroupPartitions:
 
     def _activate(self, groups: list[Group]) -> SlicedWork[None]:
         for group in groups:
-            self._managers.activate(group)
+            self._managers[group.type].activate(group)
             yield None
 
     def unload(self, partition: int) -> SlicedWork[None]:
@@ -131,7 +71,7 @@ class GroupPartitions:
         for group_id in self._groups.keys_of(partition):
             group = self._groups.get(group_id)
             if group is not None:
-                self._managers.stop(group)
+                self._managers[group.type].stop(group)
                 del self._groups[group_id]
                 yield from self._offsets.store.drop(group_id)
             yield None

@@ -7,21 +7,18 @@ fails, the former group is back.
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
-from typing import Any
 
 from kqueue.base.clock import Clock
 from kqueue.base.coordinators import coordinator_error
-from kqueue.base.errors import CoordinatorNotAvailable, InconsistentGroupProtocol, KqueueError
+from kqueue.base.errors import KqueueError
 from kqueue.groups.classic.group import ClassicGroup
 from kqueue.groups.classic.rebalancer import Rebalancer
 from kqueue.groups.classic.state import GroupEvent
 from kqueue.groups.group import Group
 from kqueue.groups.log import records
+from kqueue.groups.log.changes import Changes
 from kqueue.groups.log.group_writer import GroupWriter
 from kqueue.groups.log.schemas import GroupMetadataValue
-from kqueue.groups.modern.changes import Changes
-from kqueue.groups.modern.group import ModernGroup
-from kqueue.groups.modern.write_queue import WriteQueue
 
 
 class GroupRegistration:
@@ -32,7 +29,6 @@ class GroupRegistration:
         groups: MutableMapping[str, Group],
         writer: GroupWriter,
         rebalancer: Rebalancer,
-        queue: WriteQueue,
         clock: Clock,
         keep_offsets: Callable[[str], None],
     ) -> None:
@@ -40,34 +36,22 @@ class GroupRegistration:
         self._groups = groups
         self._writer = writer
         self._rebalancer = rebalancer
-        self._queue = queue
         self._clock = clock
         self._keep_offsets = keep_offsets
-
-    def check_replaceable(self, group: ModernGroup[Any]) -> None:
-        """Check that a classic group may come in the place of this one.
-
-        Raises: InconsistentGroupProtocol: it has members. CoordinatorNotAvailable: it is being
-            changed.
-        """
-        if not group.is_empty:
-            raise InconsistentGroupProtocol(f"group {group.group_id!r} has members of another protocol")
-        if not self._queue.is_idle(group.group_id):
-            raise CoordinatorNotAvailable(f"group {group.group_id!r} is being changed")
 
     def register(self, group: ClassicGroup) -> None:
         """Add a group and append its first record. A failed append takes that back."""
         group_id, changes = group.group_id, Changes()
         former = self._groups.get(group_id)
-        if isinstance(former, ModernGroup):
-            former.remove(changes)
+        if former is not None:
+            former.remove_records(changes)
         group.former = former
         self._groups[group_id] = group
 
         def done(error: KqueueError | None) -> None:
             if error is None:
                 group.former = None
-                if isinstance(former, ModernGroup):
+                if former is not None:
                     former.release()
             elif not group.is_dead:
                 self._rebalancer.retire(group, coordinator_error(error))

@@ -16,9 +16,10 @@ from kqueue.groups.classic.state import GroupEvent
 from kqueue.groups.config import GroupConfig
 from kqueue.groups.errors import NonEmptyGroup
 from kqueue.groups.group import Group
+from kqueue.groups.group_types import Managers
 from kqueue.groups.log import records
+from kqueue.groups.log.changes import Changes
 from kqueue.groups.log.group_log import Done, Wake
-from kqueue.groups.modern.changes import Changes
 from kqueue.groups.modern.group import ModernGroup
 from kqueue.groups.modern.write_queue import WriteQueue
 from kqueue.groups.offsets.offset_manager import OffsetManager
@@ -34,6 +35,7 @@ class GroupRemoval:
         rebalancer: Rebalancer,
         offsets: OffsetManager,
         queue: WriteQueue,
+        managers: Managers,
         clock: Clock,
         wake: Wake,
     ) -> None:
@@ -41,6 +43,7 @@ class GroupRemoval:
         self._rebalancer = rebalancer
         self._offsets = offsets
         self._queue = queue
+        self._managers = managers
         self._clock = clock
         self._wake = wake
         self._config = config
@@ -49,6 +52,7 @@ class GroupRemoval:
         """Delete an empty group and its offsets; see `GroupCoordinator.delete`."""
         if isinstance(group, ModernGroup):
             return self._queue.submit(group.group_id, lambda changes: self._delete_modern(changes, group))
+        # Two ways to delete: a classic group is no step of the queue, its state machine orders it.
         assert isinstance(group, ClassicGroup)
         if not group.is_empty:
             raise NonEmptyGroup(f"group {group.group_id!r} has members")
@@ -66,13 +70,13 @@ class GroupRemoval:
 
     # --- deletion
 
-    def _delete_modern(self, changes: Changes, group: ModernGroup[Any]) -> None:
+    def _delete_modern(self, changes: Changes, group: ModernGroup[Any, Any]) -> None:
         """Delete an empty modern group and its offsets.
 
         Raises: NonEmptyGroup, GroupIdNotFound.
         """
         group_id = group.group_id
-        if self._groups.get(group_id) is not group:
+        if self._groups.get(group_id) is not group or group.is_dead:  # deleted before, maybe in the same append
             raise GroupIdNotFound(f"there is no group {group_id!r}")
         if not group.is_empty:
             raise NonEmptyGroup(f"group {group_id!r} has members")
@@ -81,12 +85,13 @@ class GroupRemoval:
         keys = sorted(self._offsets.store.keys(group_id))
         for key in keys:
             changes.add(records.offset_key(group_id, *key), None, lambda: None)
-        group.remove(changes)
+        group.remove_records(changes)
 
         def removed() -> None:
             self._offsets.remove(group_id, keys)
             group.release()
             del self._groups[group_id]
+            self._managers[group.type].deleted(group)
 
         changes.on_committed.append(removed)
 
@@ -118,10 +123,7 @@ class GroupRemoval:
             if self._groups.get(group.group_id) is not group or not self._queue.is_served(group.group_id):
                 continue  # deleted since the list was made, or loaded in part
             expired = store.expired(group, now_ms, self._config.retention_ms)
-            is_unused = group.is_empty and expired == store.keys(group.group_id)
-            if is_unused and isinstance(group, ModernGroup):
+            if group.can_expire and expired == store.keys(group.group_id):
                 self.delete(group)
-            elif is_unused and isinstance(group, ClassicGroup) and not group.pending:
-                self._delete(group, lambda error: None)
             elif expired:
                 self._offsets.append_tombstones(group.group_id, sorted(expired))

@@ -188,7 +188,7 @@ def _markers_request(markers: list[_Marker]) -> WriteTxnMarkersRequest:
                     WritableTxnMarkerTopic(name=topic, partition_indexes=indexes)
                     for topic, indexes in _topics(marker.partitions).items()
                 ],
-                coordinator_epoch=marker.coordinator_epoch,
+                coordinator_epoch=marker.coordinator_epoch or 0,  # never None in a cluster
                 transaction_version=marker.transaction_version,
             )
             for marker, _ in markers

@@ -217,6 +217,11 @@ class ProducerStateManager:
                 f"this one {coordinator_epoch}"
             )
 
+    def coordinator_epoch_of(self, producer_id: int) -> int:
+        """Return the coordinator epoch of the producer's last end marker; 0: there is none."""
+        producer = self.by_id.get(producer_id)
+        return 0 if producer is None else max(producer.coordinator_epoch, 0)
+
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
         """Whether a transaction of the producer in this epoch is open."""
         producer = self.by_id.get(producer_id)

@@ -1,7 +1,8 @@
 """The share coordinator: the persisted state of all share partitions of this broker.
 
 The invariant: memory holds what a replay of `__share_group_state` gives. A change is appended there
-first, and counts once it is committed. Changes of one share partition run one after another.
+first, and counts once it is committed. Changes of one share partition run one after another; those
+that come while an append waits for its commit are appended together, as one batch.
 
 A change is an update; after `updates_per_snapshot` of them a snapshot, which makes all records of
 the share partition before it redundant. `prune` deletes what is redundant from the log.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock
@@ -36,9 +38,30 @@ them from being deleted. Each is repeated once in as many records, so the cost s
 COLD_LAG_MIN = 1000
 
 
+BATCH_BYTES = 1 << 14
+"""Changes are added to a batch below this size: far less than `max.message.bytes` allows."""
+
 ReadDone = Callable[["ShareState | KqueueError | None"], None]
-Change = Callable[[ShareState | None], StateRecord | KqueueError]
-"""Returns the record that makes a state another one, or why it can't be."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is known of a share partition. `state` None: it has none.
+
+    Attributes:
+        snapshot_offset: of its last snapshot, or below.
+        updates: records since then.
+    """
+
+    state: ShareState | None = None
+    snapshot_offset: int = 0
+    updates: int = 0
+
+
+Change = Callable[[_Known], StateRecord | KqueueError | None]
+"""Returns the record that changes a share partition, or why it can't be changed; None: it is so
+already.
+"""
 
 
 class _Queued(NamedTuple):
@@ -49,15 +72,45 @@ class _Queued(NamedTuple):
 
 
 class _Entry:
-    """One share partition. `state` None: its first record is on its way."""
+    """One share partition. `known.state` None: its first record is on its way."""
 
-    __slots__ = ("queue", "snapshot_offset", "state", "updates")
+    __slots__ = ("is_running", "known", "queue")
 
-    def __init__(self, state: ShareState | None = None, snapshot_offset: int = 0) -> None:
-        self.state = state
-        self.snapshot_offset = snapshot_offset  # of its last snapshot, or below
-        self.updates = 0  # since then
-        self.queue: deque[_Queued] = deque()  # the first is running
+    def __init__(self) -> None:
+        self.known = _Known()
+        self.queue: deque[_Queued] = deque()  # without those that run
+        self.is_running = False
+
+
+class _Batch:
+    """Changes that are appended together.
+
+    Attributes:
+        known: what is known of the share partition once the records are committed.
+        records: those of the changes. Empty: nothing has to be appended.
+        independent: number of changes before the first that has a record.
+    """
+
+    def __init__(self, known: _Known) -> None:
+        self.known = known
+        self.records: list[StateRecord] = []
+        self.independent = 0
+        self._outcomes: list[tuple[Done, KqueueError | None]] = []
+
+    def add(self, done: Done, error: KqueueError | None) -> None:
+        """Add a change that has a record, or needs none, or is refused."""
+        self._outcomes.append((done, error))
+        if not self.records:
+            self.independent = len(self._outcomes)
+
+    def report(self, error: KqueueError | None) -> None:
+        """Call `done` of each change, with the outcome of the append or its own refusal.
+
+        If the append failed, that is the outcome of all changes from its first record on: they
+        were decided by what it would have changed.
+        """
+        for index, (done, refusal) in enumerate(self._outcomes):
+            done(refusal if error is None or index < self.independent else error)
 
 
 class ShareCoordinator:
@@ -92,7 +145,7 @@ class ShareCoordinator:
 
     def keys(self) -> Iterator[SharePartitionKey]:
         """Yield the share partitions that have a state."""
-        return (key for key, entry in self._entries.items() if entry.state is not None)
+        return (key for key, entry in self._entries.items() if entry.known.state is not None)
 
     def read(self, key: SharePartitionKey) -> ShareState | None:
         """Return the state of a share partition; None: it was never initialized.
@@ -101,8 +154,7 @@ class ShareCoordinator:
             CoordinatorLoadInProgress: not yet.
         """
         self.partitions.check_readable(key.coordinator_key)
-        entry = self._entries.get(key)
-        return None if entry is None else entry.state
+        return self._state(key)
 
     def read_for_leader(self, key: SharePartitionKey, leader_epoch: int, done: ReadDone) -> None:
         """Call `done` with the state, for the leader of the partition in this epoch; earlier
@@ -122,7 +174,7 @@ class ShareCoordinator:
 
     def _state(self, key: SharePartitionKey) -> ShareState | None:
         entry = self._entries.get(key)
-        return None if entry is None else entry.state
+        return None if entry is None else entry.known.state
 
     # --- changes
 
@@ -131,14 +183,14 @@ class ShareCoordinator:
 
         `done`: also with FencedStateEpoch: a later reset is in force.
         """
-        known = self.read(key)
-        if known is None and len(self._entries) >= self._keys_max():
+        if self.read(key) is None and len(self._entries) >= self._keys_max():
             raise PolicyViolation(
                 f"group {key.group!r} can't read another partition: there are {len(self._entries)} share partitions "
                 "already (kqueue.max.share.partitions)"
             )
 
-        def change(state: ShareState | None) -> StateRecord | KqueueError:
+        def change(known: _Known) -> StateRecord | KqueueError:
+            state = known.state
             if state is not None and state_epoch < state.state_epoch:
                 return FencedStateEpoch(f"expected state epoch {state.state_epoch} or later, found {state_epoch}")
             return self._snapshot(key, ShareState(start_offset, (), 0, state_epoch), state)
@@ -153,13 +205,14 @@ class ShareCoordinator:
         """
         self.read(key)
 
-        def change(state: ShareState | None) -> StateRecord | KqueueError:
+        def change(known: _Known) -> StateRecord | KqueueError:
+            state = known.state
             if state is None or state.state_epoch != state_epoch:
                 found = "it was deleted" if state is None else f"its state epoch is {state.state_epoch}"
                 return FencedStateEpoch(f"share partition {key.coordinator_key}: {found}, the change has {state_epoch}")
             if UNCHANGED < update.leader_epoch < state.leader_epoch:
                 return _fenced_leader(key, update.leader_epoch, state)
-            if self._entries[key].updates >= self._updates_per_snapshot():
+            if known.updates >= self._updates_per_snapshot():
                 return self._snapshot(key, updated(state, update), state)
             return records.update_key(key), records.update_value(update, state.snapshot_epoch)
 
@@ -170,7 +223,7 @@ class ShareCoordinator:
         if self.read(key) is None and key not in self._entries:
             done(None)
             return
-        self._change(key, lambda state: (records.snapshot_key(key), None), done)
+        self._change(key, lambda known: None if known.state is None else (records.snapshot_key(key), None), done)
 
     def _snapshot(self, key: SharePartitionKey, state: ShareState, former: ShareState | None) -> StateRecord:
         now_ms = self._clock.wall_ms()
@@ -186,35 +239,57 @@ class ShareCoordinator:
         if entry is None:
             entry = self._entries[key] = _Entry()
         entry.queue.append(_Queued(change, done))
-        if len(entry.queue) == 1:
-            self._run_first(key, entry)
+        if not entry.is_running:
+            self._run_queued(key, entry)
 
-    def _run_first(self, key: SharePartitionKey, entry: _Entry) -> None:
-        made = entry.queue[0].change(entry.state)
-        if isinstance(made, KqueueError):
-            self._end_first(key, entry, made)
-            return
-        record = made
-        partition = self.partition_of(key)
-        offset = self._log.end_offset(partition)
+    def _run_queued(self, key: SharePartitionKey, entry: _Entry) -> None:
+        """Append the changes that wait, batch by batch, until one has to wait for its commit."""
+        entry.is_running = True  # what outcomes change in turn waits in the queue
+        while entry.queue:
+            if not self._append(key, entry, self._next_batch(key, entry)):
+                return
+        entry.is_running = False
+        if entry.known.state is None and self._entries.get(key) is entry:
+            del self._entries[key]
+
+    def _next_batch(self, key: SharePartitionKey, entry: _Entry) -> _Batch:
+        offset = self._log.end_offset(self.partition_of(key))
+        batch = _Batch(replace(entry.known))
+        size = 0
+        while entry.queue and size < BATCH_BYTES:
+            queued = entry.queue.popleft()
+            made = queued.change(batch.known)
+            if made is None or isinstance(made, KqueueError):
+                batch.add(queued.done, made)
+                continue
+            batch.records.append(made)
+            batch.add(queued.done, None)
+            _replay(batch.known, StateEntry(offset, *made))
+            size += len(made[0]) + len(made[1] or b"")
+        return batch
+
+    def _append(self, key: SharePartitionKey, entry: _Entry, batch: _Batch) -> bool:
+        """Append a batch; return whether it has its outcome. If not, that runs the next."""
+        if not batch.records:
+            batch.report(None)
+            return True
+        is_settled, is_waiting = False, False
 
         def appended(error: KqueueError | None) -> None:
+            nonlocal is_settled
+            is_settled = True
             if error is None:
-                _replay(entry, StateEntry(offset, *record))
-            self._end_first(key, entry, None if error is None else coordinator_error(error))
+                entry.known = batch.known
+            batch.report(None if error is None else coordinator_error(error))
+            if is_waiting:
+                self._run_queued(key, entry)
 
+        partition = self.partition_of(key)
         settle = self.partitions.begin_write(partition, appended)
         if settle is not None:
-            self._log.append(partition, [record], settle)
-
-    def _end_first(self, key: SharePartitionKey, entry: _Entry, error: KqueueError | None) -> None:
-        queue = entry.queue
-        queue[0].done(error)  # what this changes in turn waits in the queue
-        queue.popleft()
-        if queue:
-            self._run_first(key, entry)
-        elif entry.state is None and self._entries.get(key) is entry:
-            del self._entries[key]
+            self._log.append(partition, batch.records, settle)
+        is_waiting = not is_settled
+        return is_settled
 
     # --- pruning
 
@@ -230,29 +305,31 @@ class ShareCoordinator:
                 first_needed[partition] = self._log.end_offset(partition)  # all is redundant if it keeps no state
             yield None
         count: dict[int, int] = {}
-        for key, known in list(self._entries.items()):  # those that begin later write behind that end
+        for key, entry in list(self._entries.items()):  # those that begin later write behind that end
             partition = self.partition_of(key)
             count[partition] = count.get(partition, 0) + 1
             if partition in first_needed:
-                first_needed[partition] = min(known.snapshot_offset, first_needed[partition])
+                first_needed[partition] = min(entry.known.snapshot_offset, first_needed[partition])
             yield None
         for partition, offset in first_needed.items():
             if offset and self.partitions.version(partition) == versions[partition]:
                 self._log.delete_before(partition, offset)
             yield None
         for key in list(self.keys()):
-            entry = self._entries.get(key)
+            current = self._entries.get(key)
             partition = self.partition_of(key)
             lag = max(COLD_LAG * count.get(partition, 0), COLD_LAG_MIN)
-            if entry is not None and not entry.queue and self._log.end_offset(partition) - entry.snapshot_offset > lag:
+            if current is None or current.is_running:
+                pass  # the next call finds it again
+            elif self._log.end_offset(partition) - current.known.snapshot_offset > lag:
                 self._repeat(key)
             yield None
 
     def _repeat(self, key: SharePartitionKey) -> None:
-        def change(state: ShareState | None) -> StateRecord | KqueueError:
-            if state is None:
+        def change(known: _Known) -> StateRecord | KqueueError:
+            if known.state is None:
                 return FencedStateEpoch("it was deleted meanwhile")
-            return self._snapshot(key, state, state)
+            return self._snapshot(key, known.state, known.state)
 
         self._change(key, change, lambda error: None)
 
@@ -276,8 +353,8 @@ class ShareCoordinator:
                 read = records.read_key(record.key)
                 if read is not None:
                     entry = loaded.setdefault(read.key, _Entry())
-                    _replay(entry, record)
-                    if entry.state is None:
+                    _replay(entry.known, record)
+                    if entry.known.state is None:
                         del loaded[read.key]
                 yield None
         except MalformedMessage as error:
@@ -295,7 +372,7 @@ class ShareCoordinator:
         waiting: list[Done] = []
         for key in self._entries.keys_of(partition):
             queue = self._entries[key].queue
-            waiting.extend(queue.pop().done for _ in range(len(queue) - 1))
+            waiting.extend(queue.pop().done for _ in range(len(queue)))
         self.partitions.mark_left(partition)
         for done in reversed(waiting):
             done(NotCoordinator(f"this broker stopped to be the coordinator of partition {partition}"))
@@ -318,15 +395,15 @@ def _fenced_leader(key: SharePartitionKey, leader_epoch: int, state: ShareState)
     )
 
 
-def _replay(entry: _Entry, record: StateEntry) -> None:
-    """Apply a committed record. Raises MalformedMessage."""
+def _replay(known: _Known, record: StateEntry) -> None:
+    """Apply a record. Raises MalformedMessage."""
     read = records.read_key(record.key)
     assert read is not None
     if record.value is None:
-        entry.state = None
+        known.state = None
     elif read.is_snapshot:
-        entry.state = records.read_snapshot(record.value)
-        entry.snapshot_offset, entry.updates = record.offset, 0
-    elif entry.state is not None:  # else its snapshot was deleted with the share partition
-        entry.state = updated(entry.state, records.read_update(record.value))
-        entry.updates += 1
+        known.state = records.read_snapshot(record.value)
+        known.snapshot_offset, known.updates = record.offset, 0
+    elif known.state is not None:  # else its snapshot was deleted with the share partition
+        known.state = updated(known.state, records.read_update(record.value))
+        known.updates += 1

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from kqueue.testing.pytest_plugin import leave_assertions_alone
+from kqueue.tests.thorough import examples
 
 settings.register_profile(
     # An example that takes long, or longer than once before, says that the machine is busy.
     "busy machines",
     settings.default,
+    max_examples=examples(100),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

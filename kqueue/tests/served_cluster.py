@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import kqueue
 from kqueue.client import Client
-
-READY_S = 30.0
+from kqueue.tests.waits import eventually
 
 
 @contextlib.contextmanager
@@ -36,14 +34,6 @@ def wait_until_unfenced(brokers: list[kqueue.Broker]) -> None:
     for broker in brokers:
         with Client(broker.bootstrap) as client:
             eventually(lambda client=client: len(client.metadata([]).brokers) == len(brokers))  # type: ignore[misc]
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    """Return when `holds()` does: other brokers see a change soon after the one that made it."""
-    until_s = time.monotonic() + READY_S
-    while not holds():
-        assert time.monotonic() < until_s, "it does not hold in time"
-        time.sleep(0.01)
 
 
 def bootstrap(brokers: list[kqueue.Broker]) -> str:

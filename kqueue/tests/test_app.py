@@ -150,7 +150,8 @@ def test_requests_under_way_are_answered_before_a_stop(tmp_path: Path) -> None:
 
 def test_waiting_group_member_does_not_delay_a_stop() -> None:
     async def test() -> None:
-        async with serving(group_initial_rebalance_delay_ms=60_000) as server:
+        delays = {"group_initial_rebalance_delay_ms": 600_000, "kqueue_stop_timeout_ms": 600_000}
+        async with serving(**delays) as server:
             client = await connect(server)
             client.send(
                 "JoinGroup",
@@ -162,7 +163,7 @@ def test_waiting_group_member_does_not_delay_a_stop() -> None:
                 protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
             )
             await until(lambda: any(not session.is_idle for session in server.connections.sessions))  # type: ignore[attr-defined]
-            await asyncio.wait_for(server.stop(), 8)
+            await asyncio.wait_for(server.stop(), 60)
             assert await client.closed() == b""
 
     asyncio.run(test())
@@ -180,7 +181,7 @@ def test_client_that_does_not_read_delays_a_stop_up_to_a_limit(caplog: pytest.Lo
             for _ in range(2_000):
                 client.send("ApiVersions", 0)
             await until(lambda: server.connections.unsent() == 1)
-            await asyncio.wait_for(server.stop(), 8)
+            await asyncio.wait_for(server.stop(), 60)
             await client.close()
 
     asyncio.run(test())

@@ -135,6 +135,7 @@ def shape(text: str) -> list[str]:
     return [re.sub(r"[ ─]+", " ", line).strip() for line in text.splitlines()]
 
 
+@pytest.mark.thorough
 def test_the_demo_of_a_cluster_prints_what_is_shown(tmp_path: Path) -> None:
     """With fewer flights than the run that is shown, so in less time."""
     assert DEMOS.commands() == [CLUSTER_DEMO]

@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,9 +83,7 @@ def run(script: str, folder: Path) -> str:
 
 
 def test_three_brokers_by_hand(folder: Path) -> None:
-    began_s = time.monotonic()
     printed = run(commands("Three brokers by hand"), folder)
-    assert time.monotonic() - began_s < TIMEOUT_S
     assert "Broker 3 is no longer registered." in printed
     assert "records that this broker confirmed may be missing" in (folder / "broker-2.log").read_text()
     assert not (folder / "data-3").exists()

@@ -56,7 +56,7 @@ def test_every_command(broker: Broker, folder: Path) -> None:
         ) as process:
             follows = "collect" in line and "--once" not in line
             if follows:  # runs until Ctrl-C
-                broker.assert_produced("logs", [b"app.log one", b"app.log two"], within_s=20)
+                broker.assert_produced("logs", [b"app.log one", b"app.log two"], within_s=60)
                 process.send_signal(signal.SIGINT)
             out, told = process.communicate(timeout=60)
         assert process.returncode == (130 if follows else 0), f"{line}\n{out}{told}"

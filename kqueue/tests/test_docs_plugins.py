@@ -90,7 +90,7 @@ def served(folder: Path) -> Iterator[str]:
             yield match[1]
         finally:
             process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=30)
+            process.communicate(timeout=60)
     assert process.returncode == 0
 
 

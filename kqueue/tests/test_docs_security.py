@@ -10,7 +10,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
 from kqueue.testing.process_environment import process_environment
+from kqueue.tests.waits import eventually
 
 TEXT = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
 PASSWORDS = {"ADMIN_PASSWORD": "adm1n-M4rk3r", "ANN_PASSWORD": "ann-M4rk3r"}
@@ -74,13 +74,11 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SetUp]:
     with log.open("w") as stderr, subprocess.Popen(["sh", "-c", f"exec {serve}"], cwd=folder, env=environment,
                                                     stderr=stderr) as process:  # fmt: skip
         try:
-            deadline = time.monotonic() + 30
-            while " serves SASL_SSL" not in log.read_text() and time.monotonic() < deadline:
-                time.sleep(0.05)
+            eventually(lambda: " serves SASL_SSL" in log.read_text() or process.poll() is not None)
             yield up
         finally:
             process.terminate()
-            assert process.wait(30) == 0
+            assert process.wait(60) == 0
     text = log.read_text()
     assert not any(password in text for password in PASSWORDS.values())
     stored = [path for path in (folder / "kqueue-data").rglob("*") if path.is_file()]
@@ -123,7 +121,7 @@ class Environment:
 def test_the_three_clients_work_as_the_page_creates_them(running: SetUp) -> None:
     assert len(blocks("python")) == 3
     producer = client_of(running, 0)
-    producer.send("orders", b"1").get(20)
+    producer.send("orders", b"1").get(60)
     producer.close()
 
     async def send() -> None:
@@ -133,7 +131,7 @@ def test_the_three_clients_work_as_the_page_creates_them(running: SetUp) -> None
     asyncio.run(send())
     confluent = client_of(running, 2)
     confluent.produce("orders", b"3")
-    assert confluent.flush(20) == 0
+    assert confluent.flush(60) == 0
     consumer = KafkaConsumer(
         "orders",
         group_id="billing",
@@ -166,7 +164,7 @@ def test_the_commands_work_with_the_pages_file(running: SetUp) -> None:
 def test_others_do_nothing(running: SetUp) -> None:
     producer = KafkaProducer(**python_config(running), retries=0, max_block_ms=10_000)
     with pytest.raises(KafkaError, match=r"(?i)authoriz"):
-        producer.send("payments", b"x").get(20)
+        producer.send("payments", b"x").get(60)
     producer.close()
     with pytest.raises(KafkaError):
         KafkaProducer(**python_config(running, "wrong-M4rk3r"), bootstrap_timeout_ms=5_000)

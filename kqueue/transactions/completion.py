@@ -42,7 +42,7 @@ class TransactionCompleter:
         markers: MarkerWriter,
         clock: Clock,
         timers: Timers,
-        coordinator_epoch: Callable[[int], int],
+        coordinator_epoch: Callable[[int], int | None],
     ) -> None:
         self._store = store
         self._markers = markers
@@ -98,13 +98,13 @@ class _Completion:
         self._retry_ms = RETRY_MS_MIN
         self._retries = 0
         self._done: Callable[[], None] | None = done
-        self._coordinator_epoch = 0
+        self._coordinator_epoch: int | None = None
         self._retry_timer: Timer | None = None
         self._is_stopped = False
         self.on_complete: Callable[[], object] = lambda: None
         self._answer_timer = timers.at(clock.monotonic_ms() + WAIT_MS_MAX, self._answer)
 
-    def start(self, coordinator_epoch: int) -> None:
+    def start(self, coordinator_epoch: int | None) -> None:
         """Begin."""
         self._coordinator_epoch = coordinator_epoch
         self._write_markers()

@@ -134,7 +134,8 @@ class Surroundings(NamedTuple):
 
     Attributes:
         transaction_version: returns the finalized level of the feature `transaction.version`.
-        coordinator_epoch: returns the leader epoch of a partition of the coordinator's log.
+        coordinator_epoch: returns the leader epoch of a partition of the coordinator's log; None:
+            as of `TransactionMarker`.
         wake: called with a promise that is resolved or fails later.
         producer_epochs: the epochs that this process has issued, also from data that are gone.
     """
@@ -143,7 +144,7 @@ class Surroundings(NamedTuple):
     markers: MarkerWriter
     producer_ids: ProducerIdSource
     transaction_version: Callable[[], int]
-    coordinator_epoch: Callable[[int], int]
+    coordinator_epoch: Callable[[int], int | None]
     wake: Wake
     producer_epochs: ProducerEpochs
 

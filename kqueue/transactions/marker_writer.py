@@ -21,14 +21,17 @@ class TransactionMarker:
     Attributes:
         producer_epoch: the epoch that the partitions record; a batch of a lower epoch is refused.
         commit: False: abort.
-        coordinator_epoch: leader epoch of the partition of `__transaction_state`.
+        coordinator_epoch: leader epoch of the partition of `__transaction_state`. None: that of
+            the producer's last marker in each partition. A single broker has no other coordinator
+            to fence, and a Kafka that goes on with its folder is not fenced by an epoch above its
+            own.
         transaction_version: 2 if the producer's epoch was raised at the end (KIP-890), else 0 or 1.
     """
 
     producer_id: int
     producer_epoch: int
     commit: bool
-    coordinator_epoch: int
+    coordinator_epoch: int | None
     transaction_version: int
     partitions: list[TopicPartition]
 

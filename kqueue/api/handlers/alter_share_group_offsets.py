@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kqueue.api.access import on_each, on_group
 from kqueue.api.errors import code_of, message_of
-from kqueue.api.handlers.share_group_heartbeat import check_served
+from kqueue.api.modern_groups import check_served
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
 from kqueue.base.errors import KqueueError
@@ -16,7 +16,8 @@ from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.broker import Broker
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.groups.log.share_records import StateTopic
+from kqueue.groups.group import GroupType
+from kqueue.groups.share.records import StateTopic
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.share.share_state import NO_OFFSET, SharePartitionKey
 from kqueue.wire.messages.alter_share_group_offsets import (
@@ -47,7 +48,7 @@ def _handle_sliced(
     broker, response = context.broker, AlterShareGroupOffsetsResponse()
     allowed = context.allowed(AclOperation.READ, ResourceType.TOPIC, (topic.topic_name for topic in request.topics))
     try:
-        check_served(context)
+        check_served(context, GroupType.SHARE)
         if allowed or not request.topics:  # else nothing is asked of the group, as by Kafka
             broker.groups.share.check_alterable(request.group_id)
         is_named = any(broker.topics.find(name) is not None for name in allowed)

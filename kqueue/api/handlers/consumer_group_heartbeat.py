@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from kqueue.api.access import on_each, on_group
 from kqueue.api.errors import code_of, message_of
-from kqueue.api.request_context import RequestContext, require_topics, wait_for_write
-from kqueue.base.errors import KqueueError, UnsupportedVersion
+from kqueue.api.modern_groups import answer_heartbeat, check_served
+from kqueue.api.request_context import RequestContext, require_topics
 from kqueue.base.promise import Promise
-from kqueue.broker.metadata.features import GROUP_VERSION
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.groups.consumer.member import HeartbeatRequest, HeartbeatResult, TopicFilter, every_topic
+from kqueue.groups.group import GroupType
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages.consumer_group_heartbeat import (
     Assignment,
@@ -41,21 +41,13 @@ def handle(
     request: ConsumerGroupHeartbeatRequest, context: RequestContext
 ) -> ConsumerGroupHeartbeatResponse | DelayedOperation[ConsumerGroupHeartbeatResponse]:
     """Respond when what the heartbeat changes is in the log."""
-    try:
-        check_served(context)
+
+    def send() -> Promise[HeartbeatResult]:
+        check_served(context, GroupType.CONSUMER)
         require_topics(context, AclOperation.DESCRIBE, request.subscribed_topic_names or ())
-        promise = context.broker.groups.consumer.heartbeat(_heartbeat(request, context))
-    except KqueueError as error:
-        return error_response(request, context.api_version, error)
-    return wait_for_write(promise, lambda promise: _respond(request, context.api_version, promise), context)
+        return context.broker.groups.consumer.heartbeat(_heartbeat(request, context))
 
-
-def check_served(context: RequestContext) -> None:
-    """Check that this broker serves the protocol. Raises: UnsupportedVersion."""
-    if "consumer" not in context.broker.groups.config.protocols:
-        raise UnsupportedVersion("group.coordinator.rebalance.protocols does not have consumer")
-    if context.broker.features.level(GROUP_VERSION) < 1:
-        raise UnsupportedVersion(f"the feature {GROUP_VERSION} is off")
+    return answer_heartbeat(context, send, _respond, lambda error: error_response(request, context.api_version, error))
 
 
 def error_response(
@@ -94,13 +86,7 @@ def _visible_to(context: RequestContext) -> TopicFilter:
     return lambda names: client.allowed(AclOperation.DESCRIBE, ResourceType.TOPIC, names)
 
 
-def _respond(
-    request: ConsumerGroupHeartbeatRequest, version: int, promise: Promise[HeartbeatResult]
-) -> ConsumerGroupHeartbeatResponse:
-    try:
-        result = promise.result()
-    except KqueueError as error:
-        return error_response(request, version, error)
+def _respond(result: HeartbeatResult) -> ConsumerGroupHeartbeatResponse:
     assignment = None
     if result.assigned is not None:
         topics = result.assigned.items()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from kqueue.api.access import on_each, on_group
 from kqueue.api.errors import code_of, message_of
-from kqueue.api.handlers.share_group_heartbeat import check_served
+from kqueue.api.modern_groups import check_served
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
 from kqueue.base.errors import KqueueError, UnknownTopicOrPartition
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.groups.group import GroupType
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.share.share_state import SharePartitionKey
 from kqueue.wire.messages.delete_share_group_offsets import (
@@ -39,7 +40,7 @@ def _handle_sliced(
 ) -> SlicedWork[DeleteShareGroupOffsetsResponse]:
     broker, response = context.broker, DeleteShareGroupOffsetsResponse()
     try:
-        check_served(context)
+        check_served(context, GroupType.SHARE)
         group = broker.groups.share.check_empty(request.group_id)
     except KqueueError as error:
         return error_response(request, context.api_version, error)

@@ -12,13 +12,14 @@ from collections.abc import Iterable
 
 from kqueue.api.access import on_each
 from kqueue.api.errors import code_of, message_of
-from kqueue.api.handlers.share_group_heartbeat import check_served
+from kqueue.api.modern_groups import check_served
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
 from kqueue.base.errors import KqueueError
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.groups.group import GroupType
 from kqueue.groups.share.group import ShareGroup
 from kqueue.security.errors import TopicAuthorizationFailed
 from kqueue.security.operations import AclOperation, ResourceType
@@ -58,7 +59,7 @@ def _handle_sliced(
         described = DescribeShareGroupOffsetsResponseGroup(group_id=requested.group_id)
         response.groups.append(described)
         try:
-            check_served(context)
+            check_served(context, GroupType.SHARE)
             context.require(AclOperation.DESCRIBE, ResourceType.GROUP, requested.group_id)
         except KqueueError as error:
             described.error_code, described.error_message = code_of(error), message_of(error)

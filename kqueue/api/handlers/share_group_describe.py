@@ -5,17 +5,17 @@ Version 1 only: version 0 was early access.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kqueue.api.access import on_each
-from kqueue.api.authorized_operations import authorized_operations
-from kqueue.api.errors import code_of, message_of
-from kqueue.api.handlers.share_group_heartbeat import check_served
-from kqueue.api.request_context import RequestContext, hidden_topic
+from kqueue.api.modern_groups import common_fields, describe_each, named_partitions, refusal_fields, require_visible
+from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
-from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics.topics import Topics
-from kqueue.groups.share.member import ShareMember
+from kqueue.groups.group import GroupType
+from kqueue.groups.share.member import ShareGroupDescription, ShareMember
 from kqueue.groups.share.simple_assignor import NAME
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages.share_group_describe import (
@@ -46,32 +46,19 @@ def _handle_sliced(
     request: ShareGroupDescribeRequest, context: RequestContext
 ) -> SlicedWork[ShareGroupDescribeResponse]:
     requested = request.include_authorized_operations
-    response = ShareGroupDescribeResponse()
-    for group_id in dict.fromkeys(request.group_ids):
-        yield None
-        try:
-            check_served(context)
-            context.require(AclOperation.DESCRIBE, ResourceType.GROUP, group_id)
-            promise = context.broker.groups.share.describe(group_id)
-            if not promise.done:
-                yield promise
-            group = promise.result()
-        except KqueueError as error:
-            response.groups.append(_refused(group_id, error))
-            continue
-        described = DescribedGroup(
-            group_id=group_id,
-            group_state=group.state,
-            group_epoch=group.epoch,
-            assignment_epoch=group.target_epoch,
-            assignor_name=NAME,
-            authorized_operations=authorized_operations(context, ResourceType.GROUP, group_id, requested=requested),
-        )
+
+    def describe(group_id: str, group: ShareGroupDescription) -> SlicedWork[DescribedGroup]:
+        described = DescribedGroup(**common_fields(context, group_id, group, requested=requested), assignor_name=NAME)
         for member in group.members:
             described.members.append(_member(member, context.broker.topics))
             yield None
-        response.groups.append(_visible(described, context))
-    return response
+        require_visible(context, _topics(described))
+        return described
+
+    groups = yield from describe_each(
+        request.group_ids, context, GroupType.SHARE, context.broker.groups.share.describe, describe, _refused
+    )
+    return ShareGroupDescribeResponse(groups=groups)
 
 
 def error_response(
@@ -82,32 +69,23 @@ def error_response(
 
 
 def _refused(group_id: str, error: BaseException) -> DescribedGroup:
-    return DescribedGroup(error_code=code_of(error), error_message=message_of(error), group_id=group_id)
+    return DescribedGroup(**refusal_fields(group_id, error))
 
 
-def _visible(described: DescribedGroup, context: RequestContext) -> DescribedGroup:
-    """Return the group, or its refusal if it has a topic that the client may not describe."""
-    if context.broker.security.authorizer is None:
-        return described
-    topics = {topic.topic_name for member in described.members for topic in member.assignment.topic_partitions}
-    topics.update(name for member in described.members for name in member.subscribed_topic_names)
-    error = hidden_topic(context, topics)
-    return described if error is None else _refused(described.group_id, error)
+def _topics(described: DescribedGroup) -> Iterator[str]:
+    """Yield all topics that the description of a group names."""
+    for member in described.members:
+        yield from member.subscribed_topic_names
+        yield from (topic.topic_name for topic in member.assignment.topic_partitions)
 
 
 def _member(member: ShareMember, topics: Topics) -> Member:
     return Member(
         member_id=member.member_id,
-        rack_id=member.subscription.rack_id,
-        member_epoch=member.epoch,
-        client_id=member.subscription.client_id,
-        client_host=member.subscription.client_host,
-        subscribed_topic_names=list(member.subscription.topics),
-        assignment=Assignment(
-            topic_partitions=[
-                TopicPartitions(topic_id=id, topic_name=topic.name, partitions=sorted(indexes))
-                for id, indexes in member.assigned.items()
-                if (topic := topics.find_by_id(id)) is not None
-            ]
-        ),
+        rack_id=member.metadata.rack_id,
+        member_epoch=member.current.epoch,
+        client_id=member.metadata.client_id,
+        client_host=member.metadata.client_host,
+        subscribed_topic_names=list(member.metadata.topics),
+        assignment=Assignment(topic_partitions=named_partitions(TopicPartitions, member.current.assigned, topics)),
     )

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from kqueue.api.access import on_each, on_group
 from kqueue.api.errors import code_of, message_of
-from kqueue.api.request_context import RequestContext, require_topics, wait_for_write
-from kqueue.base.errors import KqueueError, UnsupportedVersion
+from kqueue.api.modern_groups import answer_heartbeat, check_served
+from kqueue.api.request_context import RequestContext, require_topics
 from kqueue.base.promise import Promise
-from kqueue.broker.metadata.features import SHARE_VERSION
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.groups.group import GroupType
 from kqueue.groups.share.member import ShareHeartbeat, ShareHeartbeatResult
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages.share_group_heartbeat import (
@@ -33,8 +33,9 @@ def handle(
     request: ShareGroupHeartbeatRequest, context: RequestContext
 ) -> ShareGroupHeartbeatResponse | DelayedOperation[ShareGroupHeartbeatResponse]:
     """Respond when what the heartbeat changes is in the log."""
-    try:
-        check_served(context)
+
+    def send() -> Promise[ShareHeartbeatResult]:
+        check_served(context, GroupType.SHARE)
         require_topics(context, AclOperation.DESCRIBE, request.subscribed_topic_names or ())
         heartbeat = ShareHeartbeat(
             request.group_id,
@@ -45,16 +46,9 @@ def handle(
             context.client_id or "",
             context.client_host,
         )
-        promise = context.broker.groups.share.heartbeat(heartbeat)
-    except KqueueError as error:
-        return error_response(request, context.api_version, error)
-    return wait_for_write(promise, lambda promise: _respond(request, context.api_version, promise), context)
+        return context.broker.groups.share.heartbeat(heartbeat)
 
-
-def check_served(context: RequestContext) -> None:
-    """Check that this broker serves share groups. Raises: UnsupportedVersion."""
-    if context.broker.features.level(SHARE_VERSION) < 1:
-        raise UnsupportedVersion(f"the feature {SHARE_VERSION} is off")
+    return answer_heartbeat(context, send, _respond, lambda error: error_response(request, context.api_version, error))
 
 
 def error_response(
@@ -64,13 +58,7 @@ def error_response(
     return ShareGroupHeartbeatResponse(error_code=code_of(error), error_message=message_of(error))
 
 
-def _respond(
-    request: ShareGroupHeartbeatRequest, version: int, promise: Promise[ShareHeartbeatResult]
-) -> ShareGroupHeartbeatResponse:
-    try:
-        result = promise.result()
-    except KqueueError as error:
-        return error_response(request, version, error)
+def _respond(result: ShareHeartbeatResult) -> ShareGroupHeartbeatResponse:
     assignment = None
     if result.assigned is not None:
         assignment = Assignment(

@@ -10,17 +10,17 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from kqueue.api.access import on_each
-from kqueue.api.authorized_operations import authorized_operations
-from kqueue.api.errors import code_of, message_of
-from kqueue.api.handlers.streams_group_heartbeat import check_served, topic_names
-from kqueue.api.request_context import RequestContext, hidden_topic
+from kqueue.api.handlers.streams_group_heartbeat import topic_names
+from kqueue.api.modern_groups import common_fields, describe_each, refusal_fields, require_visible
+from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import in_slices
-from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.groups.group import GroupType
+from kqueue.groups.modern.member import ModernMemberDescription
 from kqueue.groups.streams.member import (
     StreamsGroupDescription,
-    StreamsMemberDescription,
+    StreamsMemberMetadata,
     SubtopologyRole,
     TaskRole,
 )
@@ -49,35 +49,21 @@ def _handle_sliced(
     request: StreamsGroupDescribeRequest, context: RequestContext
 ) -> SlicedWork[StreamsGroupDescribeResponse]:
     requested = request.include_authorized_operations
-    response = StreamsGroupDescribeResponse()
-    for group_id in dict.fromkeys(request.group_ids):
-        yield None
-        try:
-            check_served(context)
-            context.require(AclOperation.DESCRIBE, ResourceType.GROUP, group_id)
-            promise = context.broker.groups.streams.describe(group_id)
-            if not promise.done:
-                yield promise
-            group = promise.result()
-        except KqueueError as error:
-            response.groups.append(_refused(group_id, error))
-            continue
-        described = wire.DescribedGroup(
-            group_id=group_id,
-            group_state=group.state,
-            group_epoch=group.epoch,
-            assignment_epoch=group.target_epoch,
-            authorized_operations=authorized_operations(context, ResourceType.GROUP, group_id, requested=requested),
-        )
+
+    def describe(group_id: str, group: StreamsGroupDescription) -> SlicedWork[wire.DescribedGroup]:
+        described = wire.DescribedGroup(**common_fields(context, group_id, group, requested=requested))
         if group.topology is not None:
-            hidden = hidden_topic(context, topic_names(group.topology))
-            if hidden is not None:
-                response.groups.append(_refused(group_id, hidden))
-                continue
+            require_visible(context, topic_names(group.topology))
             described.topology = yield from _topology(group.topology, group.topic_counts)
-        yield from _add_members(described, group)
-        response.groups.append(described)
-    return response
+        for one in group.members:
+            described.members.append(_member(one))
+            yield None
+        return described
+
+    groups = yield from describe_each(
+        request.group_ids, context, GroupType.STREAMS, context.broker.groups.streams.describe, describe, _refused
+    )
+    return StreamsGroupDescribeResponse(groups=groups)
 
 
 def error_response(
@@ -88,7 +74,7 @@ def error_response(
 
 
 def _refused(group_id: str, error: BaseException) -> wire.DescribedGroup:
-    return wire.DescribedGroup(error_code=code_of(error), error_message=message_of(error), group_id=group_id)
+    return wire.DescribedGroup(**refusal_fields(group_id, error))
 
 
 def _topology(topology: Topology, counts: Mapping[str, int]) -> SlicedWork[wire.DescribedTopology]:
@@ -116,13 +102,7 @@ def _topic_info(topic: InternalTopic, counts: Mapping[str, int]) -> TopicInfo:
     )
 
 
-def _add_members(described: wire.DescribedGroup, group: StreamsGroupDescription) -> SlicedWork[None]:
-    for one in group.members:
-        described.members.append(_member(one))
-        yield None
-
-
-def _member(one: StreamsMemberDescription) -> wire.Member:
+def _member(one: ModernMemberDescription[StreamsMemberMetadata, SubtopologyRole]) -> wire.Member:
     metadata, current = one.member.metadata, one.member.current
     endpoint = metadata.endpoint
     return wire.Member(

@@ -13,12 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kqueue.api.access import on_each, on_group
 from kqueue.api.errors import code_of, message_of
-from kqueue.api.request_context import RequestContext, require_topics, wait_for_write
-from kqueue.base.errors import KqueueError, UnsupportedVersion
+from kqueue.api.modern_groups import answer_heartbeat, check_served
+from kqueue.api.request_context import RequestContext, require_topics
 from kqueue.base.promise import Promise
-from kqueue.broker.metadata.features import STREAMS_VERSION
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.groups.log.streams_records import subtopology
+from kqueue.groups.group import GroupType
 from kqueue.groups.streams.member import (
     EndpointPartitions,
     MemberEndpoint,
@@ -29,6 +28,7 @@ from kqueue.groups.streams.member import (
     TaskRole,
     tasks_of,
 )
+from kqueue.groups.streams.records import subtopology
 from kqueue.groups.streams.topology import InternalTopic, Topology
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.messages import streams_group_heartbeat as wire
@@ -47,23 +47,20 @@ def handle(
     request: StreamsGroupHeartbeatRequest, context: RequestContext
 ) -> StreamsGroupHeartbeatResponse | DelayedOperation[StreamsGroupHeartbeatResponse]:
     """Respond when what the heartbeat changes is in the log."""
-    try:
-        check_served(context)
+
+    def send() -> Promise[StreamsHeartbeatResult]:
+        check_served(context, GroupType.STREAMS)
         heartbeat = _heartbeat(request, context)
         if heartbeat.topology is not None:
             require_topics(context, AclOperation.DESCRIBE, topic_names(heartbeat.topology))
-        promise = context.broker.groups.streams.heartbeat(heartbeat)
-    except KqueueError as error:
-        return error_response(request, context.api_version, error)
-    return wait_for_write(promise, lambda promise: _respond(request, context, promise), context)
+        return context.broker.groups.streams.heartbeat(heartbeat)
 
-
-def check_served(context: RequestContext) -> None:
-    """Check that this broker serves the protocol. Raises: UnsupportedVersion."""
-    if "streams" not in context.broker.groups.config.protocols:
-        raise UnsupportedVersion("group.coordinator.rebalance.protocols does not have streams")
-    if context.broker.features.level(STREAMS_VERSION) < 1:
-        raise UnsupportedVersion(f"the feature {STREAMS_VERSION} is off")
+    return answer_heartbeat(
+        context,
+        send,
+        lambda result: _respond(request, context, result),
+        lambda error: error_response(request, context.api_version, error),
+    )
 
 
 def error_response(
@@ -121,12 +118,8 @@ def _tasks(sent: Iterable[wire.TaskIds] | None) -> dict[str, frozenset[int]] | N
 
 
 def _respond(
-    request: StreamsGroupHeartbeatRequest, context: RequestContext, promise: Promise[StreamsHeartbeatResult]
+    request: StreamsGroupHeartbeatRequest, context: RequestContext, result: StreamsHeartbeatResult
 ) -> StreamsGroupHeartbeatResponse:
-    try:
-        result = promise.result()
-    except KqueueError as error:
-        return error_response(request, context.api_version, error)
     statuses = result.statuses
     if result.missing:
         topics, creatable = context.broker.streams_topics, _creatable(result.missing, context)

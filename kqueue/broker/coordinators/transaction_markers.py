@@ -1,7 +1,8 @@
 """Appends the end markers of transactions to their partitions.
 
 A marker is a control batch with the producer's id and epoch; its key says commit or abort, its
-value has the coordinator's epoch. Source: KIP-98, KIP-890; Kafka's handling of WriteTxnMarkers.
+value has the coordinator's epoch. A partition refuses markers of an earlier one. Source: KIP-98,
+KIP-890; Kafka's handling of WriteTxnMarkers.
 
 Durability: `done` reports a marker when it is committed: below the high watermark (see
 `partition`). A crash before leaves any part of a transaction's markers; the coordinator finds the
@@ -101,13 +102,14 @@ def append_marker(partition: Partition, marker: TransactionMarker, now_ms: int) 
         NotEnoughReplicas: rule 11.
     """
     partition.check_in_sync()
-    partition.log.producers.check_marker(
-        marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.transaction_version
-    )
+    producers, epoch = partition.log.producers, marker.coordinator_epoch
+    if epoch is None:
+        epoch = producers.coordinator_epoch_of(marker.producer_id)
+    producers.check_marker(marker.producer_id, marker.producer_epoch, epoch, marker.transaction_version)
     builder = BatchBuilder(
         producer_id=marker.producer_id, epoch=marker.producer_epoch, transactional=True, control=True
     )
-    builder.append(now_ms, *control_key_value(COMMIT if marker.commit else ABORT, marker.coordinator_epoch))
+    builder.append(now_ms, *control_key_value(COMMIT if marker.commit else ABORT, epoch))
     batch = memoryview(builder.build())
     return partition.append(batch, read_header(batch), client=False)
 

@@ -38,7 +38,7 @@ from kqueue.broker.replicas.partition import Partition
 from kqueue.broker.share.dead_letters import DeadLetters, DeadLetterSource
 from kqueue.broker.share.share_persister import SharePersister
 from kqueue.broker.topics.topics import Topic, Topics
-from kqueue.groups.log.share_records import StateTopic
+from kqueue.groups.share.records import StateTopic
 from kqueue.share.config import DEAD_LETTER_TOPIC, EARLIEST, ShareGroupConfig
 from kqueue.share.coordinator import ShareCoordinator
 from kqueue.share.errors import NoShareState

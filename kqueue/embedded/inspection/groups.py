@@ -188,16 +188,16 @@ def _described(server: Server, name: str) -> _Described:
 
 
 def _consumer(server: Server, member: ConsumerGroupMember) -> Member:
-    subscription = member.subscription
+    subscription = member.metadata
     assignment = _by_name(server, member.current.assigned)
     host = subscription.client_host.lstrip("/")
     return Member(member.member_id, subscription.client_id, host, subscription.instance_id, assignment)
 
 
 def _share(server: Server, member: ShareMember) -> Member:
-    subscription = member.subscription
+    subscription = member.metadata
     host = subscription.client_host.lstrip("/")
-    assignment = _by_name(server, member.assigned)
+    assignment = _by_name(server, member.current.assigned)
     return Member(member.member_id, subscription.client_id, host, None, assignment)
 
 

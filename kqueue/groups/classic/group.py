@@ -14,6 +14,8 @@ from kqueue.groups.classic.state import ClassicGroupState, GroupEvent, after
 from kqueue.groups.group import Group, GroupType, RetentionStart
 from kqueue.groups.lazy_timer import LazyTimer
 from kqueue.groups.limits import GroupLimits, member_bytes
+from kqueue.groups.log.changes import Changes
+from kqueue.groups.log.records import group_key
 from kqueue.groups.log.schemas import CONSUMER_PROTOCOL, GroupMetadataValue, MemberMetadata, subscribed_topics
 
 
@@ -47,6 +49,7 @@ class ClassicGroup:
     """
 
     type = GroupType.CLASSIC
+    keeps_offsets = True
     __slots__ = (
         "_limits",
         "_members_per_protocol",
@@ -167,6 +170,13 @@ class ClassicGroup:
         """Whether it has no members. One that rebalances may get some."""
         return self.state is ClassicGroupState.EMPTY
 
+    @property
+    def can_expire(self) -> bool:
+        """Whether it is removed when it has no offsets any more. A member id that was assigned will
+        join.
+        """
+        return self.is_empty and not self.pending
+
     def put_back(self, groups: MutableMapping[str, Group]) -> None:
         """Take its place again, after the group in its place could not be written. If its own first
         record has failed meanwhile, the group before it does.
@@ -263,6 +273,10 @@ class ClassicGroup:
         if self.leader_id == member.member_id:
             self.leader_id = next(iter(self.members), None)
         self.unsynced.discard(member.member_id)
+
+    def remove_records(self, changes: Changes) -> None:
+        """Remove the record of the group, whose members stay in memory."""
+        changes.add(group_key(self.group_id), None, lambda: None)
 
     def release(self) -> None:
         """Subtract the members of a removed group from the limits."""

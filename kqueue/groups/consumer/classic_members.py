@@ -27,9 +27,9 @@ from kqueue.groups.consumer.group import ConsumerGroup
 from kqueue.groups.consumer.manager import ConsumerGroupManager
 from kqueue.groups.consumer.member import Assignment, ClassicProtocols, ConsumerGroupMember, Subscription
 from kqueue.groups.lazy_timer import LazyTimer
+from kqueue.groups.log.changes import Changes
 from kqueue.groups.log.schemas import CONSUMER_PROTOCOL
 from kqueue.groups.modern.assignment import ModernMemberState
-from kqueue.groups.modern.changes import Changes
 from kqueue.groups.modern.environment import Environment
 
 # Deadlines of classic members within consumer groups: to join again once they were told to, and to
@@ -71,7 +71,7 @@ class ClassicTimeouts:
 
         deadline = LazyTimer(self._timers, lambda: self._manager.remove_late(group, member_id, is_late))
         deadlines[member_id] = deadline
-        deadline.set(self._clock.monotonic_ms() + max(member.rebalance_timeout_ms, 0))
+        deadline.set(self._clock.monotonic_ms() + max(member.metadata.rebalance_timeout_ms, 0))
 
 
 def _stop(deadlines: dict[str, LazyTimer], member_id: str) -> None:
@@ -107,7 +107,7 @@ class ClassicMembers:
             is extended, and the member must join again.
         """
         group, member = self._member(group_id, generation, member_id, instance_id)
-        self._manager.extend_session(group, member)
+        self._manager.extend_session(group, member.member_id)
         if self._must_rejoin(group, member):
             self._timeouts.await_join(group, member)
             raise RebalanceInProgress(f"group {group_id!r} is rebalancing")
@@ -119,7 +119,7 @@ class ClassicMembers:
         name, read = self._chosen(request)
         self._check_protocols(group, request)
         holder = group.members.get(group.static_ids.get(request.instance_id or "", ""))
-        takes_over = holder is not None and holder.subscription.classic is None
+        takes_over = holder is not None and holder.metadata.classic is None
         member = self._joining(changes, group, request)
         subscription = Subscription(
             request.instance_id,
@@ -152,7 +152,7 @@ class ClassicMembers:
         if holder is not None:
             return self._manager.replace_static(changes, group, group.members[holder], member_id)
         self._manager.check_room(group, member_id)
-        return ConsumerGroupMember(member_id)
+        return group.member_or_new(member_id)
 
     def _sync(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> SyncResult:
         group, member = self._member(group_id, generation, member_id, instance_id)
@@ -162,9 +162,9 @@ class ClassicMembers:
             self._timeouts.await_join(group, member)
             raise RebalanceInProgress(f"group {group_id!r} is rebalancing")
         self._timeouts.synced(group, member_id)
-        self._manager.extend_session(group, member)
-        assert member.subscription.classic is not None
-        name, metadata = member.subscription.classic.protocols[0]
+        self._manager.extend_session(group, member.member_id)
+        assert member.metadata.classic is not None
+        name, metadata = member.metadata.classic.protocols[0]
         version = read_subscription(metadata).version
         return SyncResult(CONSUMER_PROTOCOL, name, assignment_bytes(version, member.current.assigned, self._topics))
 
@@ -198,7 +198,7 @@ class ClassicMembers:
             member = group.check_member(member_id)
         else:
             member = group.check_static_member(member_id, instance_id)
-        if member.subscription.classic is None:
+        if member.metadata.classic is None:
             raise UnknownMember(f"member {member_id!r} of group {group_id!r} uses the consumer protocol")
         if generation != member.current.epoch:
             raise IllegalGeneration(f"member {member_id!r} is at epoch {member.current.epoch}, not {generation}")
@@ -218,8 +218,8 @@ class ClassicMembers:
         """Check that the classic members have a protocol in common, for the way back."""
         common = set(request.protocols)
         for member_id, member in group.members.items():
-            if member.subscription.classic is not None and member_id != request.member_id:
-                common &= {name for name, _ in member.subscription.classic.protocols}
+            if member.metadata.classic is not None and member_id != request.member_id:
+                common &= {name for name, _ in member.metadata.classic.protocols}
         if not common:
             raise InconsistentGroupProtocol(f"group {group.group_id!r}: no protocol is supported by all members")
 

@@ -8,16 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kqueue.base.errors import InvalidRequest
-from kqueue.groups.consumer.member import (
-    EPOCH_JOIN,
-    EPOCH_LEAVE,
-    EPOCH_LEAVE_STATIC,
-    Assignment,
-    HeartbeatRequest,
-)
-from kqueue.groups.errors import FencedMemberEpoch, UnsupportedAssignor
+from kqueue.groups.consumer.member import HeartbeatRequest
+from kqueue.groups.errors import UnsupportedAssignor
 from kqueue.groups.limits import MEMBER_ID_LENGTH_MAX
-from kqueue.groups.modern.assignment import CurrentAssignment, is_contained
+from kqueue.groups.modern.member import EPOCH_JOIN, EPOCH_LEAVE, EPOCH_LEAVE_STATIC
 
 
 def check_heartbeat(request: HeartbeatRequest, assignors: Sequence[str]) -> None:
@@ -64,24 +58,4 @@ def is_full(request: HeartbeatRequest) -> bool:
         request.rebalance_timeout_ms != -1
         and (request.topics is not None or request.regex is not None)
         and request.owned is not None
-    )
-
-
-def check_epoch(current: CurrentAssignment[bytes], epoch: int, owned: Assignment | None) -> None:
-    """Check the epoch of a member that does not join.
-
-    The previous epoch is accepted from a member that owns nothing but what it is assigned: it has
-    not received the last answer.
-
-    Raises: FencedMemberEpoch.
-    """
-    if epoch == current.epoch:
-        return
-    is_previous = epoch < current.epoch and epoch == current.previous_epoch
-    if is_previous and owned is not None and is_contained(owned, current.assigned):
-        return
-    size = "greater" if epoch > current.epoch else "smaller"
-    raise FencedMemberEpoch(
-        f"The consumer group member has a {size} member epoch ({epoch}) than the one known by the group coordinator "
-        f"({current.epoch}). The member must abandon all its partitions and rejoin."
     )

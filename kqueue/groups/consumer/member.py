@@ -1,4 +1,4 @@
-"""A member of a consumer group: two immutable parts, as its two records have them."""
+"""What members of consumer groups send and receive."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from kqueue.groups.modern.assignment import NOTHING_OWNED, CurrentAssignment, Owned, Wanted
+from kqueue.groups.modern.member import ModernMember, ModernMemberDescription
 
 Partitions = Owned[bytes]
 """Topic id -> partition -> the member epoch at which it was assigned (KIP-1251)."""
 Assignment = Wanted[bytes]
 """Topic id -> partitions."""
 NO_PARTITIONS: Partitions = NOTHING_OWNED
-EPOCH_JOIN = 0
-EPOCH_LEAVE = -1
-EPOCH_LEAVE_STATIC = -2
 
 
 class ClassicProtocols(NamedTuple):
@@ -46,19 +44,7 @@ def all_owned(current: CurrentAssignment[bytes]) -> Assignment:
     return owned
 
 
-class ConsumerGroupMember(NamedTuple):
-    """One member."""
-
-    member_id: str
-    subscription: Subscription = Subscription()
-    current: CurrentAssignment[bytes] = CurrentAssignment()
-
-    @property
-    def rebalance_timeout_ms(self) -> int:
-        """How long it may take to revoke."""
-        return self.subscription.rebalance_timeout_ms
-
-
+ConsumerGroupMember = ModernMember[Subscription, bytes]
 TopicFilter = Callable[[Iterable[str]], Collection[str]]
 """Returns those of some topics that a client may know of."""
 
@@ -103,13 +89,6 @@ class HeartbeatResult(NamedTuple):
     assigned: Partitions | None = None
 
 
-class ConsumerMemberDescription(NamedTuple):
-    """A member, for tools. `target`: what it shall own in the end."""
-
-    member: ConsumerGroupMember
-    target: Assignment
-
-
 class ConsumerGroupDescription(NamedTuple):
     """A group, for tools."""
 
@@ -117,4 +96,4 @@ class ConsumerGroupDescription(NamedTuple):
     epoch: int
     target_epoch: int
     assignor: str
-    members: list[ConsumerMemberDescription]
+    members: list[ModernMemberDescription[Subscription, bytes]]

@@ -30,7 +30,7 @@ def check_commit(
     current = member.current
     if epoch == current.epoch:
         return
-    if member.subscription.classic is not None:
+    if member.metadata.classic is not None:
         raise IllegalGeneration(f"member {member_id!r} is at epoch {current.epoch}, not {epoch}")
     if not 0 <= epoch < current.epoch or not all(_owned_since(current, topics, each, epoch) for each in partitions):
         raise StaleMemberEpoch(

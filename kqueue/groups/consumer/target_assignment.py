@@ -6,26 +6,21 @@ being assigned. Source: KIP-848, Kafka TargetAssignmentBuilder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+import contextlib
+from collections.abc import Callable
 
+from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.groups.assignors import ASSIGNORS, AssignorMember, AssignorTopic
 from kqueue.groups.assignors.result_check import InvalidAssignment, check_assignment
-from kqueue.groups.consumer.group import NOTHING, ConsumerGroup
+from kqueue.groups.consumer.group import ConsumerGroup
 from kqueue.groups.consumer.member import Assignment, ConsumerGroupMember
-from kqueue.groups.log.consumer_records import Record
+from kqueue.groups.modern.group import NOTHING
+from kqueue.groups.modern.target_assignment import TargetAssignment, changed_targets
 from kqueue.groups.modern.topics import TopicMetadata, TopicsMetadata
 
 FindTopic = Callable[[str], TopicMetadata | None]
-
-
-class TargetAssignment(NamedTuple):
-    """The result: the members whose target changes, each with its record."""
-
-    epoch: int
-    changed: Mapping[str, tuple[Assignment, Record]]
 
 
 class AssignmentFailed(KqueueError):
@@ -38,7 +33,7 @@ def work_size(group: ConsumerGroup, topics: TopicsMetadata) -> int:
     return len(group.members) + sum(topic.partition_count for topic in found if topic is not None)
 
 
-def compute_target(group: ConsumerGroup, topics: TopicsMetadata, assignor: str) -> SlicedWork[TargetAssignment]:
+def compute_target(group: ConsumerGroup, topics: TopicsMetadata, assignor: str) -> SlicedWork[TargetAssignment[bytes]]:
     """Return the target assignment of the group as it is at the first step.
 
     Raises: AssignmentFailed. PluginError: no assignor has this name.
@@ -53,8 +48,8 @@ def compute_target(group: ConsumerGroup, topics: TopicsMetadata, assignor: str) 
     ids_of: dict[frozenset[str], frozenset[bytes]] = {}
     assignor_members = []
     for member_id, member in members:
-        wanted = frozenset(member.subscription.topics)
-        regex = regexes.get(member.subscription.regex)
+        wanted = frozenset(member.metadata.topics)
+        regex = regexes.get(member.metadata.regex)
         if regex is not None:
             wanted |= regex.topics
         if wanted not in ids_of:
@@ -73,16 +68,28 @@ def compute_target(group: ConsumerGroup, topics: TopicsMetadata, assignor: str) 
         raise AssignmentFailed(
             f"{ASSIGNORS.entry(assignor).title('assignor')} failed: {type(error).__name__}: {error}"
         ) from error
-    changed: dict[str, tuple[Assignment, Record]] = {}
-    for member_id, _ in members:
-        assigned = result.get(member_id, {})
-        target = {topic: frozenset(indexes) for topic, indexes in assigned.items() if indexes}
-        if target != targets.get(member_id):
-            changed[member_id] = target, group.target_record(member_id, target)
+    assigned = {member_id: result.get(member_id, {}) for member_id, _ in members}
+    return (yield from changed_targets(group, epoch, targets, assigned))
+
+
+def within_time(
+    work: SlicedWork[TargetAssignment[bytes]], clock: Clock, time_ms: float
+) -> SlicedWork[TargetAssignment[bytes]]:
+    """Return the result of `work`. Raises AssignmentFailed: it takes too long."""
+    end_ms = clock.monotonic_ms() + time_ms
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            target: TargetAssignment[bytes] = end.value
+            return target
+        if clock.monotonic_ms() >= end_ms:
+            with contextlib.suppress(Exception):  # a plugin may object
+                work.close()
+            raise AssignmentFailed(f"the assignor did not end within {time_ms // 1000:.0f} s")
         yield None
-    return TargetAssignment(epoch, changed)
 
 
 def _assignor_member(member: ConsumerGroupMember, topics: frozenset[bytes], current: Assignment) -> AssignorMember:
-    subscription = member.subscription
+    subscription = member.metadata
     return AssignorMember(member.member_id, subscription.instance_id, subscription.rack_id, topics, current)

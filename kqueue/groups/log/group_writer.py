@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from kqueue.base.clock import Clock
 from kqueue.base.coordinators import CoordinatorPartitions
 from kqueue.base.errors import KqueueError, RequestTimedOut
 from kqueue.base.timers import Timers
-from kqueue.groups.classic.group import ClassicGroup
 from kqueue.groups.log import records
 from kqueue.groups.log.group_log import Done, GroupLog, GroupRecords, TransactionalProducer
+from kqueue.groups.log.schemas import GroupMetadataValue
 
 
 class GroupWriter(CoordinatorPartitions):
@@ -43,14 +43,14 @@ class GroupWriter(CoordinatorPartitions):
         if settle is not None:
             self._log.append(partition, batch, settle)
 
-    def save(self, group: ClassicGroup, assignments: Mapping[str, bytes], done: Done) -> None:
-        """Append a group's generation with these assignments (member id -> assignment).
+    def save(self, group_id: str, generation: GroupMetadataValue, done: Done) -> None:
+        """Append the generation of a classic group.
 
         `done(error)` is called where it is not committed in time, too: its members wait, and as in
         Kafka they join once more. If it is committed after all, the next generation replaces it.
         """
-        record = (records.group_key(group.group_id), records.group_value(group.record(assignments)))
-        self.append(group.group_id, [record], self._in_time(done))
+        record = (records.group_key(group_id), records.group_value(generation))
+        self.append(group_id, [record], self._in_time(done))
 
     def _in_time(self, done: Done) -> Done:
         """Return a function that calls `done` once, as it is called itself, or with

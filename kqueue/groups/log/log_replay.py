@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.groups.log.group_log import EndMarker, LogEntry, TransactionalRecord
-from kqueue.groups.offsets.open_transactions import OpenTransactions
+from kqueue.groups.log.open_transactions import OpenTransactions
 
 
 class ReplayedPartition(NamedTuple):

@@ -10,11 +10,9 @@ from typing import NamedTuple
 
 from kqueue.base.errors import MalformedMessage
 from kqueue.base.names import UUID_ZERO
-from kqueue.groups.log import consumer_records, share_records, streams_records
-from kqueue.groups.log.consumer_records import ConsumerGroupKey
+from kqueue.groups.log import modern_records
+from kqueue.groups.log.modern_records import ModernKey
 from kqueue.groups.log.schemas import VERSION, GroupMetadataKey, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue
-from kqueue.groups.log.share_records import ShareGroupKey
-from kqueue.groups.log.streams_records import StreamsGroupKey
 from kqueue.schema import decode, encode
 
 OFFSET_KEYS = (0, 1)
@@ -78,9 +76,7 @@ def group_value(value: GroupMetadataValue) -> bytes:
     return VERSION.pack(GROUP_VERSION) + encode(value, GROUP_VERSION)
 
 
-def read_key(
-    key: bytes | memoryview,
-) -> OffsetCommitKey | GroupMetadataKey | ConsumerGroupKey | ShareGroupKey | StreamsGroupKey | None:
+def read_key(key: bytes | memoryview) -> OffsetCommitKey | GroupMetadataKey | ModernKey | None:
     """Return the decoded key of a record; None: a record type that kqueue does not support.
 
     Raises:
@@ -91,12 +87,8 @@ def read_key(
         return decode(OffsetCommitKey, 0, key[VERSION.size :])
     if kind == GROUP_KEY:
         return decode(GroupMetadataKey, 0, key[VERSION.size :])
-    if kind in consumer_records.KEYS:
-        return consumer_records.read_key(kind, key[VERSION.size :])
-    if kind in share_records.KEYS:
-        return share_records.read_key(kind, key[VERSION.size :])
-    if kind in streams_records.KEYS:
-        return streams_records.read_key(kind, key[VERSION.size :])
+    if kind in modern_records.KEYS:
+        return modern_records.read_key(kind, key[VERSION.size :])
     return None
 
 

@@ -11,7 +11,7 @@ from kqueue.groups.lazy_timer import LazyTimer
 from kqueue.groups.modern.assignment import ModernMemberState
 from kqueue.groups.modern.group import ModernGroup
 
-G = TypeVar("G", bound=ModernGroup[Any])
+G = TypeVar("G", bound=ModernGroup[Any, Any])
 
 
 class MemberTimers(Generic[G]):
@@ -59,7 +59,7 @@ class MemberTimers(Generic[G]):
             self._expire_revocation(group, member_id, epoch)
 
         deadline = group.revocations[member_id] = LazyTimer(self._timers, expire)
-        deadline.set(self._clock.monotonic_ms() + max(member.rebalance_timeout_ms, 0))
+        deadline.set(self._clock.monotonic_ms() + max(member.metadata.rebalance_timeout_ms, 0))
 
     def forget(self, group: G, member_id: str) -> None:
         """Stop the timers of a member that was removed."""

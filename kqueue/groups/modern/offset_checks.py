@@ -8,7 +8,7 @@ from kqueue.base.errors import StaleMemberEpoch
 from kqueue.groups.modern.group import ModernGroup
 
 
-def check_fetch(group: ModernGroup[Any], member_id: str | None, epoch: int) -> None:
+def check_fetch(group: ModernGroup[Any, Any], member_id: str | None, epoch: int) -> None:
     """Check the member epoch of a fetch of offsets. Raises: UnknownMember, StaleMemberEpoch."""
     if member_id is None and epoch < 0:
         return

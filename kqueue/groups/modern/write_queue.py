@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, TypeVar
 from kqueue.base.coordinators import coordinator_error
 from kqueue.base.errors import KqueueError
 from kqueue.base.promise import Promise
+from kqueue.groups.log.changes import Changes
 from kqueue.groups.log.group_log import Wake
 from kqueue.groups.log.group_writer import GroupWriter
-from kqueue.groups.modern.changes import Changes
 
 T = TypeVar("T")
 Step = Callable[[Changes], T]

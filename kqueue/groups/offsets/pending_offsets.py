@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kqueue.groups.limits import GroupLimits, offsets_bytes
+from kqueue.groups.log.open_transactions import OpenTransactions
 from kqueue.groups.log.records import CommittedOffset
-from kqueue.groups.offsets.open_transactions import OpenTransactions
 
 TopicPartition = tuple[str, int]
 _Producer = tuple[int, int]

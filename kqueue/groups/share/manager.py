@@ -13,38 +13,45 @@ A crash between 1 and 3 repeats 2. Source: KIP-932, Kafka's GroupMetadataManager
 from __future__ import annotations
 
 import logging
-import random
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from kqueue.base.errors import (
-    CoordinatorNotAvailable,
     GroupIdNotFound,
-    GroupMaxSizeReached,
+    IllegalGeneration,
+    InconsistentGroupProtocol,
     InvalidRequest,
     KqueueError,
 )
 from kqueue.base.promise import Promise
-from kqueue.groups.errors import FencedMemberEpoch, NonEmptyGroup, check_named
+from kqueue.base.sliced_task import SlicedWork
+from kqueue.groups.classic.member import JoinRequest, JoinResult
+from kqueue.groups.errors import NonEmptyGroup, check_named
+from kqueue.groups.group import Committer
 from kqueue.groups.lazy_timer import LazyTimer
-from kqueue.groups.log.share_records import StatePartitions, StateTopic
-from kqueue.groups.modern.changes import Changes
+from kqueue.groups.log.changes import Changes
+from kqueue.groups.modern.assignment import CurrentAssignment, same_owned
 from kqueue.groups.modern.environment import Environment
+from kqueue.groups.modern.manager import ModernGroupManager
+from kqueue.groups.modern.member import EPOCH_JOIN, EPOCH_LEAVE, check_epoch
+from kqueue.groups.modern.target_assignment import TargetAssignment, TargetAssignments, changed_targets
 from kqueue.groups.modern.topics import metadata_hash
-from kqueue.groups.share.group import ShareGroup, member_bytes, merged, readable, without
+from kqueue.groups.share.group import ShareGroup, merged, readable, without
 from kqueue.groups.share.member import (
-    EPOCH_JOIN,
-    EPOCH_LEAVE,
-    Assignment,
     ShareGroupDescription,
     ShareHeartbeat,
     ShareHeartbeatResult,
     ShareMember,
     ShareSubscription,
+    current_of,
 )
+from kqueue.groups.share.records import StatePartitions, StateTopic
 from kqueue.groups.share.simple_assignor import assign
 
 logger = logging.getLogger("kqueue.groups")
+RETRY = "retry of states"
+"""A timer of a group."""
 RETRY_MS = 1000
 """After this time the share coordinator is asked again for states that it could not write."""
 Partitions = Mapping[bytes, StateTopic]
@@ -64,30 +71,23 @@ class ShareStates(Protocol):
         ...
 
 
-class ShareGroupManager:
-    """The share groups of one coordinator, whose table of all groups it shares. On the owner
-    thread.
+class ShareGroupManager(ModernGroupManager[ShareGroup]):
+    """The share groups of one coordinator. On the owner thread.
 
     Attributes:
         states: set by the layer above before the first request.
     """
 
-    def __init__(self, environment: Environment, rng: random.Random) -> None:
-        self.states: ShareStates
-        self.topics = environment.topics
-        self._config = environment.config
-        self._clock = environment.clock
-        self._limits = environment.limits
-        self._groups = environment.groups
-        self._queue = environment.queue
-        self._settings = environment.settings
-        self._timers = environment.timers
-        self._rng = rng
+    group_class = ShareGroup
 
-    def find(self, group_id: str) -> ShareGroup | None:
-        """Return a share group; None: there is none of this id."""
-        group = self._groups.get(group_id)
-        return group if isinstance(group, ShareGroup) else None
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment, environment.config.share)
+        self.states: ShareStates
+        self._base_timers = environment.timers
+        # As in Kafka, the assignor runs within the heartbeat whatever the size of the group.
+        self._assignments: TargetAssignments[ShareGroup] = TargetAssignments(
+            environment, self._timings.assignment_interval, self._compute, lambda group: 0, inline_ms=math.inf
+        )
 
     # --- requests
 
@@ -108,82 +108,64 @@ class ShareGroupManager:
         """Return a promise of what is in the log of a group. It fails with InvalidGroupId,
         GroupIdNotFound.
         """
-        return self._queue.submit(group_id, lambda changes: self._describe(group_id))
+        return self._submit_description(
+            group_id,
+            lambda group: ShareGroupDescription(
+                group.state.value, group.epoch, group.target_epoch, list(group.members.values())
+            ),
+        )
 
-    def resume(self, group: ShareGroup) -> None:
-        """Start the timers of a group that was read from the log."""
-        for member_id in group.members:
-            self._extend_session(group, member_id)
-
-    def initialize_states(self, group: ShareGroup) -> None:
+    def activate(self, group: ShareGroup) -> None:
         """Go on with the states of a group that was read from the log and is served now."""
         if self.find(group.group_id) is group:
             self._initialize(group)
+
+    def join(
+        self, group: ShareGroup, request: JoinRequest, *, id_required: bool, can_skip: bool
+    ) -> Promise[JoinResult] | None:
+        """Refuse a JoinGroup: a share group stays one, with members or without."""
+        raise InconsistentGroupProtocol(f"group {group.group_id!r} is a share group")
+
+    def check_commit(self, group: ShareGroup, committer: Committer, partitions: Iterable[tuple[str, int]]) -> None:
+        """Refuse a commit: share groups have no offsets."""
+        error = IllegalGeneration if committer.in_transaction else GroupIdNotFound
+        raise error(f"there is no group {group.group_id!r}")
+
+    def deleted(self, group: ShareGroup) -> None:
+        """Delete the states of a group that was deleted from the log."""
+        state = group.state_partitions
+        self.states.delete_group(group.group_id, merged(state.initialized, state.initializing))
 
     # --- heartbeats
 
     def _heartbeat(self, changes: Changes, request: ShareHeartbeat) -> ShareHeartbeatResult:
         is_join = request.member_epoch == EPOCH_JOIN
-        group = self._group_of(changes, request, is_join=is_join)
+        group = self._of_heartbeat(changes, request.group_id, is_join=is_join)
         member = self._member_of(group, request, is_join=is_join)
-        former, member_id = member.assigned, member.member_id
+        former, member_id = member.current.assigned, member.member_id
         changed = self._subscribe(changes, group, member, request)
         self._refresh(changes, group, changed=changed)
-        self._assign(changes, group)
-        member = self._reconcile(changes, group, member_id)
-        changes.on_committed.append(lambda: self._extend_session(group, member_id))
-        sent = is_join or request.topics is not None or member.assigned != former
-        interval_ms = self._config.share_heartbeat_interval.of(self._settings(group.group_id))
-        return ShareHeartbeatResult(member_id, member.epoch, interval_ms, member.assigned if sent else None)
-
-    def _group_of(self, changes: Changes, request: ShareHeartbeat, *, is_join: bool) -> ShareGroup:
-        group_id = request.group_id
-        group = self._groups.get(group_id)
-        if group is not None and group.is_dead:
-            raise CoordinatorNotAvailable(f"group {group_id!r} is being removed")
-        if isinstance(group, ShareGroup):
-            return group
-        if group is not None:
-            raise GroupIdNotFound(f"Group {group_id} is not a share group.")
-        if not is_join:
-            raise GroupIdNotFound(f"Share group {group_id} not found.")
-        return self._create(changes, group_id)
-
-    def _create(self, changes: Changes, group_id: str) -> ShareGroup:
-        self._limits.check_new_group(group_id, len(self._groups))
-        created = self._groups[group_id] = ShareGroup(group_id, self._limits)
-
-        def undo() -> None:
-            del self._groups[group_id]
-
-        changes.add_unlogged(undo)
-        return created
+        self._assignments.assign_if_due(changes, group)
+        current = self._reconcile(changes, group, member_id)
+        self.extend_session(group, member_id)
+        sent = is_join or request.topics is not None or not same_owned(current.assigned, former)
+        interval_ms = self.heartbeat_interval_ms(group)
+        return ShareHeartbeatResult(member_id, current.epoch, interval_ms, current.assigned if sent else None)
 
     def _member_of(self, group: ShareGroup, request: ShareHeartbeat, *, is_join: bool) -> ShareMember:
         """Return the member; one that joins may not be in the group yet. Raises:
         FencedMemberEpoch.
         """
         if is_join:
-            existing = group.members.get(request.member_id)
-            if existing is not None:
-                return existing
-            if len(group.members) >= self._config.share_members_max:
-                raise GroupMaxSizeReached(
-                    f"The share group has reached its maximum capacity of {self._config.share_members_max} members."
-                )
-            return ShareMember(request.member_id)
+            self.check_room(group, request.member_id)
+            return group.member_or_new(request.member_id)
         member = group.check_member(request.member_id)
-        if request.member_epoch not in (member.epoch, member.previous_epoch):
-            size = "greater" if request.member_epoch > member.epoch else "smaller"
-            raise FencedMemberEpoch(
-                f"The share group member has a {size} member epoch ({request.member_epoch}) than the one known by the "
-                f"group coordinator ({member.epoch}). The member must abandon all its partitions and rejoin."
-            )
+        check_epoch(group.type, member.current, request.member_epoch, is_repeat=True)
         return member
 
     def _subscribe(self, changes: Changes, group: ShareGroup, member: ShareMember, request: ShareHeartbeat) -> bool:
         """Set a member's subscription. Returns: whether the members or their topics changed."""
-        former = member.subscription
+        former = member.metadata
         is_new = member.member_id not in group.members
         subscription = ShareSubscription(
             former.rack_id if request.rack_id is None else request.rack_id,
@@ -193,9 +175,10 @@ class ShareGroupManager:
         )
         if subscription == former and not is_new:
             return False
-        after = member_bytes(member._replace(subscription=subscription))
-        self._limits.check_member(group.group_id, group.member_bytes, 0 if is_new else member_bytes(member), after)
-        group.put_subscription(changes, member.member_id, subscription)
+        before = 0 if is_new else group.size_of(member)
+        after = group.size_of(member._replace(metadata=subscription))
+        self._limits.check_member(group.group_id, group.member_bytes, before, after)
+        group.put_metadata(changes, member.member_id, subscription)
         return is_new or subscription.topics != former.topics
 
     def _refresh(self, changes: Changes, group: ShareGroup, *, changed: bool) -> None:
@@ -204,12 +187,11 @@ class ShareGroupManager:
         """
         if not changed and group.topics_version == self.topics.version:
             return
-        version = self.topics.version
-        changes.on_committed.append(lambda: setattr(group, "topics_version", version))
+        self._see_topics(changes, group)
         subscribed = group.subscribed_topics()
         hash = metadata_hash(subscribed, self.topics)
         if changed or hash != group.metadata_hash:
-            group.set_epoch(changes, group.epoch + 1, hash)
+            group.raise_epoch(changes, hash)
         state = group.state_partitions
         existing = {
             topic.id: StateTopic(topic.name, frozenset(range(topic.partition_count)))
@@ -227,32 +209,25 @@ class ShareGroupManager:
             group.put_state(changes, kept)
         changes.on_committed.append(lambda: self._initialize(group))
 
-    def _assign(self, changes: Changes, group: ShareGroup) -> None:
-        """Compute the target assignment of the group's epoch, not more often than the setting
-        allows.
-        """
-        now_ms = self._clock.wall_ms()
-        interval_ms = self._config.share_assignment_interval.of(self._settings(group.group_id))
-        if group.epoch <= group.target_epoch or 0 <= now_ms - group.target_ms < interval_ms:
-            return
+    def _compute(self, group: ShareGroup) -> SlicedWork[TargetAssignment[bytes]]:
+        """Assign the partitions whose states are there."""
+        epoch, targets = group.epoch, dict(group.targets)
         partitions = {id: sorted(topic.partitions) for id, topic in group.state_partitions.initialized.items()}
         members = {member_id: self._topic_ids(member) for member_id, member in group.members.items()}
-        for member_id, target in assign(members, partitions, group.targets).items():
-            if target != group.targets.get(member_id):
-                group.put_target(changes, member_id, target)
-        group.set_target_epoch(changes, group.epoch, now_ms)
+        return (yield from changed_targets(group, epoch, targets, assign(members, partitions, targets)))
 
     def _topic_ids(self, member: ShareMember) -> frozenset[bytes]:
-        found = (self.topics.find(name) for name in member.subscription.topics)
+        found = (self.topics.find(name) for name in member.metadata.topics)
         return frozenset(topic.id for topic in found if topic is not None)
 
-    def _reconcile(self, changes: Changes, group: ShareGroup, member_id: str) -> ShareMember:
+    def _reconcile(self, changes: Changes, group: ShareGroup, member_id: str) -> CurrentAssignment[bytes]:
         """Give a member its target assignment; nothing must be revoked first."""
         member = group.members[member_id]
-        assigned: Assignment = readable(group.targets.get(member_id), self._topic_ids(member))
-        if member.epoch != group.target_epoch or member.assigned != assigned:
-            group.put_current(changes, member_id, group.target_epoch, member.epoch, assigned)
-        return group.members[member_id]
+        assigned = readable(group.targets.get(member_id), self._topic_ids(member))
+        next = current_of(group.target_epoch, member.current.epoch, assigned)
+        if member.current.epoch != next.epoch or not same_owned(member.current.assigned, next.assigned):
+            group.put_current(changes, member_id, next)
+        return group.members[member_id].current
 
     # --- states of share partitions
 
@@ -276,9 +251,10 @@ class ShareGroupManager:
         self.states.initialize(group.group_id, pending, group.epoch, done)
 
     def _retry(self, group: ShareGroup) -> None:
-        if group.retry is None:
-            group.retry = LazyTimer(self._timers, lambda: self._initialize(group))
-        group.retry.set(self._clock.monotonic_ms() + RETRY_MS)
+        timer = group.timers.get(RETRY)
+        if timer is None:
+            timer = group.timers[RETRY] = LazyTimer(self._base_timers, lambda: self._initialize(group))
+        timer.set(self._clock.monotonic_ms() + RETRY_MS)
 
     def _initialized(self, changes: Changes, group: ShareGroup, partitions: Partitions) -> None:
         if self.find(group.group_id) is not group or group.is_dead:
@@ -288,7 +264,7 @@ class ShareGroupManager:
         group.put_state(
             changes, StatePartitions(without(state.initializing, done), merged(state.initialized, done), state.deleting)
         )
-        group.set_epoch(changes, group.epoch + 1, group.metadata_hash)
+        group.raise_epoch(changes)
         changes.on_committed.append(lambda: self._initialize(group))
 
     def forget_states(self, group_id: str, topic_id: bytes) -> Promise[None]:
@@ -318,7 +294,7 @@ class ShareGroupManager:
             self.check_alterable(group_id)
             if self._groups.get(group_id) is None:
                 group = self._create(changes, group_id)
-                group.set_epoch(changes, group.epoch, group.metadata_hash)
+                group.set_epoch(changes, group.group_epoch)
                 group.set_target_epoch(changes, group.epoch, self._clock.wall_ms())
 
         return self._queue.submit(group_id, step)
@@ -356,75 +332,15 @@ class ShareGroupManager:
             raise NonEmptyGroup(f"The group {group_id} is not empty.")
         return group
 
-    def delete(self, group: ShareGroup) -> Promise[None]:
-        """Delete an empty group and its states. The promise fails with NonEmptyGroup."""
-
-        def step(changes: Changes) -> None:
-            self.check_empty(group.group_id)
-            group.is_dead = True
-            changes.add_unlogged(lambda: setattr(group, "is_dead", False))
-            group.remove(changes)
-            state = group.state_partitions
-
-            def removed() -> None:
-                group.release()
-                del self._groups[group.group_id]
-                self.states.delete_group(group.group_id, merged(state.initialized, state.initializing))
-
-            changes.on_committed.append(removed)
-
-        return self._queue.submit(group.group_id, step)
-
-    # --- leaving, and time
+    # --- leaving
 
     def _leave(self, changes: Changes, request: ShareHeartbeat) -> ShareHeartbeatResult:
         group = self.find(request.group_id)
         if group is None:
             raise GroupIdNotFound(f"Group {request.group_id} not found.")
         group.check_member(request.member_id)
-        self._remove(changes, group, request.member_id)
+        self._fence(changes, group, [request.member_id])
         return ShareHeartbeatResult(request.member_id, EPOCH_LEAVE, 0)
-
-    def _remove(self, changes: Changes, group: ShareGroup, member_id: str) -> None:
-        group.remove_member(changes, member_id)
-        group.set_epoch(changes, group.epoch + 1, group.metadata_hash)
-
-        def forget() -> None:
-            session = group.sessions.pop(member_id, None)
-            if session is not None and member_id not in group.members:
-                session.clear()
-
-        changes.on_committed.append(forget)
-
-    def _extend_session(self, group: ShareGroup, member_id: str) -> None:
-        if member_id not in group.members:
-            return
-        session = group.sessions.get(member_id)
-        if session is None:
-            session = group.sessions[member_id] = LazyTimer(self._timers, lambda: self._expire(group, member_id))
-        timeout_ms = self._config.share_session_timeout.of(self._settings(group.group_id))
-        session.set(self._clock.monotonic_ms() + timeout_ms)
-
-    def _expire(self, group: ShareGroup, member_id: str) -> None:
-        """Remove a member that was silent too long; what it holds is released by its locks."""
-        group.sessions.pop(member_id, None)
-
-        def step(changes: Changes) -> None:
-            if self.find(group.group_id) is group and member_id in group.members and member_id not in group.sessions:
-                changes.add_unlogged(lambda: self._extend_session(group, member_id))
-                self._remove(changes, group, member_id)
-
-        self._queue.submit_late(group.group_id, step)
-
-    # --- tools
-
-    def _describe(self, group_id: str) -> ShareGroupDescription:
-        check_named(group_id)
-        group = self.find(group_id)
-        if group is None:
-            known = self._groups.get(group_id) is not None
-            raise GroupIdNotFound(f"Group {group_id} {'is not a share group' if known else 'not found'}.")
-        return ShareGroupDescription(group.state.value, group.epoch, group.target_epoch, list(group.members.values()))
 
 
 def _check(request: ShareHeartbeat) -> None:

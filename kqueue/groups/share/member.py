@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import NamedTuple
 
-Assignment = Mapping[bytes, frozenset[int]]
+from kqueue.groups.modern.assignment import CurrentAssignment, Owned, Wanted
+from kqueue.groups.modern.member import ModernMember
+
+Assignment = Wanted[bytes]
 """Topic id -> partitions."""
-NOTHING: Assignment = MappingProxyType({})
-EPOCH_JOIN = 0
-EPOCH_LEAVE = -1
 
 
 class ShareSubscription(NamedTuple):
@@ -21,15 +19,21 @@ class ShareSubscription(NamedTuple):
     client_host: str = ""
     topics: tuple[str, ...] = ()
 
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """How long it may take to revoke: it has nothing to revoke."""
+        return 0
 
-class ShareMember(NamedTuple):
-    """One member. `epoch`: of the target assignment that it has received."""
 
-    member_id: str
-    subscription: ShareSubscription = ShareSubscription()
-    epoch: int = 0
-    previous_epoch: int = 0
-    assigned: Assignment = NOTHING
+ShareMember = ModernMember[ShareSubscription, bytes]
+
+
+def current_of(epoch: int, previous_epoch: int, assigned: Assignment) -> CurrentAssignment[bytes]:
+    """Return what a member reads. Its epoch is that of the target assignment that it has received;
+    it never waits and revokes nothing, since a partition may have several members.
+    """
+    since = {id: dict.fromkeys(indexes, epoch) for id, indexes in assigned.items()}
+    return CurrentAssignment(epoch, previous_epoch, assigned=since)
 
 
 class ShareHeartbeat(NamedTuple):
@@ -50,7 +54,7 @@ class ShareHeartbeatResult(NamedTuple):
     member_id: str
     member_epoch: int
     heartbeat_interval_ms: int
-    assigned: Assignment | None = None
+    assigned: Owned[bytes] | None = None
 
 
 class ShareGroupDescription(NamedTuple):

@@ -10,18 +10,10 @@ from collections.abc import Iterator, Mapping
 
 from kqueue.base.errors import InvalidRequest, InvalidTopic
 from kqueue.base.names import INTERNAL_TOPICS, check_topic
-from kqueue.groups.errors import FencedMemberEpoch
 from kqueue.groups.limits import MEMBER_ID_LENGTH_MAX
-from kqueue.groups.modern.assignment import CurrentAssignment, is_contained
+from kqueue.groups.modern.member import EPOCH_JOIN, EPOCH_LEAVE, EPOCH_LEAVE_STATIC
 from kqueue.groups.streams.errors import StreamsInvalidTopology
-from kqueue.groups.streams.member import (
-    EPOCH_JOIN,
-    EPOCH_LEAVE,
-    EPOCH_LEAVE_STATIC,
-    StreamsHeartbeat,
-    SubtopologyRole,
-    TaskAssignment,
-)
+from kqueue.groups.streams.member import StreamsHeartbeat, TaskAssignment
 from kqueue.groups.streams.topology import Subtopology, Topology
 
 
@@ -125,26 +117,6 @@ def _check_join(request: StreamsHeartbeat) -> None:
 def is_leave(request: StreamsHeartbeat) -> bool:
     """Return whether the member leaves."""
     return request.member_epoch == EPOCH_LEAVE
-
-
-def check_epoch(current: CurrentAssignment[SubtopologyRole], epoch: int, owned: TaskAssignment | None) -> None:
-    """Check the epoch of a member that does not join.
-
-    The previous epoch is accepted from a member that owns nothing but what it is assigned: it has
-    not received the last answer.
-
-    Raises: FencedMemberEpoch.
-    """
-    if epoch == current.epoch:
-        return
-    is_previous = epoch < current.epoch and epoch == current.previous_epoch
-    if is_previous and owned is not None and is_contained(owned, current.assigned):
-        return
-    size = "greater" if epoch > current.epoch else "smaller"
-    raise FencedMemberEpoch(
-        f"The streams group member has a {size} member epoch ({epoch}) than the one known by the group coordinator "
-        f"({current.epoch}). The member must abandon all its partitions and rejoin."
-    )
 
 
 def check_tasks(owned: TaskAssignment | None, task_counts: Mapping[str, int]) -> None:

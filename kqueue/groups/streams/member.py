@@ -1,4 +1,4 @@
-"""A member of a streams group: two immutable parts, as its two records have them."""
+"""What members of streams groups send, own and receive."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from kqueue.groups.modern.assignment import CurrentAssignment, Owned, Wanted
+from kqueue.groups.modern.member import ModernMember, ModernMemberDescription
 from kqueue.groups.streams.topology import InternalTopic, Topology
-
-EPOCH_JOIN = 0
-EPOCH_LEAVE = -1
-EPOCH_LEAVE_STATIC = -2
 
 
 class TaskRole(enum.IntEnum):
@@ -88,17 +85,7 @@ class StreamsMemberMetadata(NamedTuple):
     tags: tuple[tuple[str, str], ...] = ()
 
 
-class StreamsGroupMember(NamedTuple):
-    """One member."""
-
-    member_id: str
-    metadata: StreamsMemberMetadata = StreamsMemberMetadata()
-    current: CurrentAssignment[SubtopologyRole] = CurrentAssignment()
-
-    @property
-    def rebalance_timeout_ms(self) -> int:
-        """How long it may take to revoke."""
-        return self.metadata.rebalance_timeout_ms
+StreamsGroupMember = ModernMember[StreamsMemberMetadata, SubtopologyRole]
 
 
 class StreamsHeartbeat(NamedTuple):
@@ -188,13 +175,6 @@ class StreamsHeartbeatResult(NamedTuple):
     missing: tuple[InternalTopic, ...] = ()
 
 
-class StreamsMemberDescription(NamedTuple):
-    """A member, for tools. `target`: what it shall own in the end."""
-
-    member: StreamsGroupMember
-    target: TaskAssignment
-
-
 class StreamsGroupDescription(NamedTuple):
     """A group, for tools.
 
@@ -206,4 +186,4 @@ class StreamsGroupDescription(NamedTuple):
     target_epoch: int
     topology: Topology | None
     topic_counts: Mapping[str, int]
-    members: list[StreamsMemberDescription]
+    members: list[ModernMemberDescription[StreamsMemberMetadata, SubtopologyRole]]

@@ -19,10 +19,13 @@ RANGE = b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff"
 
 
 def world(**settings: Any) -> SimulatedClient:
-    """A broker with topic ``t`` of two partitions, whose groups don't wait for more members."""
-    client = SimulatedClient(
-        {"group.initial.rebalance.delay.ms": 0, **{key.replace("_", "."): value for key, value in settings.items()}}
-    )
+    """A broker with topic ``t`` of two partitions, whose groups don't wait for more members.
+
+    Its coordinators' topics have few partitions: to make fifty costs more than most tests.
+    """
+    few = dict.fromkeys(("offsets.topic.num.partitions", "transaction.state.log.num.partitions"), 2)
+    given = {key.replace("_", "."): value for key, value in settings.items()}
+    client = SimulatedClient({"group.initial.rebalance.delay.ms": 0, **few, **given})
     client.sim.topic("t", 2)
     return client
 

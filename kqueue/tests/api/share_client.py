@@ -8,7 +8,7 @@ from typing import Any
 from kqueue.base.config_resources import ConfigChange, ConfigOperation, ResourceType
 from kqueue.base.errors import KqueueError
 from kqueue.broker.configs.dynamic_configs import ConfigResource
-from kqueue.groups.log.share_records import StateTopic
+from kqueue.groups.share.records import StateTopic
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.tests.api.harness import PendingRequest, SimulatedClient, batch
 from kqueue.wire.messages import alter_share_group_offsets as alter

@@ -20,6 +20,7 @@ from kqueue.schema.field_types import ArrayType, FieldType, FixedSizeType, Struc
 from kqueue.schema.structs import Field, schema_of
 from kqueue.tests.api.access_requests import Deciding, all_but
 from kqueue.tests.api.harness import SimulatedClient, batch, old_set
+from kqueue.tests.thorough import examples
 
 NAMES = [*"tttttttt", "u", "nobody", "new", "", "..", "a b", "__consumer_offsets", "g", "1"]
 EDGES = {"b": 7, "h": 15, "i": 31, "q": 63}
@@ -94,7 +95,7 @@ IDS = [topic.id for topic in world().sim.broker.topics]  # one seed, the same id
 
 
 @pytest.mark.parametrize("row", handler_table.all_handlers(), ids=lambda row: row.api.name)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_request_is_answered(row: handler_table.ApiHandler, data: st.DataObject) -> None:
     client = world()
@@ -112,7 +113,7 @@ def test_any_request_is_answered(row: handler_table.ApiHandler, data: st.DataObj
 
 
 @pytest.mark.parametrize("row", handler_table.all_handlers(), ids=lambda row: row.api.name)
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_request_that_is_denied_is_answered(row: handler_table.ApiHandler, data: st.DataObject) -> None:
     client = world()

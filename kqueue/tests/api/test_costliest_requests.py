@@ -33,8 +33,11 @@ CALLS_MAX = 12_000
 """Of Python functions in one turn. Unsliced, the handlers took 5 to 60 for each item."""
 SIZE = 1 << 20
 SERVED = [
-    (row, version) for row in handler_table.all_handlers() for version in range(row.versions[0], row.versions[1] + 1)
+    pytest.param(row, version, marks=[] if version == row.versions[1] else pytest.mark.thorough)
+    for row in handler_table.all_handlers()
+    for version in range(row.versions[0], row.versions[1] + 1)
 ]
+"""The newest version of each API, which has most fields; the others are thorough tests."""
 
 
 class CallCounter:

@@ -15,6 +15,9 @@ from kqueue.tests.api.harness import SimulatedClient
 VERSIONS = (1, 2)
 KILLS = 3
 STRIDE = 5
+"""An odd number: every other kill is before a request of the other version."""
+STRIDES = [25, pytest.param(STRIDE, marks=pytest.mark.thorough)]
+REQUEST_STRIDES = [STRIDE, pytest.param(1, marks=pytest.mark.thorough)]
 
 
 def bank() -> SimulatedClient:
@@ -33,8 +36,9 @@ def work(client: SimulatedClient, version: int) -> int:
     return requests
 
 
+@pytest.mark.parametrize("stride", REQUEST_STRIDES)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_teller_is_killed_before_each_of_its_requests(version: int) -> None:
+def test_a_teller_is_killed_before_each_of_its_requests(version: int, stride: int) -> None:
     """Its successor carries on; then the killed teller wakes up, and can't do any harm."""
     kill_at = 0
     while True:
@@ -50,7 +54,7 @@ def test_a_teller_is_killed_before_each_of_its_requests(version: int) -> None:
                 sums_up(client)
             client.sim.advance(1_000)
             assert balances(client) == expected(len(ORDERS)), f"zombie of request {kill_at}"
-            kill_at += 1
+            kill_at += stride
             continue
         assert balances(client) == expected(len(ORDERS))
         return
@@ -68,14 +72,15 @@ def _until_refused(steps: object) -> list[str]:
     return done
 
 
+@pytest.mark.parametrize("stride", REQUEST_STRIDES)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_broker_restarts_before_each_request(version: int) -> None:
+def test_the_broker_restarts_before_each_request(version: int, stride: int) -> None:
     """Without a stop, as after kill -9; the teller goes on with the request that it was about to
     send.
     """
     client = bank()
     count = work(client, version)
-    for restart_at in range(count):
+    for restart_at in range(0 if stride == 1 else version, count, stride):
         storage = FaultyStorage()
         client, store = _disk_bank(storage, MemoryStore())
         for number, _ in enumerate(Teller(client, version).run()):
@@ -88,9 +93,10 @@ def test_the_broker_restarts_before_each_request(version: int) -> None:
         assert balances(client) == expected(len(ORDERS)), f"restarted before request {restart_at}"
 
 
+@pytest.mark.parametrize("stride", STRIDES)
 @pytest.mark.parametrize("remains", Remains)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_power_is_cut_at_steps_of_the_disk(version: int, remains: Remains) -> None:
+def test_the_power_is_cut_at_steps_of_the_disk(version: int, remains: Remains, stride: int) -> None:
     """A new broker and a new teller carry on, and lose power too, until one is through."""
     rng = random.Random(version)
     whole = FaultyStorage()
@@ -99,7 +105,7 @@ def test_the_power_is_cut_at_steps_of_the_disk(version: int, remains: Remains) -
     work(client, version)
     steps = len(whole.steps) - begun
     assert steps > 20
-    for cut_at in range(1 + version % 2, steps + 1, STRIDE):
+    for cut_at in range(1 + version % 2, steps + 1, stride):
         storage, store = FaultyStorage(), MemoryStore()
         client, store = _disk_bank(storage, store)
         storage.cut_at = len(storage.steps) + cut_at

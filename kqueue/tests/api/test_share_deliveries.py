@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from kqueue.tests.api.harness import PendingRequest, SimulatedClient
 from kqueue.tests.api.share_client import ACCEPT, RELEASE, Member, acquired, earliest, fill
+from kqueue.tests.thorough import examples
 
 LOCK_MS = 15_000
 LIMIT = 10
@@ -130,6 +131,6 @@ class DeliveryMachine(RuleBasedStateMachine):
 
 
 DeliveryMachine.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(60), stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestDeliveries = DeliveryMachine.TestCase

@@ -18,6 +18,8 @@ from kqueue.base import clock as clock_module
 from kqueue.base.clock import OffsetClock, SystemClock, monotonic_ns, monotonic_s, utc_now, wall_ms
 
 DAY_MS = 86_400_000
+SLACK_MS = 3_600_000
+"""A machine may stop a test for long, but not for as long as clocks differ here."""
 FREEZES: dict[str, Callable[[str], AbstractContextManager[Any]]] = {
     "freezegun": freeze_time,
     "freezegun, ticking": lambda to: freeze_time(to, tick=True),
@@ -29,15 +31,14 @@ FREEZES: dict[str, Callable[[str], AbstractContextManager[Any]]] = {
 
 
 def test_the_wall_clock_counts_milliseconds_since_1970() -> None:
-    assert abs(SystemClock().wall_ms() - time.time() * 1000) < 1000
+    before_ms = int(time.time() * 1000)
+    assert before_ms <= SystemClock().wall_ms() <= time.time() * 1000
 
 
 def test_the_steady_clock_counts_milliseconds_and_never_goes_back() -> None:
     clock = SystemClock()
     start = clock.monotonic_ms()
-    again = time.monotonic() * 1000
-    assert start <= again
-    assert again - start < 1000
+    assert start <= time.monotonic() * 1000 <= clock.monotonic_ms()
 
 
 def test_without_clock_gettime_the_plain_functions_are_the_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,8 +55,9 @@ def test_without_clock_gettime_the_plain_functions_are_the_clocks(monkeypatch: p
 
 def test_an_offset_clock_runs_as_the_machines_until_it_is_advanced() -> None:
     clock = OffsetClock()
-    assert abs(clock.wall_ms() - time.time() * 1000) < 1000
-    assert abs(clock.monotonic_ms() - time.monotonic() * 1000) < 1000
+    before_ms, before_wall_ms = time.monotonic() * 1000, int(time.time() * 1000)
+    assert before_ms <= clock.monotonic_ms() <= time.monotonic() * 1000
+    assert before_wall_ms <= clock.wall_ms() <= time.time() * 1000
 
 
 def test_a_frozen_clock_stands_and_resumes_from_where_it_was_moved_to() -> None:
@@ -67,8 +69,8 @@ def test_a_frozen_clock_stands_and_resumes_from_where_it_was_moved_to() -> None:
         clock.move_to(held_ms + 0.25)
         clock.move_to(held_ms + DAY_MS)
         assert (clock.monotonic_ms(), clock.wall_ms()) == (held_ms + DAY_MS, held_wall_ms + DAY_MS)
-    assert 0 <= clock.monotonic_ms() - held_ms - DAY_MS < 1000
-    assert 0 <= clock.wall_ms() - wall_ms - DAY_MS < 1000
+    assert 0 <= clock.monotonic_ms() - held_ms - DAY_MS < SLACK_MS
+    assert 0 <= clock.wall_ms() - wall_ms - DAY_MS < SLACK_MS
     later_ms = clock.monotonic_ms()
     while clock.monotonic_ms() == later_ms:
         pass
@@ -110,13 +112,13 @@ def test_a_test_that_travels_does_not_move_the_clock(
     with freeze(to):
         assert datetime.now().year in (2019, 2020, 2034, 2035), "the test itself has travelled"
         for now_ms in (clock.wall_ms(), ahead.wall_ms(), wall_ms(), utc_now().timestamp() * 1000):
-            assert 0 <= now_ms - start_ms < 60_000
+            assert 0 <= now_ms - start_ms < SLACK_MS
         for now_ms in (clock.monotonic_ms(), ahead.monotonic_ms(), monotonic_s() * 1000, monotonic_ns() / 1e6):
-            assert 0 <= now_ms - monotonic_start_ms < 60_000
+            assert 0 <= now_ms - monotonic_start_ms < SLACK_MS
         before_ns = monotonic_ns()
         while monotonic_ns() == before_ns:
             pass
-    assert 0 <= wall_ms() - start_ms < 60_000
+    assert 0 <= wall_ms() - start_ms < SLACK_MS
 
 
 def test_a_nested_travel_that_is_moved_does_not_move_the_clock() -> None:
@@ -124,20 +126,20 @@ def test_a_nested_travel_that_is_moved_does_not_move_the_clock() -> None:
     with time_machine.travel("2020-01-01") as traveller:
         traveller.move_to("2030-01-01")
         with time_machine.travel("2040-01-01"):
-            assert 0 <= wall_ms() - start_ms < 60_000
+            assert 0 <= wall_ms() - start_ms < SLACK_MS
         traveller.shift(1_000)
-        assert 0 <= wall_ms() - start_ms < 60_000
+        assert 0 <= wall_ms() - start_ms < SLACK_MS
     with freeze_time("2020-01-01") as frozen:
         frozen.move_to("2030-01-01")
-        assert 0 <= wall_ms() - start_ms < 60_000
+        assert 0 <= wall_ms() - start_ms < SLACK_MS
 
 
 def test_a_patched_function_of_time_does_not_move_the_clock() -> None:
     start_ms, start_s = wall_ms(), monotonic_s()
     with mock.patch("time.time_ns", return_value=0), mock.patch("time.clock_gettime_ns", return_value=0):
-        assert 0 <= wall_ms() - start_ms < 60_000
+        assert 0 <= wall_ms() - start_ms < SLACK_MS
     with mock.patch("time.monotonic", return_value=0.0), mock.patch("time.clock_gettime", return_value=0.0):
-        assert 0 <= monotonic_s() - start_s < 60
+        assert 0 <= (monotonic_s() - start_s) * 1000 < SLACK_MS
 
 
 @pytest.mark.parametrize(
@@ -163,5 +165,5 @@ print(wall_ms())
 def test_the_travel_may_end_while_the_clock_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     start_ms, answers = wall_ms(), iter((True, False, True, False, False))
     monkeypatch.setattr(time_machine.escape_hatch, "is_travelling", lambda: next(answers))
-    assert 0 <= wall_ms() - start_ms < 60_000
+    assert 0 <= wall_ms() - start_ms < SLACK_MS
     assert next(answers, None) is None, "it was read again after a travel that ended, or began, meanwhile"

@@ -16,27 +16,34 @@ def test_producer_ids_are_reserved_once_whatever_the_data_say() -> None:
 
 def test_the_epoch_of_data_that_continue_stays() -> None:
     issued = IssuedIds()
-    assert issued.loaded_producer_epoch(7, -1) == -1
-    assert issued.loaded_producer_epoch(7, 3) == 3
-    issued.note_producer_epoch(7, 4)
-    assert issued.loaded_producer_epoch(7, 4) == 4
-    assert issued.loaded_producer_epoch(8, 0) == 0
+    assert issued.loaded_producer_epoch("a", 7, -1) == -1
+    assert issued.loaded_producer_epoch("a", 7, 3) == 3
+    issued.note_producer_epoch("a", 7, 4)
+    assert issued.loaded_producer_epoch("a", 7, 4) == 4
+    assert issued.loaded_producer_epoch("a", 8, 0) == 0
 
 
 def test_the_epoch_of_data_that_went_back_is_one_that_was_never_issued() -> None:
     issued = IssuedIds()
-    issued.note_producer_epoch(7, 10)
-    issued.note_producer_epoch(7, 9)
-    assert issued.loaded_producer_epoch(7, 3) == 11
-    assert issued.loaded_producer_epoch(7, 3) == 12
+    issued.note_producer_epoch("a", 7, 10)
+    issued.note_producer_epoch("a", 7, 9)
+    assert issued.loaded_producer_epoch("a", 7, 3) == 11
+    assert issued.loaded_producer_epoch("a", 7, 3) == 12
+
+
+def test_data_of_another_cluster_have_epochs_of_their_own() -> None:
+    issued = IssuedIds()
+    issued.producer_epochs("a").note_producer_epoch(7, 10)
+    assert issued.producer_epochs("b").loaded_producer_epoch(7, 3) == 3
+    assert issued.producer_epochs("a").loaded_producer_epoch(7, 3) == 11
 
 
 def test_a_copy_does_not_have_the_epoch_of_its_original() -> None:
     issued = IssuedIds()
     copy = issued.for_copy()
-    assert copy.loaded_producer_epoch(7, 3) == 3, "nothing in this process had it"
-    assert copy.loaded_producer_epoch(7, 3) == 4
-    assert copy.loaded_producer_epoch(8, -1) == -1
+    assert copy.loaded_producer_epoch("a", 7, 3) == 3, "nothing in this process had it"
+    assert copy.loaded_producer_epoch("a", 7, 3) == 4
+    assert copy.loaded_producer_epoch("a", 8, -1) == -1
 
 
 def test_leader_epochs_rise_after_an_unclean_stop_and_in_each_copy() -> None:
@@ -53,6 +60,6 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(issued_ids, "KEPT_MAX", 2)
     issued = IssuedIds()
     for producer_id in range(3):
-        issued.note_producer_epoch(producer_id, 5)
-    assert [issued.loaded_producer_epoch(producer_id, 0) for producer_id in (1, 2)] == [6, 6]
-    assert issued.loaded_producer_epoch(0, 0) == 0
+        issued.note_producer_epoch("a", producer_id, 5)
+    assert [issued.loaded_producer_epoch("a", producer_id, 0) for producer_id in (1, 2)] == [6, 6]
+    assert issued.loaded_producer_epoch("a", 0, 0) == 0

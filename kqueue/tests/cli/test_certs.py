@@ -37,7 +37,7 @@ def test_broker_and_client_with_the_settings_that_are_printed(tmp_path: Path) ->
             ssl_certfile=client["ssl.keystore.location"],
             ssl_keyfile=client["ssl.keystore.location"],
         )
-        producer.send("t", b"x").get(20)
+        producer.send("t", b"x").get(60)
         producer.close()
 
 

@@ -15,7 +15,8 @@ from kqueue.cli.app import kqueue as root
 from kqueue.cli.reassignment_plan import plan_text
 from kqueue.client import Client, TopicPartition
 from kqueue.tests.client.serving import batch, read_all
-from kqueue.tests.served_cluster import bootstrap, eventually, served_cluster
+from kqueue.tests.served_cluster import bootstrap, served_cluster
+from kqueue.tests.waits import eventually
 
 Run = Callable[..., str]
 

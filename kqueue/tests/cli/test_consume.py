@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -16,6 +15,7 @@ from click.testing import Result
 from kafka import KafkaProducer
 
 from kqueue import Broker
+from kqueue.tests.waits import eventually
 
 Kq = Callable[..., Result]
 Done = Callable[..., str]
@@ -220,12 +220,12 @@ def test_ctrl_c_ends_it_when_the_broker_has_gone(done: Done) -> None:
         for reader in (alone, member):
             assert reader.stdout is not None
             assert reader.stdout.readline() == "one\n"
-        while not re.search(r" 0 +1 +1 +0 ", done("groups", "describe", "readers", "-b", broker.bootstrap)):
-            time.sleep(0.02)  # until that is committed: partition, committed, end, lag
+        committed = r" 0 +1 +1 +0 "  # partition, committed, end, lag
+        eventually(lambda: re.search(committed, done("groups", "describe", "readers", "-b", broker.bootstrap)))
     for reader in (alone, member):
         with reader:
             reader.send_signal(signal.SIGINT)
-            out, errors = reader.communicate(timeout=30)
+            out, errors = reader.communicate(timeout=60)
         assert out == ""
         if reader is member and errors:  # the broker had its commit and was gone before the answer was read
             assert errors.startswith(
@@ -244,13 +244,7 @@ def test_two_consumers_of_a_group_share_the_records(done: Done, bootstrap: str, 
         start(bootstrap, topic, "-g", topic, "--from-beginning") as one,
         start(bootstrap, topic, "-g", topic, "--from-beginning") as two,
     ):
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            if topic in done("groups", "list").split() and len(members() - {"-"}) == 2:
-                break
-            time.sleep(0.1)
-        else:
-            pytest.fail("the group did not come together")
+        eventually(lambda: topic in done("groups", "list").split() and len(members() - {"-"}) == 2, "both members")
         output_lines: list[str] = []
         threads = [
             threading.Thread(target=lambda process=process: output_lines.extend(process.stdout))
@@ -259,8 +253,7 @@ def test_two_consumers_of_a_group_share_the_records(done: Done, bootstrap: str, 
         for thread in threads:
             thread.start()
         done("produce", topic, "--partitioner", "round_robin", input="".join(f"{n}\n" for n in range(90)))
-        while time.monotonic() < deadline and len(output_lines) < 90:
-            time.sleep(0.05)
+        eventually(lambda: len(output_lines) >= 90, "90 lines")
         for process in (one, two):
             process.send_signal(signal.SIGINT)
         for thread in threads:

@@ -15,6 +15,7 @@ from kqueue.demo import cluster_demo
 from kqueue.demo.broker_processes import BrokerFailed
 from kqueue.testing.process_environment import process_environment
 from kqueue.tests.processes import started
+from kqueue.tests.thorough import corners
 
 
 def run(*args: str) -> Result:
@@ -56,7 +57,8 @@ def test_a_failure_is_one_sentence_and_exit_status_1(monkeypatch: pytest.MonkeyP
     assert (result.exit_code, result.output) == (1, "Error: the demo failed: broker 1 did not start.\n")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.thorough
+@pytest.mark.parametrize("number", corners([signal.SIGINT, signal.SIGTERM]))
 def test_ctrl_c_in_the_middle_leaves_no_process_and_no_traceback(tmp_path: Path, number: signal.Signals) -> None:
     with started(
         [sys.executable, "-m", "kqueue.cli", "demo", "cluster", "--folder", str(tmp_path / "data")],
@@ -69,7 +71,7 @@ def test_ctrl_c_in_the_middle_leaves_no_process_and_no_traceback(tmp_path: Path,
         while not demo.stdout.readline().startswith("broker "):  # one has been killed, others take over
             pass
         demo.send_signal(number)
-        _, errors = demo.communicate(timeout=30)
+        _, errors = demo.communicate(timeout=60)
     assert (demo.returncode, errors) == (130, "Ended before all was done.\n")
     logs = [path.read_text() for path in (tmp_path / "data").glob("broker-*/broker.log")]
     ports = [int(port) for text in logs for port in re.findall(r"serves PLAINTEXT://127\.0\.0\.1:(\d+);", text)]

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from click.testing import CliRunner, Result
 import kqueue
 from kqueue.cli.app import kqueue as main
 from kqueue.cli.log_dirs import _heading, _progress, kafka_json
+from kqueue.tests.waits import eventually
 
 Kq = Callable[..., Result]
 Done = Callable[..., str]
@@ -107,10 +107,7 @@ def test_logs_move_to_another_folder(two_folders: tuple[kqueue.Broker, Kq], tmp_
     assert places(broker, "t") == ["t-0:two", "t-1:two", "t-2:two"]
     result = kq("log-dirs", "move", "t", "-p", "1", "--to", str(tmp_path / "one"), "--no-wait")
     assert (result.exit_code, result.stdout) == (0, f"1 partition will be in {tmp_path / 'one'}.\n")
-    deadline = time.monotonic() + 60
-    while places(broker, "t") != ["t-0:two", "t-1:one", "t-2:two"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    eventually(lambda: places(broker, "t") == ["t-0:two", "t-1:one", "t-2:two"])
     assert [len(broker.topics["t"].records(index)) for index in range(3)] == [500] * 3
 
 

@@ -19,7 +19,7 @@ from kqueue.cli import topic_reader
 from kqueue.cli.formats import formatter
 from kqueue.cli.topic_reader import ReaderLimits, TopicReader
 from kqueue.testing import faults
-from kqueue.tests.embedded.clients import until
+from kqueue.tests.waits import eventually
 
 PLACE = TopicPartition("orders", 0)
 
@@ -177,7 +177,7 @@ def test_a_join_that_outlasts_its_poll_is_taken_up() -> None:
         reader.subscribe("earliest", None)
         running = threading.Thread(target=reader.run)
         running.start()
-        until(lambda: out.getvalue() == b"one\n")
+        eventually(lambda: out.getvalue() == b"one\n")
         made.delay("SyncGroup", ms=3 * topic_reader.POLL_MS, times=1)
         admin.create_partitions({"orders": NewPartitions(2)})
         broker.topics["orders"].produce("two", partition=1)

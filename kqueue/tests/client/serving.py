@@ -65,7 +65,7 @@ class Impostor:
         self._answer = answer
         self._greets = greets
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._listener.settimeout(20)
+        self._listener.settimeout(60)
         self._taken: list[socket.socket] = []
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.bootstrap = f"127.0.0.1:{self._listener.getsockname()[1]}"

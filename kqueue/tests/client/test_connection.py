@@ -4,7 +4,6 @@ import contextlib
 import socket
 import struct
 import threading
-import time
 import tracemalloc
 from collections.abc import Callable
 
@@ -25,6 +24,7 @@ from kqueue.wire.messages.find_coordinator import FindCoordinatorRequest
 from kqueue.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 LIST_GROUPS = BY_MODULE["list_groups"]
+HOUR_MS = 3_600_000
 
 
 def connect(bootstrap: str, timeout_ms: int = 5_000, **options: int) -> Connection:
@@ -199,17 +199,15 @@ def test_a_drip_of_bytes_does_not_stretch_the_deadline() -> None:
         def drip() -> None:
             accepted, _ = listener.accept()
             with accepted, contextlib.suppress(OSError):
-                accepted.sendall(struct.pack(">i", 1000))
+                accepted.sendall(struct.pack(">i", 1_000_000))  # all bytes take hours
                 while not stop.wait(0.03):
                     accepted.sendall(b"\0")
 
         stop = threading.Event()
         thread = threading.Thread(target=drip)
         thread.start()
-        began_s = time.monotonic()
         with pytest.raises(BrokerUnreachable):
             connect(f"127.0.0.1:{listener.getsockname()[1]}", connect_timeout_ms=200)
-        assert time.monotonic() - began_s < 20, "all bytes take 30 s"
         stop.set()
         thread.join(60)
 
@@ -288,13 +286,11 @@ def test_a_bootstrap_address_by_another_name_is_let_go() -> None:
         assert list(client._router.connections._open) == [Address("127.0.0.1", broker.port)]
 
 
-def test_a_call_in_time_costs_no_more_than_one_deadline_over_all_addresses() -> None:
+def test_a_call_in_time_ends_at_its_deadline_over_all_addresses() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         where = f"127.0.0.1:{mute.getsockname()[1]}"
-        began_s = time.monotonic()
         with (
-            Client(f"{where},localhost:{mute.getsockname()[1]}", timeout_ms=200) as client,
+            Client(f"{where},localhost:{mute.getsockname()[1]}", timeout_ms=200, connect_timeout_ms=HOUR_MS) as client,
             pytest.raises(DeadlinePassed),
         ):
             client.metadata()
-        assert time.monotonic() - began_s < 2

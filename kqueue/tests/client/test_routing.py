@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -220,8 +219,7 @@ def test_a_broker_that_is_silent_costs_no_more_than_the_deadline(
 ) -> None:
     with Client(broker.bootstrap, **QUICK) as client:
         client.metadata(["orders"])  # so that it asks nothing else before
-        trouble.delay(api, seconds=60)
-        began_s = time.monotonic()
+        trouble.delay(api, seconds=3600)
         with pytest.raises(DeadlinePassed, match=rf"no success within 1000 ms; .*before {api} was answered") as caught:
             {
                 "Metadata": lambda: client.metadata(timeout_ms=1000),
@@ -229,7 +227,6 @@ def test_a_broker_that_is_silent_costs_no_more_than_the_deadline(
                 "Fetch": lambda: client.fetch({ORDERS: 0}, max_wait_ms=0, timeout_ms=1000),
                 "FindCoordinator": lambda: client.committed("g", timeout_ms=1000),
             }[api]()
-        assert 0.9 < time.monotonic() - began_s < 20
         assert isinstance(caught.value.__cause__, ConnectionLost)
         assert caught.value.api == api
 

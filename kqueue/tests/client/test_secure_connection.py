@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -14,9 +13,10 @@ from kqueue.config.client_security import ClientSecurity
 from kqueue.embedded.development_certificates import DevelopmentCertificates
 from kqueue.security.jaas import PLAIN_MODULE, SCRAM_MODULE
 from kqueue.tests.client.serving import batch
+from kqueue.tests.waits import eventually
 
 USERS = 'user_ann="secret";'
-SESSION_MS = 2_000
+SESSION_MS = 1_000
 
 
 @pytest.fixture(scope="module")
@@ -69,19 +69,21 @@ def test_records_larger_than_all_buffers(
 
 def test_a_session_that_ends_is_replaced(broker: kqueue.Broker, certificates: DevelopmentCertificates) -> None:
     with Client(broker.bootstrap, security=security(certificates)) as client:
-        end_s = time.monotonic() + 1.5 * SESSION_MS / 1000
-        while time.monotonic() < end_s:
+        before = len(broker.requests(api="SaslAuthenticate"))
+
+        def served_in_another_session() -> bool:
             client.metadata()
-            time.sleep(0.1)
+            return len(broker.requests(api="SaslAuthenticate")) > before
+
+        client.metadata()
+        eventually(served_in_another_session)
 
 
 def test_a_wrong_password_is_reported_at_once(broker: kqueue.Broker, certificates: DevelopmentCertificates) -> None:
     asked = security(certificates, **{"sasl.password": "guessed"})
-    with Client(broker.bootstrap, security=asked) as client:
-        began_s = time.monotonic()
+    with Client(broker.bootstrap, security=asked, timeout_ms=3_600_000) as client:
         with pytest.raises(NotAuthenticated, match="user ann is not authenticated") as raised:
             client.metadata()
-        assert time.monotonic() - began_s < 20, "it did not wait for its deadline"
         assert "guessed" not in str(raised.value)
         assert "guessed" not in repr(client.options)
 

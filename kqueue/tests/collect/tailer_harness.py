@@ -108,6 +108,10 @@ def rotate(path: Path) -> None:
 
 
 def copy_and_truncate(path: Path) -> None:
-    """Rotate as logrotate does with `copytruncate`."""
-    shutil.copyfile(path, shift(path))
+    """Rotate as logrotate does with `copytruncate`.
+
+    The copy has the modification time of the log. A short copy without it is sent again after a
+    restart, and whether it has the same time by chance depends on the machine.
+    """
+    shutil.copy2(path, shift(path))
     os.truncate(path, 0)

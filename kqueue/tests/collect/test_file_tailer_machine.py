@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kqueue.tests.collect.tailer_harness import LINE_BYTES_MAX, TailerHarness, copy_and_truncate, rotate, write
+from kqueue.tests.thorough import examples
 
 
 class FollowerMachine(RuleBasedStateMachine):
@@ -135,4 +136,4 @@ class FollowerMachine(RuleBasedStateMachine):
 
 
 TestFollower = FollowerMachine.TestCase
-TestFollower.settings = settings(max_examples=100, stateful_step_count=20, deadline=None)
+TestFollower.settings = settings(max_examples=examples(100), stateful_step_count=20, deadline=None)

@@ -15,6 +15,7 @@ from kqueue.collect.fingerprint import (
     fingerprint_at,
     last_line_end,
 )
+from kqueue.tests.thorough import examples
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def file(tmp_path: Path) -> Iterator[int]:
     os.close(opened)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(50))
 @given(st.lists(st.binary(max_size=400), max_size=5), st.binary(max_size=10))
 def test_moved_bit_by_bit_it_is_what_the_file_says(file: int, parts: list[bytes], rest: bytes) -> None:
     os.ftruncate(file, 0)

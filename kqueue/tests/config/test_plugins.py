@@ -198,9 +198,10 @@ def test_no_plugin_is_loaded_without_a_setting() -> None:
 
 
 ASKS = """
-import sys, time
+import sys
 import kqueue
 from confluent_kafka import Consumer
+from kqueue.tests.waits import HangLimit
 
 def ask(settings):
     with kqueue.Broker(settings=settings) as broker:
@@ -210,9 +211,10 @@ def ask(settings):
             "group.protocol": "consumer", "group.remote.assignor": "mine",
         })
         consumer.subscribe(["t"])
-        deadline = time.monotonic() + 30
+        limit = HangLimit("an assignment, or an error")
         message = None
-        while message is None and not consumer.assignment() and time.monotonic() < deadline:
+        while message is None and not consumer.assignment():
+            limit.check()
             message = consumer.poll(0.1)
         print(message.error().name() if message else len(consumer.assignment()), "my_assignor" in sys.modules)
         consumer.close()

@@ -92,7 +92,7 @@ def test_waiting_for_confirmations_ends_with_the_sender() -> None:
     waiting.start()
     confirmations.note(0)
     confirmations.note(1)
-    waiting.join(30)
+    waiting.join(60)
     assert not waiting.is_alive()
     ended.set()
     confirmations.await_count(1_000, ended)
@@ -121,6 +121,7 @@ def test_rows_tell_what_is_wrong() -> None:
 
 
 # kafka-python leaves the sockets open with which it can't reach the killed broker.
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_brokers_fail_while_flights_are_sent(tmp_path: Path) -> None:
     result = cluster_demo.run(tmp_path, ProgressDisplay(Console(file=io.StringIO())), limit=40_000)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +18,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 import kqueue
 from kqueue.cli.topic_reader import take_up_join
+from kqueue.tests.waits import eventually
 
 T = TypeVar("T")
 WITHIN_S = 60.0
@@ -26,14 +26,6 @@ POLL_MS = 5_000
 """A poll ends with the first records. While kafka-python joins a group nothing else may end it: the
 join is left half done (3.0.12).
 """
-
-
-def until(condition: Callable[[], object], what: str = "", within_s: float = WITHIN_S) -> None:
-    """Wait until a client has done something in the background."""
-    deadline_s, pause = time.monotonic() + within_s, threading.Event()
-    while not condition():
-        assert time.monotonic() < deadline_s, f"it did not come: {what or condition}"
-        pause.wait(0.002)
 
 
 class Consumer(ABC):
@@ -59,7 +51,7 @@ class Consumer(ABC):
     def take(self, count: int, within_s: float = WITHIN_S) -> list[bytes]:
         """Return the values of the next records, at least `count` of them."""
         found: list[bytes] = []
-        until(
+        eventually(
             lambda: found.extend(record.value for record in self.poll(POLL_MS)) or len(found) >= count,
             f"{count} records",
             within_s,
@@ -69,7 +61,7 @@ class Consumer(ABC):
     def take_to(self, last: bytes) -> list[bytes]:
         """Return the values of the next records, up to the one with this value."""
         found: list[bytes] = []
-        until(lambda: found.extend(record.value for record in self.poll(POLL_MS)) or last in found, f"{last!r}")
+        eventually(lambda: found.extend(record.value for record in self.poll(POLL_MS)) or last in found, f"{last!r}")
         return found
 
 

@@ -36,7 +36,7 @@ def broker() -> Iterator[kqueue.Broker]:
             running.create_topic(name)
         producer = Producer(config(running, "ann"))
         producer.produce("a.b", b"private")
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         consumer = Consumer(config(running, "ann") | {"group.id": "billing"})
         consumer.commit(offsets=[TopicPartition("a.b", 0, 1)], asynchronous=False)
         consumer.close()
@@ -80,7 +80,7 @@ def test_nobody_else_joins_reads_moves_or_deletes_a_group(broker: kqueue.Broker)
         assert error_name(raised) == "GROUP_AUTHORIZATION_FAILED"
     assert [group.group_id for group in admin.list_consumer_groups().result(60).valid] == []
     owner = Consumer(config(broker, "ann") | {"group.id": "billing"})
-    assert owner.committed([TopicPartition("a.b", 0)], timeout=20)[0].offset == 1
+    assert owner.committed([TopicPartition("a.b", 0)], timeout=60)[0].offset == 1
     owner.close()
 
 
@@ -89,7 +89,7 @@ def test_a_group_of_ones_own_shows_no_topics_of_others(broker: kqueue.Broker) ->
     with pytest.raises(KafkaException) as raised:
         consumer.commit(offsets=[TopicPartition("a.b", 0, 5)], asynchronous=False)
     assert error_name(raised) == "TOPIC_AUTHORIZATION_FAILED"
-    [found] = consumer.committed([TopicPartition("a.b", 0)], timeout=20)
+    [found] = consumer.committed([TopicPartition("a.b", 0)], timeout=60)
     assert found.error is not None or found.offset < 0
     consumer.close()
 
@@ -98,7 +98,7 @@ def test_a_group_of_ones_own_shows_no_topics_of_others(broker: kqueue.Broker) ->
 def test_a_permission_is_for_the_very_name(broker: kqueue.Broker, name: str) -> None:
     producer = KafkaProducer(**config(broker, "ann", "kafka-python"), retries=0, max_block_ms=10_000)
     with pytest.raises(KafkaError, match=r"(?i)topicauthorization"):
-        producer.send(name, b"x").get(20)
+        producer.send(name, b"x").get(60)
     producer.close()
 
 
@@ -106,7 +106,7 @@ def test_topics_of_others_do_not_appear(broker: kqueue.Broker) -> None:
     consumer = KafkaConsumer(**config(broker, "eve", "kafka-python"))
     assert consumer.topics() == {"own"}
     consumer.close()
-    assert set(AdminClient(config(broker, "eve")).list_topics(timeout=20).topics) == {"own"}
+    assert set(AdminClient(config(broker, "eve")).list_topics(timeout=60).topics) == {"own"}
     admin = KafkaAdminClient(**config(broker, "eve", "kafka-python"))
     assert admin.list_topics() == ["own"]
     admin.close()

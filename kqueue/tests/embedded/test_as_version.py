@@ -101,7 +101,7 @@ def test_2_8_answers_a_newer_api_versions_as_2_8_does() -> None:
 def produce_and_consume(bootstrap: str) -> tuple[int, ...]:
     """Produce and consume through kafka-python; return the broker version it detects."""
     with KafkaProducer(bootstrap_servers=bootstrap) as producer:
-        producer.send("orders", b"two coffees", key=b"k").get(timeout=20)
+        producer.send("orders", b"two coffees", key=b"k").get(timeout=60)
         version = tuple(producer.config["api_version"])
     consumer = KafkaConsumer(
         "orders", bootstrap_servers=bootstrap, group_id="g", auto_offset_reset="earliest", consumer_timeout_ms=20_000
@@ -132,7 +132,7 @@ def test_aiokafka_works_with_it(version: str) -> None:
         return value
 
     async def test() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             async with kqueue.Broker(as_version=version) as broker:
                 assert await through(broker.bootstrap) == b"two coffees"
                 assert broker.groups["g"].offsets == {"orders": {0: 1}}

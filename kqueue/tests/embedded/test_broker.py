@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,6 @@ import pytest
 import kqueue
 from kqueue.base.errors import FolderInUse, InvalidConfig, ListenFailed, SettingError, TopicAlreadyExists
 from kqueue.client import Client, TopicPartition
-from kqueue.tests.quickest import quickest_s
 from kqueue.tests.test_app import batch
 from kqueue.tests.testing.raw import Raw
 from kqueue.wire.messages.metadata import MetadataRequestTopic
@@ -193,15 +191,6 @@ def test_ten_brokers_in_one_process_do_not_disturb_each_other(tmp_path: Path) ->
             broker.stop()
 
 
-def test_it_starts_quickly() -> None:
-    def seconds() -> float:
-        began = time.perf_counter()
-        with kqueue.Broker():
-            return time.perf_counter() - began
-
-    assert quickest_s(seconds, 0.15) < 0.15
-
-
 def test_methods_may_be_called_from_many_threads_at_once() -> None:
     with kqueue.Broker() as broker:
         threads = [threading.Thread(target=broker.create_topic, args=(f"topic-{number}",)) for number in range(8)]
@@ -234,8 +223,8 @@ def test_a_forked_child_can_connect_to_it_but_not_stop_it() -> None:
         results = context.Queue()
         child = context.Process(target=in_child, args=(broker, results))
         child.start()
-        assert results.get(timeout=20) == 0
-        assert results.get(timeout=20) is True
+        assert results.get(timeout=60) == 0
+        assert results.get(timeout=60) is True
         child.join(60)
         assert child.exitcode == 0
         child.close()

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,8 +9,10 @@ from typing import Any
 import pytest
 
 import kqueue
+from kqueue.network import advance
+from kqueue.tests.waits import eventually
 
-SLACK = timedelta(seconds=30)
+SLACK = timedelta(minutes=10)  # a machine may stop a test for long
 
 
 def test_clock_shows_the_time_of_day_in_utc() -> None:
@@ -41,9 +42,7 @@ def test_clock_advances_and_continues(arguments: dict[str, Any], passed: timedel
         broker.clock.advance(**arguments)
         after = broker.clock.now()
         assert passed <= after - before < passed + SLACK
-        deadline_s = time.monotonic() + 60
-        while broker.clock.now() == after:
-            assert time.monotonic() < deadline_s, "it stands still"
+        eventually(lambda: broker.clock.now() > after, "a clock that goes on")
 
 
 def test_time_never_goes_back_nor_overflows() -> None:
@@ -122,15 +121,24 @@ def test_advance_is_refused_on_the_brokers_own_loop() -> None:
 
 
 @pytest.mark.parametrize("storage", ["memory", "disk"])
-def test_advance_by_days_is_fast(storage: str, tmp_path: Path) -> None:
-    """The bound is far below the time of running the upkeep of each second."""
+def test_advance_by_days_does_not_stop_at_each_second(
+    storage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stops = 0
+    finish_work = advance._finish_work
+
+    def counted(servers: object) -> None:
+        nonlocal stops
+        stops += 1
+        finish_work(servers)
+
+    monkeypatch.setattr(advance, "_finish_work", counted)
     with kqueue.Broker(tmp_path if storage == "disk" else None) as broker:
         for number in range(10):
             broker.create_topic(f"t{number}", 2)
-        began_s = time.process_time()
         broker.clock.advance(days=8)
         broker.clock.advance(days=3650)
-        assert time.process_time() - began_s < 5
+    assert stops < 20_000
 
 
 @pytest.mark.parametrize(

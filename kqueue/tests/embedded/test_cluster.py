@@ -182,8 +182,8 @@ def test_in_a_forked_child_it_belongs_to_the_parent() -> None:
         results = context.Queue()
         child = context.Process(target=in_child, args=(cluster, results))
         child.start()
-        assert "forked from" in results.get(timeout=20)
-        assert results.get(timeout=20) == "stopped"
+        assert "forked from" in results.get(timeout=60)
+        assert results.get(timeout=60) == "stopped"
         child.join(60)
         child.close()
         results.close()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -17,11 +16,11 @@ from kqueue.security.authorizer import Action
 from kqueue.security.authorizer import Client as Asking
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.security.principals import Principal
+from kqueue.tests.waits import eventually
 
 SETTINGS = {"authorizer.class.name": "standard", "super.users": "User:ANONYMOUS"}
 READ = parse_acls(["User:ann allow read topic:orders"])[0]
 READ_ORDERS = Action(AclOperation.READ, ResourceType.TOPIC, "orders")
-WAIT_S = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -36,22 +35,15 @@ def ann_may_read(broker: ClusterBroker) -> bool:
     return authorizer.authorize(Asking(Principal("User", "ann"), "127.0.0.1", "PLAINTEXT"), [READ_ORDERS])[0]
 
 
-def until(met: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + WAIT_S
-    while not met():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
-
-
 def test_all_brokers_decide_by_what_one_stored(cluster: kqueue.Cluster) -> None:
     with Client(cluster[0].bootstrap) as client:
         assert client.cluster.create_acls([READ])[0].code == 0
-    until(lambda: all(map(ann_may_read, cluster.brokers)))
+    eventually(lambda: all(map(ann_may_read, cluster.brokers)))
     cluster.restart(2)
     assert ann_may_read(cluster[2])
     with Client(cluster[1].bootstrap) as client:
         assert client.cluster.delete_acls([AclFilter()]) == [READ]
-    until(lambda: not any(map(ann_may_read, cluster.brokers)))
+    eventually(lambda: not any(map(ann_may_read, cluster.brokers)))
 
 
 def test_two_brokers_store_one_acl_at_once(cluster: kqueue.Cluster) -> None:
@@ -62,4 +54,4 @@ def test_two_brokers_store_one_acl_at_once(cluster: kqueue.Cluster) -> None:
         assert {outcome.code for each in outcomes for outcome in each} == {0}
         assert len(one.cluster.describe_acls()) == len(other.cluster.describe_acls()) == len(entries)
         one.cluster.delete_acls([AclFilter()])
-        until(lambda: other.cluster.describe_acls() == [])
+        eventually(lambda: other.cluster.describe_acls() == [])

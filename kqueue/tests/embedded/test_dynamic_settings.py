@@ -58,7 +58,7 @@ def test_reset_removes_what_was_changed(tmp_path: Path, kind: str) -> None:
 
 def test_kafka_pythons_admin_client(broker: kqueue.Broker) -> None:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap)
-    producer.send("t", b"." * 5000).get(20)
+    producer.send("t", b"." * 5000).get(60)
     with KafkaAdminClient(bootstrap_servers=broker.bootstrap) as admin:
         topic = ConfigResource(
             ConfigResourceType.TOPIC, "t", {"max.message.bytes": "1000", "cleanup.policy": ("APPEND", "compact")}
@@ -70,7 +70,7 @@ def test_kafka_pythons_admin_client(broker: kqueue.Broker) -> None:
             "max.message.bytes": "1000",
         }
         with pytest.raises(MessageSizeTooLargeError):
-            producer.send("t", b"." * 5000, key=b"k").get(20)
+            producer.send("t", b"." * 5000, key=b"k").get(60)
         replaced = ConfigResource(ConfigResourceType.TOPIC, "t", {"flush.ms": "7"})
         admin.alter_configs([replaced], incremental=False)
         # this client adds what is set already

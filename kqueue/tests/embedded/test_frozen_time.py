@@ -18,8 +18,9 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from freezegun import freeze_time
 
 import kqueue
-from kqueue.base.clock import monotonic_s, utc_now, wall_ms
+from kqueue.base.clock import utc_now, wall_ms
 from kqueue.testing import faults
+from kqueue.tests.waits import HangLimit
 
 WITHIN_S = 60.0
 Freeze = Callable[[str], AbstractContextManager[Any]]
@@ -42,8 +43,9 @@ def consume(bootstrap: str, group: str, count: int) -> list[bytes]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"})
     consumer.subscribe(["orders"])
     values: list[bytes] = []
-    until_s = monotonic_s() + WITHIN_S
-    while len(values) < count and monotonic_s() < until_s:
+    limit = HangLimit(f"{count} records")
+    while len(values) < count:
+        limit.check()
         message = consumer.poll(0.1)
         if message is not None and message.error() is None:
             values.append(message.value())

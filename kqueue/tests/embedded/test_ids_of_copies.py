@@ -44,7 +44,7 @@ def transactional(broker: kqueue.Broker) -> KafkaProducer:
 
 def transact(producer: KafkaProducer, value: bytes) -> None:
     producer.begin_transaction()
-    producer.send("orders", value).get(20)
+    producer.send("orders", value).get(60)
     producer.commit_transaction()
 
 
@@ -57,7 +57,7 @@ def check_all_are_stored(broker: kqueue.Broker, producers: list[KafkaProducer]) 
     before, sent = values(broker), []
     for number in range(6):
         value = b"%d" % number
-        producers[number % len(producers)].send("orders", value).get(20)
+        producers[number % len(producers)].send("orders", value).get(60)
         sent.append(value)
     assert values(broker) == before + sent
 
@@ -70,7 +70,7 @@ def broker(snapshot: Path) -> Iterator[kqueue.Broker]:
 
 def test_after_a_reset_to_the_snapshot_a_new_producer_is_another_than_the_open_one(broker: kqueue.Broker) -> None:
     with idempotent(broker) as open_one:
-        open_one.send("orders", b"before").get(20)
+        open_one.send("orders", b"before").get(60)
         for _ in range(2):
             broker.reset()
             with idempotent(broker) as new_one:
@@ -82,7 +82,7 @@ def test_after_a_stop_in_memory_a_new_producer_is_another_than_the_open_one() ->
         broker.create_topic("orders")
         port = broker.port
         open_one = idempotent(broker)
-        open_one.send("orders", b"before").get(20)
+        open_one.send("orders", b"before").get(60)
     with kqueue.Broker(port=port, auto_create_topics_enable=False) as broker, idempotent(broker) as new_one:
         broker.create_topic("orders")
         check_all_are_stored(broker, [new_one, open_one])
@@ -93,7 +93,7 @@ def test_a_producer_that_goes_to_another_broker_of_the_snapshot_is_another_than_
     with kqueue.Broker(snapshot=snapshot) as first:
         port = first.port
         open_one = idempotent(first)
-        open_one.send("orders", b"before").get(20)
+        open_one.send("orders", b"before").get(60)
     with kqueue.Broker(snapshot=snapshot, port=port) as second, idempotent(second) as new_one:
         check_all_are_stored(second, [new_one, open_one])
         open_one.close()
@@ -120,7 +120,7 @@ def test_a_transactional_producer_open_over_a_reset_is_fenced_and_its_successor_
 def test_a_transaction_that_was_open_at_the_reset_can_not_be_committed(broker: kqueue.Broker) -> None:
     producer = transactional(broker)
     producer.begin_transaction()
-    producer.send("orders", b"lost").get(20)
+    producer.send("orders", b"lost").get(60)
     broker.reset()
     with pytest.raises(KafkaError):
         producer.commit_transaction()

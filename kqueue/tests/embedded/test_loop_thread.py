@@ -55,7 +55,7 @@ def test_unless_passes_on_errors_and_ends_with_the_event() -> None:
         waiting = asyncio.ensure_future(unless(stopping, asyncio.sleep(60)))
         await asyncio.sleep(0)
         stopping.set()
-        await asyncio.wait_for(waiting, 10)
+        await asyncio.wait_for(waiting, 60)
 
     async def fail() -> None:
         raise OSError("no disk")

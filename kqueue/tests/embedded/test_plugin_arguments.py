@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,23 +28,11 @@ from kqueue.storage import LocalStorage, MemoryStorage
 from kqueue.tests.embedded.test_broker import ask, fetch, produce
 from kqueue.tests.groups.assignors.plugins import FirstTakesAll
 from kqueue.tests.plugged import MARKED, NEVER, KeptStore, LastPartition, MarkedCodec, OtherStorage
-from kqueue.tests.served_cluster import eventually
+from kqueue.tests.waits import eventually
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from kqueue.wire.messages.describe_configs import DescribeConfigsResource
 from kqueue.wire.messages.produce import PartitionProduceData, PartitionProduceResponse, TopicProduceData
-
-WAIT_S = 20
-
-
-def until(true: Callable[[], bool]) -> None:
-    """Repeat a check until it holds, up to a deadline."""
-    waiting = threading.Event()
-    for _ in range(WAIT_S * 100):
-        if true():
-            return
-        waiting.wait(0.01)
-    raise AssertionError("it never came to be")
 
 
 def records_of(*values: bytes, codec: str = "none", keys: tuple[bytes, ...] = ()) -> bytes:
@@ -361,7 +349,7 @@ def test_batches_in_a_plugin_codec_are_compacted_in_a_worker_process(tmp_path: P
         )
         fill(broker, "t", "marked")
         server = broker._server.broker
-        until(lambda: (server.logs.checkpoints.cleaner_offset(("t", 0)) or 0) >= 180)
+        eventually(lambda: (server.logs.checkpoints.cleaner_offset(("t", 0)) or 0) >= 180)
         assert server.cleanup.cleaner.uncleanable == {}
         first = list(iter_records(fetch(broker.bootstrap, "t")))
         assert [record.key for record in first] == [b"once-0-%d" % number for number in range(5)], (
@@ -378,12 +366,12 @@ def test_unpicklable_codec_disables_compaction_of_the_log_and_is_named(
             broker.create_topic(name, cleanup_policy="compact", segment_bytes=200, min_cleanable_dirty_ratio="0.01")
             fill(broker, name, codec)
         server = broker._server.broker
-        until(lambda: bool(server.cleanup.cleaner.uncleanable))
+        eventually(lambda: bool(server.cleanup.cleaner.uncleanable))
         assert (
             "codec 'locked' of Broker(...) can't be sent to the process of this job"
             in server.cleanup.cleaner.uncleanable["t", 0]
         )
-        until(lambda: (server.logs.checkpoints.cleaner_offset(("other", 0)) or 0) >= 180)
+        eventually(lambda: (server.logs.checkpoints.cleaner_offset(("other", 0)) or 0) >= 180)
     messages = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     assert any("t-0" in line and "make it an object of a class at the top of a module" in line for line in messages)
 

@@ -53,7 +53,7 @@ class HeldDisk:
 
     def wait_until_produced(self) -> None:
         """Wait until a Produce request was handled, answered or not."""
-        assert self._produced.wait(30), "no Produce request was handled"
+        assert self._produced.wait(60), "no Produce request was handled"
         self._produced.clear()
 
     def release(self) -> None:
@@ -67,7 +67,7 @@ class HeldDisk:
 
     def ask(self, kind: str, path: str, size: int) -> InjectedFailure | None:
         if kind == "sync" and path.startswith("orders"):
-            assert self._may_sync.wait(30), "nothing asked for the end of the log"
+            assert self._may_sync.wait(60), "nothing asked for the end of the log"
         return None
 
 

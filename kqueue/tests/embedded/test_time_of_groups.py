@@ -12,7 +12,8 @@ import kqueue
 from kqueue.base.errors import GroupIdNotFound
 from kqueue.groups.classic.group import GroupDescription
 from kqueue.groups.classic.state import ClassicGroupState
-from kqueue.tests.embedded.clients import KINDS, Clients, clients, until
+from kqueue.tests.embedded.clients import KINDS, Clients, clients
+from kqueue.tests.waits import eventually
 
 Opened = Callable[..., Clients]
 STATIC = {"group_instance_id": "one", "session_timeout_ms": 45_000, "heartbeat_interval_ms": 15_000}
@@ -57,7 +58,7 @@ def until_stable(client: Clients, than: str = "") -> str:
         ids[:] = [member.member_id for member in found.members] if found is not None else []
         return found is not None and found.state is ClassicGroupState.STABLE and ids != [than]
 
-    until(is_stable, "a stable group")
+    eventually(is_stable, "a stable group")
     return ids[0]
 
 
@@ -66,7 +67,7 @@ def until_committed(client: Clients, offset: int) -> None:
         found = client.broker._server.broker.groups.offsets("g").get("t", {}).get(0)
         return found is not None and found.offset == offset
 
-    until(lambda: client.broker._call(is_there), "the commit")
+    eventually(lambda: client.broker._call(is_there), "the commit")
 
 
 def test_dead_member_is_removed_after_its_session_timeout(opened: Opened) -> None:
@@ -93,7 +94,7 @@ def test_waiting_member_gets_the_partitions_of_a_dead_member(opened: Opened) -> 
     assert died.take(1) == [b"a"]
     died.close()
     heir = client.soon(client.consumer("t", group_id="g").take, 1)
-    until(lambda: len(members(client)) == 2, "the heir's join")
+    eventually(lambda: len(members(client)) == 2, "the heir's join")
     assert not heir.done()
     client.broker.clock.advance(minutes=6)
     assert heir.result(60) == [b"a"]
@@ -117,7 +118,7 @@ def test_first_rebalance_waits_for_more_members(opened: Opened) -> None:
     client = opened(group_initial_rebalance_delay_ms=120_000)
     client.send("t", b"a")
     taken = client.soon(client.consumer("t", group_id="g").take, 1)
-    until(
+    eventually(
         lambda: (found := described(client)) and found.state is ClassicGroupState.PREPARING_REBALANCE and found.members,
         "the join",
     )

@@ -37,7 +37,7 @@ class KafkaPythonProducer:
         self._producer.begin_transaction()
 
     def send(self, value: bytes) -> None:
-        self._producer.send("t", value).get(20)
+        self._producer.send("t", value).get(60)
 
     def commit(self) -> None:
         self._producer.commit_transaction()
@@ -100,7 +100,7 @@ class ConfluentProducer:
     def send(self, value: bytes) -> None:
         errors: list[Any] = []
         self._producer.produce("t", value, on_delivery=lambda error, _: errors.append(error))
-        self._producer.flush(20)
+        self._producer.flush(60)
         assert errors == [None], errors
 
     def commit(self) -> None:

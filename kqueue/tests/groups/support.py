@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -35,6 +35,7 @@ from kqueue.groups.log.group_log import (
 from kqueue.groups.log.records import OFFSET_VERSION
 from kqueue.groups.modern.topics import TopicMetadata
 from kqueue.groups.offsets.offset_manager import OffsetToCommit
+from kqueue.groups.share.manager import Partitions
 from kqueue.testing.manual_clock import ManualClock
 
 PARTITIONS = 3
@@ -155,6 +156,18 @@ class FakeTopics:
         return sorted(self._topics)
 
 
+class ReadyStates:
+    """A `ShareStates` whose share coordinator answers at once."""
+
+    def initialize(
+        self, group_id: str, partitions: Partitions, state_epoch: int, done: Callable[[KqueueError | None], None]
+    ) -> None:
+        done(None)
+
+    def delete_group(self, group_id: str, partitions: Partitions) -> None:
+        pass
+
+
 class World:
     """One coordinator in its surroundings; `settings` as keywords with underscores."""
 
@@ -188,6 +201,7 @@ class World:
             topics=self.topics,
             settings=lambda group_id: self.settings.get(group_id, {}),
         )
+        self.groups.share.states = ReadyStates()
         for partition, records in enumerate(self.log.partitions):
             run_to_end(self.groups.load(partition, iter(records)))
 

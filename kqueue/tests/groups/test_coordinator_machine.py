@@ -20,6 +20,7 @@ from kqueue.groups.classic.member import JoinResult, LeavingMember
 from kqueue.groups.classic.state import ClassicGroupState
 from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.tests.groups.support import RANGE, World, leave_and_return
+from kqueue.tests.thorough import examples
 
 GROUPS = st.sampled_from(["g", "g", "g", "h"])
 INSTANCES = st.sampled_from([None, None, "i", "j"])
@@ -461,6 +462,6 @@ class Coordination(RuleBasedStateMachine):
 
 
 Coordination.TestCase.settings = settings(
-    max_examples=80, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(80), stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestCoordination = Coordination.TestCase

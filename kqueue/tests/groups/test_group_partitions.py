@@ -16,7 +16,8 @@ from kqueue.base.sliced_task import run_to_end
 from kqueue.groups.log.group_log import EndMarker
 from kqueue.groups.share.manager import Partitions
 from kqueue.groups.share.member import ShareHeartbeat
-from kqueue.tests.groups.consumer.test_consumer_machine import described
+from kqueue.tests.groups.consumer.test_group_conversion import classic_pair, protocols, together
+from kqueue.tests.groups.modern.test_group_machine import described
 from kqueue.tests.groups.streams.applications import MAP, start
 from kqueue.tests.groups.support import (
     PARTITIONS,
@@ -26,7 +27,6 @@ from kqueue.tests.groups.support import (
     committed_offsets,
     group_ids,
 )
-from kqueue.tests.groups.test_group_conversion import classic_pair, protocols, together
 
 G = coordinator_partition("g", PARTITIONS)
 OTHER = next(name for name in "abcdef" if coordinator_partition(name, PARTITIONS) != G)

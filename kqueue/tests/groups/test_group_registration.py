@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from kqueue.base.errors import KqueueError
+from kqueue.tests.groups.consumer.test_group_conversion import failing, protocols
 from kqueue.tests.groups.support import World
-from kqueue.tests.groups.test_group_conversion import failing, protocols
 
 
 def test_an_empty_group_stays_if_the_one_in_its_place_can_not_be_written() -> None:

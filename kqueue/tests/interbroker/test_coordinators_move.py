@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 
 from kqueue.client import Client, NewTopic
 from kqueue.tests.served_cluster import bootstrap, served_cluster
+from kqueue.tests.waits import HangLimit
 
 SETTINGS = {
     "offsets.topic.num.partitions": 3,
@@ -17,8 +17,7 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": 0,
 }
 PARTITIONS = 3
-READ_S = 20.0
-END_S = 20.0
+END_S = 60.0
 IDS = [f"tx{number}" for number in range(4)]
 GROUPS = [f"g{number}" for number in range(4)]
 
@@ -34,8 +33,9 @@ def transact(producer: Any, values: str, *, commit: bool = True) -> None:
 def read(consumer: Any, count: int) -> list[str]:
     """Read so many values, commit the position, and return them sorted."""
     values: list[str] = []
-    until_s = time.monotonic() + READ_S
-    while len(values) < count and time.monotonic() < until_s:
+    limit = HangLimit(f"{count} records")
+    while len(values) < count:
+        limit.check()
         message = consumer.poll(0.2)
         if message is not None and message.error() is None:
             values.append(message.value().decode())

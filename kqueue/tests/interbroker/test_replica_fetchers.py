@@ -9,7 +9,8 @@ import kqueue
 from kqueue.broker.replicas.partition import Partition
 from kqueue.client import Client, NewTopic, TopicPartition
 from kqueue.tests.client.serving import batch, read_all
-from kqueue.tests.served_cluster import bootstrap, eventually, served_cluster
+from kqueue.tests.served_cluster import bootstrap, served_cluster
+from kqueue.tests.waits import eventually
 
 SETTINGS = {"replica.fetch.backoff.ms": 50, "min.insync.replicas": 2}
 

@@ -9,7 +9,7 @@ import pytest
 
 from kqueue.base.errors import CoordinatorNotAvailable, FencedLeaderEpoch, FencedStateEpoch, KqueueError
 from kqueue.broker.topics.topics import SHARE_TOPIC
-from kqueue.groups.log.share_records import StateTopic
+from kqueue.groups.share.records import StateTopic
 from kqueue.interbroker.errors import PeerUnavailable
 from kqueue.share.coordinator import ShareCoordinator
 from kqueue.share.record_state import RecordState

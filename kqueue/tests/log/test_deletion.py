@@ -17,6 +17,7 @@ from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.testing.stepped_jobs import SteppedJobs
 from kqueue.tests.log.helpers import START_MS, append, check_log, flush, keep_producers, open_log, read_values
+from kqueue.tests.thorough import examples
 
 SETTINGS = {"segment_bytes": 200, "index_interval_bytes": 0}
 
@@ -242,7 +243,7 @@ def test_a_failed_rename_is_reported_and_harmless(caplog: pytest.LogCaptureFixtu
 # --- the power goes
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     cut=st.integers(0, 30),
     upto=st.integers(1, 5),

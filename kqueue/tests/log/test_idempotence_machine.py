@@ -17,6 +17,7 @@ from kqueue.log.producer_state import SEQUENCE_MAX
 from kqueue.storage import MemoryStorage
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, append, check_log, open_log, read_values
+from kqueue.tests.thorough import examples
 
 REMEMBERED = 5
 EXPIRATION_MS = 10_000
@@ -135,5 +136,5 @@ class IdempotenceMachine(RuleBasedStateMachine):
             check_log(self.log, forgotten=True)
 
 
-IdempotenceMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+IdempotenceMachine.TestCase.settings = settings(max_examples=examples(40), stateful_step_count=40, deadline=None)
 TestIdempotence = IdempotenceMachine.TestCase

@@ -18,6 +18,7 @@ from kqueue.records.builder import build_batch
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.log.two_folders import NOW_MS, append, check_records, names, place_of, run, start
+from kqueue.tests.thorough import corners
 
 
 def live(storage: FaultyStorage, flush: str, world: list[Simulation], seen: list[int]) -> None:
@@ -77,7 +78,12 @@ def test_a_log_moves_while_it_is_used() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flush", "remains"), [("group", Remains.LOST), ("group", Remains.TORN), ("kafka", Remains.KEPT)]
+    ("flush", "remains"),
+    corners(
+        [("group", Remains.LOST), ("group", Remains.TORN), ("kafka", Remains.KEPT)],
+        ("group", Remains.TORN),
+        ("kafka", Remains.KEPT),
+    ),
 )
 def test_a_power_cut_at_any_step_loses_nothing(flush: str, remains: Remains) -> None:
     whole = FaultyStorage()

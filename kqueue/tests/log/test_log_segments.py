@@ -18,6 +18,7 @@ from kqueue.storage import MemoryStorage, Storage
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, append, flush, open_log, read_records, run_job
+from kqueue.tests.thorough import examples
 
 SETTINGS = {"segment_bytes": 400, "index_interval_bytes": 0, "cleanup_policy": "compact"}
 
@@ -223,7 +224,7 @@ def test_a_swap_that_fails_takes_the_log_offline() -> None:
     assert state(open_log(storage, recovery_point=30, **SETTINGS)) == state(filled())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(cut=st.integers(0, 60), remains=st.sampled_from(Remains), seed=st.integers(0, 1000))
 def test_whenever_the_power_goes_the_last_values_are_there(cut: int, remains: Remains, seed: int) -> None:
     """S5.2, S5.3: all old or all new, group by group, whatever names reached the disk."""

@@ -26,6 +26,7 @@ from kqueue.tests.log.helpers import (
     read_records,
     run_through,
 )
+from kqueue.tests.thorough import corners
 
 TOPIC_ID = bytes(range(16))
 CONFIG = LogConfig.of(segment_bytes=1200, index_interval_bytes=150)
@@ -222,7 +223,7 @@ def test_the_script_has_every_kind_of_step_on_every_kind_of_file() -> None:
     assert ("remove", ".kafka_cleanshutdown") in kinds
 
 
-@pytest.mark.parametrize(("remains", "seed"), VARIANTS)
+@pytest.mark.parametrize(("remains", "seed"), corners(VARIANTS, (Remains.LOST, 0), (Remains.TORN, 1)))
 def test_a_power_cut_at_any_step_loses_nothing_flushed_and_invents_nothing(remains: Remains, seed: int) -> None:
     for cut_at in range(1, len(STEPS) + 1):
         world = run_until_cut(cut_at)
@@ -235,7 +236,7 @@ def test_a_power_cut_at_any_step_loses_nothing_flushed_and_invents_nothing(remai
             raise
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", corners(range(6)))
 def test_a_power_cut_during_recovery_is_as_harmless(seed: int) -> None:
     rng = random.Random(seed)
     for cut_at in rng.sample(range(1, len(STEPS) + 1), 12):

@@ -18,6 +18,7 @@ from kqueue.records.batch import ABORT, COMMIT, Record
 from kqueue.records.message_set import encode_set
 from kqueue.storage import LocalStorage, MemoryStorage, Storage
 from kqueue.tests.log.helpers import START_MS, append, end_transaction, flush, open_log
+from kqueue.tests.thorough import examples
 
 ID = bytes(range(16))
 
@@ -128,7 +129,7 @@ def test_messages_of_old_formats(magic: int, codec: int) -> None:
 
 
 @given(start=st.integers(0, 59), end=st.integers(1, 60))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_any_part_of_a_log_is_what_was_appended(start: int, end: int) -> None:
     log = filled()
     if not log.segments.sealed_below(end) or log.segment_views()[0].end_offset <= start:

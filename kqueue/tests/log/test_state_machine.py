@@ -32,6 +32,7 @@ from kqueue.tests.log.helpers import (
     read_records,
     stable_end,
 )
+from kqueue.tests.thorough import examples
 
 CONFIGS = [
     {"segment_bytes": 400, "index_interval_bytes": 100},
@@ -374,7 +375,7 @@ class LogMachine(RuleBasedStateMachine):
 
 TestLogMachine = LogMachine.TestCase
 TestLogMachine.settings = settings(
-    max_examples=250,
+    max_examples=examples(250),
     stateful_step_count=30,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

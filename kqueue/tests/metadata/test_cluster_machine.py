@@ -16,6 +16,7 @@ from kqueue.metadata.memory import MemoryStore
 from kqueue.metadata.sqlite import SqliteStore
 from kqueue.metadata.store import ClusterStore, ControllerInfo, Entry, Session, SessionInfo, Term
 from kqueue.testing.manual_clock import ManualClock
+from kqueue.tests.thorough import examples
 
 KEYS = st.sampled_from([f"/{name}" for name in "abcdefgh"])
 TIMEOUTS = st.sampled_from([10, 30, 100])
@@ -218,4 +219,4 @@ class ClusterStores(RuleBasedStateMachine):
 
 
 TestClusterStores = ClusterStores.TestCase
-TestClusterStores.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestClusterStores.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)

@@ -151,10 +151,10 @@ def test_a_thread_notifies_of_expired_sessions_by_the_machines_clock() -> None:
     store.register(1, "one", 30)
     stop = store.watch(expired.set)
     [thread] = (one for one in set(threading.enumerate()) - before if one.name == "metadata-expiry")
-    assert expired.wait(30)
+    assert expired.wait(60)
     assert store.sessions() == {}
     stop()
-    thread.join(30)
+    thread.join(60)
     assert not thread.is_alive()
 
 

@@ -5,28 +5,22 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from kqueue.base.errors import NodeIdInUse
+from kqueue.metadata import sqlite_watch
 from kqueue.metadata.sqlite import SqliteStore
 from kqueue.metadata.store import ControllerInfo
 from kqueue.tests.metadata.shared_clock import SharedClock
 from kqueue.tests.metadata.stopped_committer import open_on_shared_clock
 from kqueue.tests.metadata.store_process import store_process
+from kqueue.tests.waits import eventually
 
 LONG_MS = 600_000
-
-
-def until(holds: Callable[[], bool]) -> None:
-    """Wait until it holds."""
-    began = time.monotonic()
-    while not holds():
-        assert time.monotonic() - began < 60
-        time.sleep(0.002)
 
 
 def test_a_killed_process_loses_its_session_at_once(tmp_path: Path) -> None:
@@ -85,7 +79,7 @@ def test_processes_in_competition_lose_no_update(tmp_path: Path) -> None:
         store.commit({}, {"/n": b"0"}, [])
         for process in (one, two):
             process.send("count", 150)
-        conflicts = sum(process.answer()[0] for process in (one, two))
+        conflicts = sum(process.answer() for process in (one, two))
         entry = store.read("/n")["/n"]
         assert entry.value == b"300"
         assert entry.version == 301
@@ -140,16 +134,33 @@ def test_what_a_killed_process_committed_is_whole(tmp_path: Path) -> None:
                 assert values in ({"/a": returned, "/b": returned}, {"/a": returned + 1, "/b": returned + 1})
 
 
-def test_an_idle_watch_takes_next_to_no_processor_time(tmp_path: Path) -> None:
+def test_an_idle_watch_waits_before_each_look_at_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[object] = []
+
+    class Woken(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            if timeout is not None:  # else it is the start of the thread
+                steps.append(timeout)
+            return super().wait(timeout)
+
+    data_version = sqlite_watch.FileObserver.data_version
+
+    def look(self: sqlite_watch.FileObserver) -> int:
+        steps.append("look")
+        return data_version(self)
+
     with closing(SqliteStore(tmp_path / "kqueue.db")) as store:
         session = store.register(1, "one", LONG_MS)
         calls: list[None] = []
-        stop = store.watch(lambda: calls.append(None))
-        began = time.process_time()
-        time.sleep(1)
+        monkeypatch.setattr(sqlite_watch.FileObserver, "data_version", look)
+        with monkeypatch.context() as patch:
+            patch.setattr(threading, "Event", Woken)
+            stop = store.watch(lambda: calls.append(None))
+        eventually(lambda: steps.count("look") > 10)
         session.keep_alive()  # is no change
-        time.sleep(1)
-        used_s = time.process_time() - began
+        looks = steps.count("look")
+        eventually(lambda: steps.count("look") > looks + 10)
         stop()
     assert not calls
-    assert used_s < 0.2  # 0.01 s on an idle machine; a loop without waiting takes 2 s
+    assert set(steps) == {sqlite_watch.POLL_INTERVAL_S, "look"}
+    assert not [pair for pair in pairwise(steps[1:]) if pair == ("look", "look")]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from kqueue.metadata import sqlite_watch
 from kqueue.metadata.sqlite import SqliteStore
 from kqueue.metadata.sqlite_watch import FileObserver
+from kqueue.tests.waits import eventually
 
 
 def watching() -> list[threading.Thread]:
@@ -80,9 +80,7 @@ def test_a_store_that_cannot_be_read_is_tried_again_with_one_warning(
         woken = threading.Event()
         store.watch(woken.set)
         monkeypatch.setattr(FileObserver, "data_version", fail)
-        deadline = time.monotonic() + 60
-        while len(failures) < 4 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        eventually(lambda: len(failures) >= 4)
         assert not woken.is_set()
         monkeypatch.setattr(FileObserver, "data_version", read)
         assert woken.wait(60)  # something may have changed meanwhile

@@ -15,6 +15,7 @@ from kqueue.metadata.memory import MemoryStore
 from kqueue.metadata.sqlite import SqliteStore
 from kqueue.metadata.store import Entry, MetadataStore, check_commit, check_guards
 from kqueue.testing import check_cluster_store, check_metadata_store
+from kqueue.tests.thorough import examples
 
 
 def memory(folder: str) -> MetadataStore:
@@ -53,7 +54,7 @@ STEP = st.tuples(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(steps=st.lists(STEP, max_size=12))
 def test_memory_and_sqlite_both_behave_like_a_dict(
     steps: list[tuple[dict[str, int], dict[str, bytes], set[str]]],

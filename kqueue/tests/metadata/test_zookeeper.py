@@ -155,11 +155,11 @@ def test_watches_outlive_connections_and_sessions(server: ModelServer) -> None:
             else:
                 server.stop()
                 server.start()
-            assert woken.wait(30), "no call after the reconnection: something may have changed meanwhile"
+            assert woken.wait(60), "no call after the reconnection: something may have changed meanwhile"
             two._client._kazoo.handler.completion_queue.join()
             woken.clear()
             one.commit({}, {"/a": b"%d" % change}, [])
-            assert woken.wait(30)
+            assert woken.wait(60)
             two._client._kazoo.handler.callback_queue.join()
             two._client._kazoo.handler.completion_queue.join()
             woken.clear()

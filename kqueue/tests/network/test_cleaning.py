@@ -53,6 +53,7 @@ def records(partition: Partition) -> list[Record]:
     return found
 
 
+@pytest.mark.thorough
 def test_segments_of_an_earlier_run_are_compacted(tmp_path: Path) -> None:
     """Segments of an earlier run are compacted.
 

@@ -114,7 +114,7 @@ def fill_up(path: Path) -> None:
 
 
 async def served_again(client: Client, number: int) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while await put(client, number):
             await asyncio.sleep(0.05)
 

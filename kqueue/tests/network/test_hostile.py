@@ -26,8 +26,9 @@ from kqueue.app import Server
 from kqueue.tests.golden import FOLDER
 from kqueue.tests.network.harness import Client, connect, framed, serving, until
 from kqueue.tests.test_app import create_topic, produce
+from kqueue.tests.thorough import examples
 
-HOSTILE = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+HOSTILE = settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
 LIMIT = 1 << 20
 DONE_WITHIN_S = 30.0
 SERVED = {row.api.key: row.versions for row in all_handlers()}

@@ -11,6 +11,7 @@ import pytest
 from kqueue.base.errors import ListenFailed, SettingError
 from kqueue.network.connection_quotas import parse_overrides
 from kqueue.security.quotas import entity_of
+from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.network.harness import FREE_PORT, connect, serving, until
 
 
@@ -54,13 +55,16 @@ def test_connections_are_limited_by_address_with_overrides(
 
 def test_connections_above_the_rate_are_accepted_later() -> None:
     async def test() -> None:
-        async with serving(max_connection_creation_rate=20) as server:
-            loop = asyncio.get_running_loop()
-            began = loop.time()
+        clock = ManualClock()
+        async with serving(clock=clock, max_connection_creation_rate=20) as server:
             clients = [await connect(server) for _ in range(25)]
-            for client in clients:
+            for client in clients[:20]:
                 await client.ask("ApiVersions", 0)
-            assert loop.time() - began >= 0.2, "20 at once, 5 more at 20 a second"
+            assert len(server.connections.sessions) == 20
+            clock.advance(1000)
+            server.loop_driver.run_now()
+            for client in clients[20:]:
+                await client.ask("ApiVersions", 0)
 
     asyncio.run(test())
 
@@ -192,35 +196,42 @@ def test_a_listener_has_a_rate_of_its_own() -> None:
             "listener_security_protocol_map": "PLAINTEXT:PLAINTEXT,SLOW:PLAINTEXT",
             "listener_name_slow_max_connection_creation_rate": 10,
         }
-        async with serving(**settings) as server:
-            loop = asyncio.get_running_loop()
-            began = loop.time()
-            for client in [await connect(server) for _ in range(100)]:
+        clock = ManualClock()
+        async with serving(clock=clock, **settings) as server:
+            for client in [await connect(server) for _ in range(20)]:
                 await client.ask("ApiVersions", 0)
-            assert loop.time() - began < 8, "at 10 a second they would take 9"
-            began = loop.time()
-            for client in [await connect(server, "SLOW") for _ in range(15)]:
+            slow = [await connect(server, "SLOW") for _ in range(15)]
+            for client in slow[:10]:
                 await client.ask("ApiVersions", 0)
-            assert loop.time() - began >= 0.4, "10 at once, 5 more at 10 a second"
+            assert len(server.connections.sessions) == 30
+            clock.advance(1000)
+            server.loop_driver.run_now()
+            for client in slow[10:]:
+                await client.ask("ApiVersions", 0)
 
     asyncio.run(test())
 
 
 def test_a_connection_above_the_quota_of_its_address_is_held_and_closed(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
-        async with serving(quota_window_num=2) as server:
-            loop = asyncio.get_running_loop()
+        clock = ManualClock()
+        async with serving(clock=clock, quota_window_num=2) as server:
             quotas = server.broker.security.quotas
             quotas.alter({entity_of([("ip", "127.0.0.1")]): {"connection_creation_rate": 2}})
-            while not quotas.bounds_addresses:
-                await asyncio.sleep(0.01)
-            began = loop.time()
+            await until(lambda: quotas.bounds_addresses)
             served, held = [await connect(server) for _ in range(2)], await connect(server)
             for client in served:
                 await client.ask("ApiVersions", 0)
-            assert await held.closed() == b""
-            assert loop.time() - began > 0.3, "it was closed at once"
-            await asyncio.sleep(2.1)
+            closed = asyncio.ensure_future(held.closed())
+            clock.advance(300)
+            server.loop_driver.run_now()
+            await asyncio.sleep(0)
+            assert not closed.done()
+            clock.advance(2000)
+            server.loop_driver.run_now()
+            assert await closed == b""
+            clock.advance(2100)
+            server.loop_driver.run_now()
             await (await connect(server)).ask("ApiVersions", 0)
 
     asyncio.run(test())

@@ -10,6 +10,7 @@ from kqueue.base.errors import MalformedMessage
 from kqueue.network.contract import BudgetWaiter
 from kqueue.network.memory_budgets import RequestBudget
 from kqueue.network.response_buffer import COUNTED_BYTES_MIN, CountedBytes, ResponseBuffer
+from kqueue.tests.thorough import examples
 
 SHARED = 128 * 1024
 
@@ -32,7 +33,7 @@ SIZES = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(SIZES, max_size=8), st.lists(st.sampled_from([1, 2, 3, 4, 5, 100, 70_000, 1 << 20]), min_size=1))
 def test_frames_come_out_as_they_went_in_however_they_are_cut(sizes: list[int], cuts: list[int]) -> None:
     budget = RequestBudget(None)

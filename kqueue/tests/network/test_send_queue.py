@@ -18,6 +18,7 @@ from kqueue.schema import Chunk
 from kqueue.storage import LocalStorage, MemoryStorage, Region
 from kqueue.testing.stepped_jobs import SteppedJobs
 from kqueue.tests.network.harness import until
+from kqueue.tests.thorough import examples
 from kqueue.workers.executor import JobExecutor
 
 
@@ -104,7 +105,7 @@ CHUNKS = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(answers=st.lists(CHUNKS, max_size=4))
 @example(answers=[[("cold", 0), ("bytes", 3)]])
 @example(

@@ -8,6 +8,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
 from kqueue.app import Server
 from kqueue.records.batch import Record
 from kqueue.records.builder import build_batch
@@ -68,6 +70,7 @@ async def answers_beside(client: Client, flood: Callable[[], Awaitable[None]]) -
     return answers
 
 
+@pytest.mark.thorough
 def test_a_second_client_is_undisturbed() -> None:
     async def test() -> None:
         async with serving(kqueue_storage="memory", group_share_max_share_sessions=500) as server:

@@ -6,7 +6,6 @@ import logging
 import socket
 import ssl
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -32,6 +31,7 @@ from kqueue.tests.network.tls_harness import (
     run,
     serving_tls,
 )
+from kqueue.tests.waits import eventually
 
 PAIR = {"ssl.keystore.certificate.chain": broker_pair().certificate, "ssl.keystore.key": broker_pair().key}
 
@@ -292,9 +292,7 @@ def loop_thread(broker: kqueue.Broker) -> int | None:
 
 def wait_for(broker: kqueue.Broker, pair: Certificate) -> None:
     """Wait until new connections are shown this certificate."""
-    deadline = time.monotonic() + 30
-    while serial_of(broker._server) != serial(pair) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    eventually(lambda: serial_of(broker._server) == serial(pair))
     assert serial_of(broker._server) == serial(pair)
 
 

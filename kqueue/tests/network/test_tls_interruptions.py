@@ -52,7 +52,7 @@ class RawTls:
         await asyncio.get_running_loop().sock_sendall(self.socket, data)
 
     async def receive(self) -> None:
-        self.incoming.write(await asyncio.wait_for(asyncio.get_running_loop().sock_recv(self.socket, 65_536), 10))
+        self.incoming.write(await asyncio.wait_for(asyncio.get_running_loop().sock_recv(self.socket, 65_536), 60))
 
     async def handshake(self) -> None:
         while data := self.next_flight():
@@ -122,7 +122,7 @@ def test_a_refused_client_reads_the_reason_and_no_reset() -> None:
             client = RawTls(server)
             await client.handshake()
             received = b""
-            while data := await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client.socket, 65_536), 10):
+            while data := await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client.socket, 65_536), 60):
                 received += data
             client.incoming.write(received)
             with pytest.raises(ssl.SSLError, match="CERTIFICATE_REQUIRED"):
@@ -214,7 +214,7 @@ def test_begun_handshakes_that_stall_are_closed_for_others(
                 data = client.next_flight()
                 await client.send(data if number % 2 else data[:100])
                 stalled.append(client)
-            other = await asyncio.wait_for(connect_tls(server), 20)
+            other = await asyncio.wait_for(connect_tls(server), 60)
             await other.ask("ApiVersions", 0)
             assert handshakes(server) <= 20
             await other.close()

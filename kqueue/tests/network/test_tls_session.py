@@ -47,7 +47,7 @@ def test_a_pipeline_of_requests_in_one_record_is_answered() -> None:
             for _ in range(5):
                 client.send_raw(one * 300)
                 for _ in range(300):
-                    await asyncio.wait_for(client.frame(), 10)
+                    await asyncio.wait_for(client.frame(), 60)
             await client.close()
 
     run(test)
@@ -99,7 +99,7 @@ def test_close_tells_the_client_that_it_is_the_end() -> None:
         with socket.create_connection(address) as plain:
             context = client_context()
             with context.wrap_socket(plain, server_hostname="localhost", suppress_ragged_eofs=False) as tls:
-                tls.settimeout(10)
+                tls.settimeout(60)
                 return tls.recv(1)
 
     async def test() -> None:
@@ -144,9 +144,9 @@ def test_suspended_connection_continues_with_what_came_meanwhile() -> None:
             await asyncio.wait([answer], timeout=0.1)
             assert not answer.done()
             session.resume_io()
-            await asyncio.wait_for(answer, 10)
+            await asyncio.wait_for(answer, 60)
             for _ in range(19):
-                await asyncio.wait_for(client.frame(), 10)
+                await asyncio.wait_for(client.frame(), 60)
             await client.close()
 
     run(test)

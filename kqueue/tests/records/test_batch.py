@@ -20,6 +20,7 @@ from kqueue.records.batch import (
 from kqueue.records.builder import BatchBuilder, build_batch
 from kqueue.records.record import Record
 from kqueue.tests.records.strategies import CODEC_NAMES, record_lists
+from kqueue.tests.thorough import examples
 
 RECORDS = [
     Record(5 + number, 1000 + number, b"key %d" % number, b"value " * number, (("h", b"x"), ("n", None)))
@@ -139,7 +140,7 @@ def test_an_emptied_batch_holds_nothing(codec: str) -> None:
 
 
 @pytest.mark.parametrize("codec", CODEC_NAMES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(records=record_lists(gaps=True))
 def test_what_was_built_is_read(codec: str, records: list[Record]) -> None:
     batch = build_batch(records, codec=codec)
@@ -155,7 +156,7 @@ def test_what_was_built_is_read(codec: str, records: list[Record]) -> None:
 
 
 @pytest.mark.parametrize("codec", CODEC_NAMES)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())
 def test_damage_that_the_checksum_does_not_see_raises_only_our_errors(codec: str, data: st.DataObject) -> None:
     """As if someone had computed the checksum over his lies."""

@@ -16,6 +16,7 @@ from kqueue.records.batch import check_crc, read_header
 from kqueue.records.builder import build_batch
 from kqueue.records.record import Record
 from kqueue.tests.records.strategies import record_lists
+from kqueue.tests.thorough import examples
 
 np: Any = pytest.importorskip("numpy", reason="kqueue[fast] is not installed")
 pytest.importorskip("numba", reason="kqueue[fast] is not installed")
@@ -32,7 +33,7 @@ def test_checksums_of_small_batches() -> None:
         assert batch_kernels.checksum(view, start, end) == crc32c(data[start:end])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     records=record_lists(gaps=True),
     place=st.integers(0, 70),

@@ -20,6 +20,7 @@ from kqueue.records.record import Record
 from kqueue.tests.records.produced import EVERY, NOW, check, produced, sealed
 from kqueue.tests.records.strategies import CODEC_NAMES, record_lists
 from kqueue.tests.records.validation import validate_batch
+from kqueue.tests.thorough import examples
 
 BOTH = pytest.mark.parametrize("rules", [ValidationRules(), EVERY], ids=["header", "records"])
 
@@ -151,7 +152,7 @@ def test_when_every_record_is_looked_at() -> None:
     assert not ValidationRules(before_max_ms=5, log_append_time=True).every_record
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(records=record_lists(), codec=st.sampled_from(CODEC_NAMES))
 def test_what_the_builder_makes_passes(records: list[Record], codec: str) -> None:
     records = [record._replace(offset=offset) for offset, record in enumerate(records)]
@@ -160,7 +161,7 @@ def test_what_the_builder_makes_passes(records: list[Record], codec: str) -> Non
     assert check(memoryview(batch).toreadonly(), rules) == read_header(batch)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(data=st.data(), codec=st.sampled_from(CODEC_NAMES))
 def test_lies_under_a_good_checksum_raise_only_our_errors(data: st.DataObject, codec: str) -> None:
     batch = produced(codec=codec)

@@ -23,6 +23,7 @@ from kqueue.records.message_set import check_entry, encode_set
 from kqueue.records.record import Record
 from kqueue.tests.records.strategies import CODEC_NAMES, record_lists
 from kqueue.tests.records.validation import validate_batch
+from kqueue.tests.thorough import examples
 
 BUILDERS = pytest.mark.parametrize("builder", [KafkaBuilder, AioBuilder], ids=["kafka-python", "aiokafka"])
 LEGACY_BUILDERS = pytest.mark.parametrize(
@@ -114,7 +115,7 @@ def test_they_read_batches_that_the_broker_has_changed(reader: Any, codec: str) 
 
 @READERS
 @CODECS
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(records=record_lists(gaps=True))
 def test_they_read_any_batch_of_ours(reader: Any, codec: str, records: list[Record]) -> None:
     # a time of 64 bits less its base is beyond what aiokafka's C code can hold
@@ -124,7 +125,7 @@ def test_they_read_any_batch_of_ours(reader: Any, codec: str, records: list[Reco
 
 @BUILDERS
 @CODECS
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(records=record_lists())
 def test_we_read_any_batch_of_theirs(builder: Any, codec: str, records: list[Record]) -> None:
     records = [

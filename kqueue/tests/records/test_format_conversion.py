@@ -14,6 +14,7 @@ from kqueue.records.message_set import encode_entry, encode_set, iter_entries
 from kqueue.records.record import COMMIT, Record, control_key_value
 from kqueue.tests.records.strategies import CODEC_NAMES, record_lists
 from kqueue.tests.records.validation import validate_batch
+from kqueue.tests.thorough import examples
 
 MAGICS = pytest.mark.parametrize("magic", [0, 1])
 RECORDS = [Record(20 + number, 1000 + number, b"k%d" % number, b"v" * number, (("h", b"x"),)) for number in range(3)]
@@ -107,7 +108,7 @@ def test_all_wrappers_together_meet_the_limit() -> None:
 
 
 @MAGICS
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(data=st.data())
 def test_up_of_damage_raises_only_our_errors(magic: int, data: st.DataObject) -> None:
     message_set = bytearray(encode_set(RECORDS, magic, data.draw(st.integers(0, 3))))
@@ -126,7 +127,7 @@ def test_up_of_damage_raises_only_our_errors(magic: int, data: st.DataObject) ->
 
 @MAGICS
 @pytest.mark.parametrize("codec", CODEC_NAMES)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(records=record_lists(gaps=True))
 def test_down_keeps_what_the_format_has(magic: int, codec: str, records: list[Record]) -> None:
     message_set = down_convert(build_batch(records, codec=codec), magic)
@@ -184,7 +185,7 @@ def test_a_batch_that_compaction_emptied_gives_nothing() -> None:
 
 
 @MAGICS
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(records=record_lists(), codec=st.sampled_from(CODEC_NAMES))
 def test_down_and_up_again(magic: int, records: list[Record], codec: str) -> None:
     batches = up_convert(down_convert(build_batch(records, codec=codec), magic))

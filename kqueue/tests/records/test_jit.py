@@ -22,6 +22,7 @@ TOP = "from kqueue.records.jit import compiled\nfrom outer import outer\n@compil
 ASK = "from top import top; print(top(1), sum(top.stats.cache_hits.values()))"
 
 
+@pytest.mark.thorough
 def test_a_change_of_what_is_called_is_noticed(tmp_path: Path) -> None:
     """numba by itself looks at the file of the outermost function only."""
     for name, text in (("inner", INNER.format(10)), ("outer", OUTER), ("top", TOP)):

@@ -10,6 +10,7 @@ from kqueue.base.errors import CorruptBatch, KqueueError, UnsupportedCodec
 from kqueue.records.message_set import check_entry, encode_entry, encode_set, entry_records, iter_entries
 from kqueue.records.record import Record
 from kqueue.tests.records.strategies import record_lists
+from kqueue.tests.thorough import examples
 
 MAGICS = pytest.mark.parametrize("magic", [0, 1])
 CODEC_IDS = pytest.mark.parametrize("codec_id", [0, 1, 2, 3])
@@ -48,7 +49,7 @@ def test_round_trip(magic: int, codec_id: int) -> None:
 
 @MAGICS
 @CODEC_IDS
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(records=record_lists(gaps=True))
 def test_any_records(magic: int, codec_id: int, records: list[Record]) -> None:
     assert read(encode_set(records, magic, codec_id)) == timeless(records, magic)
@@ -190,7 +191,7 @@ def test_a_bomb_meets_the_limit(magic: int, codec_id: int) -> None:
 
 @MAGICS
 @CODEC_IDS
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(data=st.data())
 def test_damage_raises_only_our_errors(magic: int, codec_id: int, data: st.DataObject) -> None:
     message_set = bytearray(encode_set(RECORDS, magic, codec_id))

@@ -12,6 +12,7 @@ from kqueue.records.builder import BatchBuilder, build_batch
 from kqueue.records.record import Record
 from kqueue.records.record_count_check import check_compressed, check_record_lengths
 from kqueue.tests.records.strategies import CODEC_NAMES, record_lists
+from kqueue.tests.thorough import examples
 
 NOW = 1_700_000_000_000
 LIMIT = 1 << 25
@@ -51,7 +52,7 @@ def test_a_last_record_much_larger_than_the_others(count: int, last: int) -> Non
     check(built(count, last=last))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(records=record_lists(), codec=st.sampled_from(CODEC_NAMES))
 def test_what_the_builder_makes_passes(records: list[Record], codec: str) -> None:
     check(build_batch([record._replace(offset=offset) for offset, record in enumerate(records)], codec=codec))
@@ -127,7 +128,7 @@ def test_a_small_batch_that_expands_a_lot_is_left_to_the_full_check() -> None:
     check(batch)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(data=st.data(), codec=st.sampled_from(CODEC_NAMES), count=st.sampled_from([1, 3, 70]))
 def test_any_bytes_raise_only_our_errors_and_small_batches_that_pass_have_the_count(
     data: st.DataObject, codec: str, count: int

@@ -13,6 +13,7 @@ from kqueue.records.builder import build_batch
 from kqueue.records.record import Record, decode_records
 from kqueue.records.varints import encode, unzigzag
 from kqueue.tests.records.strategies import record_lists
+from kqueue.tests.thorough import examples
 
 np = pytest.importorskip("numpy", reason="kqueue[fast] is not installed")
 pytest.importorskip("numba", reason="kqueue[fast] is not installed")
@@ -35,7 +36,7 @@ def read_all(data: bytes, header: BatchHeader) -> list[tuple[int, int, bytes | N
     return records if pos == len(data) else None
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(records=record_lists(gaps=True))
 def test_records_are_read_as_by_the_python_code(records: list[Record]) -> None:
     batch = bytes(build_batch(records))
@@ -45,7 +46,7 @@ def test_records_are_read_as_by_the_python_code(records: list[Record]) -> None:
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(data=st.data())
 def test_whatever_the_kernel_refuses_the_python_code_refuses(data: st.DataObject) -> None:
     """The kernel stops at the key, so it may accept a record with an invalid value."""

@@ -82,6 +82,64 @@ def test_changes_of_one_share_partition_wait_for_each_other() -> None:
     assert coordinator.answers == [None] * 4
 
 
+def test_changes_that_wait_for_one_share_partition_are_appended_together() -> None:
+    """A request may name a share partition as often as it has room: each flush serves many."""
+    coordinator = Coordinator(updates=500)
+    coordinator.begin()
+    appended: list[int] = []
+    append = coordinator.log.append
+    coordinator.log.append = lambda *words: (appended.append(len(words[1])), append(*words))
+    coordinator.log.hold = True
+    for number in range(2000):
+        coordinator.accept(number % 7)
+    coordinator.log.release()
+    assert coordinator.answers == [None] * 2001
+    assert appended[0] == 1
+    assert sum(appended) == 2000
+    assert len(appended) < 40
+    assert coordinator.kinds().count("s") == 4
+    state = coordinator.read(KEY)
+    assert state is not None
+    assert [batch[:2] for batch in state.batches] == [(0, 6)]
+    assert Coordinator(coordinator.log).read(KEY) == state
+
+
+def test_changes_that_are_refused_while_others_wait_do_not_nest() -> None:
+    coordinator = Coordinator()
+    coordinator.begin()
+    coordinator.log.hold = True
+    coordinator.delete(KEY, coordinator.answers.append)
+    for offset in range(3000):
+        coordinator.accept(offset)
+        coordinator.delete(KEY, coordinator.answers.append)
+    coordinator.log.release()
+    kinds = [type(answer) for answer in coordinator.answers]
+    assert kinds == [type(None)] * 2 + [FencedStateEpoch, type(None)] * 3000
+    assert coordinator.kinds() == "st"
+
+
+def test_an_append_that_fails_fails_what_was_decided_by_its_changes() -> None:
+    coordinator = Coordinator()
+    coordinator.begin()
+    coordinator.log.hold = True
+    coordinator.accept(1)
+    coordinator.accept(2, state_epoch=7)  # refused whatever follows
+    coordinator.begin(state_epoch=1)
+    coordinator.accept(3)  # refused, because of the reset
+    log, held = coordinator.log, coordinator.log.held
+    held.pop(0)[1](None)
+    assert len(held) == 1
+    log.broken = NotLeader("moved")
+    log.release()
+    assert [type(answer) for answer in coordinator.answers] == [
+        type(None),
+        type(None),
+        FencedStateEpoch,
+        NotCoordinator,
+        NotCoordinator,
+    ]
+
+
 def test_a_change_that_fails_leaves_no_trace() -> None:
     coordinator = Coordinator()
     coordinator.log.broken = StorageFailed("the disk")

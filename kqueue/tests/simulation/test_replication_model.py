@@ -10,6 +10,7 @@ from kqueue.tests.simulation import replication_model
 from kqueue.tests.simulation.replication_model import ReplicationModel, trace, violations
 from kqueue.tests.simulation.replication_mutants import MUTANTS
 from kqueue.tests.simulation.replication_world import InvariantViolated
+from kqueue.tests.thorough import corners
 
 SEEDS = 6000
 PAGE = Path(__file__).parents[3] / "docs" / "internals" / "replication.md"
@@ -44,13 +45,13 @@ FIRST_SEEDS = {
 """By mutant: the first seed; `python -m kqueue.tests.simulation.replication_mutants` finds it."""
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, SEEDS // 4))
+@pytest.mark.parametrize("first", corners(range(0, SEEDS, SEEDS // 4)))
 def test_no_seed_violates_an_invariant(first) -> None:
     found = [(seed, violated) for seed, violated in violations(range(first, first + SEEDS // 4)) if violated]
     assert not found
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", corners(MUTANTS, *list(MUTANTS)[:4]))
 def test_a_missing_rule_is_found(name) -> None:
     """From a bit before the seed that is known to find it: the model may change a little."""
     first = max(0, FIRST_SEEDS[name] - 20)

@@ -8,13 +8,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 
 from kqueue.testing.process_environment import process_environment
+from kqueue.tests.waits import eventually
 
 WAIT_S = 60.0  # several processes start, beside other tests
 ANY_PORT = "listeners=PLAINTEXT://127.0.0.1:0"
@@ -56,7 +56,7 @@ class ServedWorkers:
             found[:] = [match for line in self.log if (match := re.search(pattern, line))]
             return len(found) >= count or self.process.poll() is not None
 
-        until(seen)
+        eventually(seen)
         assert len(found) >= count, f"{pattern} is not in:\n" + "\n".join(self.log)
         return str(found[count - 1].group(min(1, found[count - 1].re.groups)))
 
@@ -109,11 +109,3 @@ def serving(folder: Path, workers: int, *args: str) -> Iterator[ServedWorkers]:
                 with contextlib.suppress(psutil.Error):
                     child.kill()
             served.join()
-
-
-def until(holds: Callable[[], bool], wait_s: float = WAIT_S) -> None:
-    """Return once it holds."""
-    deadline = time.monotonic() + wait_s
-    while not holds():
-        assert time.monotonic() < deadline, "it does not hold in time"
-        time.sleep(0.02)

@@ -27,8 +27,8 @@ def test_a_member_waits_until_it_and_the_others_may_lead(tmp_path: Path) -> None
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(all_serve(first, [1, 2]), 0.5)
             async with serving(node_id=2, kqueue_cluster_store=store) as second:
-                await asyncio.wait_for(all_serve(first, [1, 2]), 10)
-                await asyncio.wait_for(all_serve(second, [1, 2]), 10)
+                await asyncio.wait_for(all_serve(first, [1, 2]), 60)
+                await asyncio.wait_for(all_serve(second, [1, 2]), 60)
                 await create_topics(first, {"orders": 2})
                 leaders = {partition.leader for partition in first.broker.topics.get("orders").partitions}
                 assert leaders == {1, 2}

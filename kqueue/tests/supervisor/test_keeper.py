@@ -5,7 +5,6 @@ import contextlib
 import re
 import signal
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -16,8 +15,10 @@ from kafka.admin import NewTopic
 
 from kqueue.client import Client
 from kqueue.supervisor import keeper
-from kqueue.tests.supervisor.served_workers import ServedWorkers, serving, until
+from kqueue.tests.supervisor.served_workers import ServedWorkers, serving
 from kqueue.tests.supervisor.test_worker_process import ORDER, children
+from kqueue.tests.thorough import corners
+from kqueue.tests.waits import eventually
 
 PARTITIONS = 6
 KEYS = 30
@@ -77,7 +78,7 @@ def consume_all(bootstrap: str) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {key: [] for key in range(KEYS)}
     try:
         partitions = [TopicPartition("orders", index, 0) for index in range(PARTITIONS)]
-        left = sum(consumer.get_watermark_offsets(one, timeout=10)[1] for one in partitions)
+        left = sum(consumer.get_watermark_offsets(one, timeout=60)[1] for one in partitions)
         consumer.assign(partitions)
         while left:
             for message in consumer.consume(min(left, 1000), 10):
@@ -98,7 +99,7 @@ def differences(found: dict[int, list[int]], expected: dict[int, list[int]]) -> 
     }
 
 
-@pytest.mark.parametrize("victim", [0, 2])
+@pytest.mark.parametrize("victim", corners([0, 2]))
 def test_nothing_is_lost_when_a_worker_is_killed_under_load(tmp_path: Path, victim: int) -> None:
     with serving(tmp_path, 3, "--topic", f"orders:{PARTITIONS}") as served:
         served.wait_for("created topic orders")
@@ -106,12 +107,12 @@ def test_nothing_is_lost_when_a_worker_is_killed_under_load(tmp_path: Path, vict
         try:
             for round in (1, 2):
                 before = len(load.acknowledged)
-                until(lambda before=before: len(load.acknowledged) > before + 2000)  # type: ignore[misc]
+                eventually(lambda before=before: len(load.acknowledged) > before + 2000)  # type: ignore[misc]
                 served.workers()[victim].kill()
                 served.wait_for(rf"supervisor: worker {victim}: its process \d+ was ended by SIGKILL", round)
                 served.wait_for(rf"worker {victim}: kqueue .* serves", round + 1)
             before = len(load.acknowledged)
-            until(lambda: len(load.acknowledged) > before + 2000)
+            eventually(lambda: len(load.acknowledged) > before + 2000)
         finally:
             load.end()
         assert load.failed == []
@@ -125,6 +126,7 @@ def test_nothing_is_lost_when_a_worker_is_killed_under_load(tmp_path: Path, vict
     assert differences(found, expected) == {}  # each once, in the order of sending
 
 
+@pytest.mark.thorough
 def test_a_worker_that_is_asked_to_stop_comes_back(tmp_path: Path) -> None:
     with serving(tmp_path, 2, "--topic", "orders:2") as served:
         served.wait_for("created topic orders")
@@ -139,6 +141,7 @@ def test_a_worker_that_is_asked_to_stop_comes_back(tmp_path: Path) -> None:
         assert served.end() == 0
 
 
+@pytest.mark.thorough
 def test_a_worker_that_cannot_come_back_is_tried_ever_slower(tmp_path: Path) -> None:
     with serving(tmp_path, 2, "--topic", "orders:2") as served:
         served.wait_for("created topic orders")
@@ -153,9 +156,7 @@ def test_a_worker_that_cannot_come_back_is_tried_ever_slower(tmp_path: Path) -> 
         mine = next(index for index in range(2) if leader(served, index) == 1)
         assert producer.send("orders", b"still", partition=mine).get(timeout=60).offset == 0
         producer.close()
-        began = time.monotonic()
         assert served.end() == 0
-        assert time.monotonic() - began < 30
 
 
 def test_one_that_takes_long_to_fail_has_not_served_so_long(
@@ -195,6 +196,7 @@ def test_a_restart_while_the_others_stop_is_stopped_too(tmp_path: Path) -> None:
         assert "Traceback" not in "".join(served.log)
 
 
+@pytest.mark.thorough
 def test_a_restart_does_not_create_deleted_topics_again(tmp_path: Path) -> None:
     with serving(tmp_path, 2, "--topic", "orders:2") as served:
         with KafkaAdminClient(bootstrap_servers=served.bootstrap) as admin:

@@ -21,7 +21,9 @@ from kqueue.supervisor.supervisor import INSIST_AFTER_S
 from kqueue.testing.process_environment import process_environment
 from kqueue.tests.api.harness import batch
 from kqueue.tests.processes import started
-from kqueue.tests.supervisor.served_workers import ANY_PORT, serving, until
+from kqueue.tests.supervisor.served_workers import ANY_PORT, serving
+from kqueue.tests.thorough import corners
+from kqueue.tests.waits import eventually
 
 
 def refused(*args: str) -> tuple[int, str]:
@@ -37,7 +39,7 @@ def leaders(bootstrap: str, topic: str) -> list[int]:
         return [partitions[index].leader for index in sorted(partitions)]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", corners([signal.SIGTERM, signal.SIGINT]))
 def test_partitions_are_spread_and_one_signal_stops_all(tmp_path: Path, number: signal.Signals) -> None:
     with serving(tmp_path, 3, "--topic", "orders:6") as served:
         served.wait_for("created topic orders")
@@ -92,6 +94,7 @@ def test_a_single_brokers_folder_becomes_worker_0s(tmp_path: Path) -> None:
     assert (status, "worker 1 (node 2) of a former run has 2 partitions" in text) == (2, True)
 
 
+@pytest.mark.thorough
 def test_topics_that_clients_create_at_once_are_spread(tmp_path: Path) -> None:
     with serving(tmp_path, 3, "--set", "num.partitions=3") as served:
         address = served.bootstrap
@@ -126,8 +129,8 @@ def test_a_busy_port_of_a_worker_leaves_no_new_folder(tmp_path: Path) -> None:
 def test_a_worker_that_cannot_start_stops_all(tmp_path: Path) -> None:
     (tmp_path / "workers").write_text("in the way")
     with serving(tmp_path, 2) as served:
-        assert served.process.wait(30) == 1
-        until(lambda: "Error: worker 1: " in served.log[-1])
+        assert served.process.wait(60) == 1
+        eventually(lambda: "Error: worker 1: " in served.log[-1])
         assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
@@ -156,7 +159,7 @@ def test_workers_are_secured_as_one_broker_is(tmp_path: Path) -> None:
     )
     with serving(tmp_path / "data", 3, str(file), "--set", "listeners=SASL_SSL://127.0.0.1:0") as served:
         with Client(served.bootstrap, security=security) as client:
-            until(lambda: len(client.metadata([]).brokers) == 3)
+            eventually(lambda: len(client.metadata([]).brokers) == 3)
             client.create_topics([NewTopic("orders", 3, 3, {"min.insync.replicas": "3"})])
             for partition in range(3):  # which all workers confirm
                 client.produce({TopicPartition("orders", partition): batch(b"x")})
@@ -177,6 +180,7 @@ def test_settings_file_and_version_go_to_each_worker(tmp_path: Path) -> None:
         assert len([line for line in served.log if "zookeeper.connect has no effect" in line]) == 1
 
 
+@pytest.mark.thorough
 def test_a_second_signal_kills_what_does_not_stop(tmp_path: Path) -> None:
     with serving(tmp_path, 2) as served:
         assert served.bootstrap
@@ -191,14 +195,16 @@ def test_a_second_signal_kills_what_does_not_stop(tmp_path: Path) -> None:
     assert "was ended by SIGKILL" in served.log[-1]
 
 
+@pytest.mark.thorough
 def test_a_topic_that_cannot_be_created_stops_all(tmp_path: Path) -> None:
     with serving(tmp_path, 2, "--topic", "orders:2", "--topic", "large:99999999") as served:
-        assert served.process.wait(30) == 1
+        assert served.process.wait(60) == 1
         served.join()
     assert "Error: worker 0: topic large: " in served.log[-1], served.log
     assert not [line for line in served.log if "started again" in line]
 
 
+@pytest.mark.thorough
 def test_workers_get_no_signals_of_the_terminal(tmp_path: Path) -> None:
     with serving(tmp_path, 2) as served:
         assert served.bootstrap

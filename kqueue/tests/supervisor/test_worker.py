@@ -9,7 +9,8 @@ import psutil
 import pytest
 
 from kqueue.supervisor.worker import Worker, follow_supervisor
-from kqueue.tests.supervisor.served_workers import serving, until
+from kqueue.tests.supervisor.served_workers import serving
+from kqueue.tests.waits import eventually
 
 
 def test_no_worker_outlives_a_killed_supervisor(tmp_path: Path) -> None:
@@ -18,7 +19,7 @@ def test_no_worker_outlives_a_killed_supervisor(tmp_path: Path) -> None:
         workers = served.workers()
         assert len(workers) == 2
         assert served.end(signal.SIGKILL) == -signal.SIGKILL
-        until(lambda: not any(psutil.pid_exists(worker.pid) for worker in workers.values()), 10)
+        eventually(lambda: not any(psutil.pid_exists(worker.pid) for worker in workers.values()))
     for folder in (tmp_path, tmp_path / "workers" / "1"):
         assert (folder / ".kafka_cleanshutdown").exists()
     with serving(tmp_path, 2) as served:

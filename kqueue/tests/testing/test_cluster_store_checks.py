@@ -212,6 +212,7 @@ def test_violations_are_reported(
         )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "sentence", "words"),
     [

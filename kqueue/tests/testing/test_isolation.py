@@ -8,8 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,6 +30,7 @@ from kqueue.testing import (
 from kqueue.tests.processes import started
 from kqueue.tests.testing import bad_plugins
 from kqueue.tests.testing.bad_plugins import AssignorFactory, Codec, Factory, Policy, StorageOpener, StoreOpener
+from kqueue.tests.waits import eventually
 
 # per contract: its checker, a plugin with a selectable failure, the plugin's name, and the check
 # and the call in which it fails
@@ -73,13 +72,6 @@ CONTRACTS: dict[str, tuple[Callable[..., object], Any, str, str, str]] = {
         r"read\('/topics/b'\)",
     ),
 }
-
-
-def wait_until(true: Callable[[], bool], within_s: float = 20) -> None:
-    deadline = time.monotonic() + within_s
-    while not true():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.01)
 
 
 def failure_message(check: Callable[..., object], plugin: object, **options: Any) -> str:
@@ -250,11 +242,11 @@ def test_the_child_process_ends_with_its_parent(tmp_path: Path) -> None:
     program = "from kqueue.testing import check_codec; check_codec('waiting:CODEC')"
     where = os.pathsep.join([str(tmp_path), *sys.path])
     with started([sys.executable, "-c", program], cwd=tmp_path, env={**os.environ, "PYTHONPATH": where}) as process:
-        wait_until((tmp_path / "pid").exists)
+        eventually((tmp_path / "pid").exists)
         other = int((tmp_path / "pid").read_text())
         assert psutil.pid_exists(other)
         process.kill()
-    wait_until(lambda: not psutil.pid_exists(other) or psutil.Process(other).status() == psutil.STATUS_ZOMBIE)
+    eventually(lambda: not psutil.pid_exists(other) or psutil.Process(other).status() == psutil.STATUS_ZOMBIE)
 
 
 def test_importing_the_package_imports_no_submodule() -> None:

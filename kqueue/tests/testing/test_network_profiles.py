@@ -13,7 +13,7 @@ from kafka import KafkaProducer
 import kqueue
 from kqueue.testing import NETWORK_PROFILES, NetworkProfile, faults
 from kqueue.testing.network_profiles import RETRANSMISSION_MS, _Direction, network_profile
-from kqueue.tests.embedded.clients import until
+from kqueue.tests.waits import eventually
 
 HOUR_MS = 3_600_000
 
@@ -92,7 +92,7 @@ def produced(broker: kqueue.Broker, producer: KafkaProducer, advance: Callable[[
     future = producer.send("orders", b"two coffees")
     sender = threading.Thread(target=producer.flush)
     sender.start()
-    until(lambda: advance() or future.is_done)
+    eventually(lambda: advance() or future.is_done)
     sender.join()
     return broker._time.monotonic_ms() - start_ms
 

@@ -31,7 +31,7 @@ def produce(cluster: Cluster, start: int, stop: int) -> list[bytes]:
         bootstrap_servers=cluster.bootstrap, acks="all", enable_idempotence=True, retry_backoff_ms=20
     ) as producer:
         for value in values:
-            producer.send("orders", value).get(20)
+            producer.send("orders", value).get(60)
     return values
 
 

@@ -110,7 +110,7 @@ class World:
                 lambda: self.version,
                 lambda partition: 7,
                 self.woken.append,
-                self.issued,
+                self.issued.producer_epochs("cluster"),
             ),
         )
         for partition, log_records in enumerate(self.log.partitions):

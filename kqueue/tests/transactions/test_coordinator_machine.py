@@ -17,6 +17,7 @@ from kqueue.base.errors import KqueueError, NotLeader, StorageFailed
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import run_to_end
 from kqueue.tests.groups.support import HeldLog
+from kqueue.tests.thorough import examples
 from kqueue.tests.transactions.support import P0, P1, P2, CountedIds, HeldMarkers, World
 from kqueue.transactions import records
 from kqueue.transactions.marker_writer import MarkerResults, TopicPartition, TransactionMarker
@@ -335,5 +336,5 @@ def marker_of(had: ProducerIdAndEpoch, version: int) -> ProducerIdAndEpoch:
 
 TestTransactions = Transactions.TestCase
 TestTransactions.settings = settings(
-    max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(40), stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kqueue.base.errors import MalformedMessage, UnsupportedVersion
 from kqueue.schema import decode, encode, message_schema_of
 from kqueue.tests.schema.strategies import filled, messages
+from kqueue.tests.thorough import examples
 from kqueue.wire.apis import ALL
 from kqueue.wire.messages import fetch, metadata, produce
 
@@ -86,7 +87,7 @@ def _decode_or_refuse(cls: type[Any], version: int, data: bytes) -> None:
         decode(cls, version, data)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(api=st.sampled_from(ALL), data=st.binary(max_size=60), draw=st.data())
 def test_any_bytes_are_a_message_or_malformed(api: Any, data: bytes, draw: st.DataObject) -> None:
     cls = draw.draw(st.sampled_from([api.request_class, api.response_class]))

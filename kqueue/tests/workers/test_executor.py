@@ -162,7 +162,7 @@ def test_cancel_stops_running_jobs_and_starts_no_more() -> None:
 
         def __call__(self) -> None:
             self.begun.set()
-            assert self.asked.wait(30)
+            assert self.asked.wait(60)
             raise JobCancelled("asked")
 
         def cancel(self) -> None:
@@ -187,7 +187,7 @@ def test_jobs_of_one_queue_never_wait_for_those_of_another() -> None:
         slow, ended = threading.Event(), list[str]()
         for number in range(20):  # more than there are threads, on a disk that does not answer
             jobs.submit(
-                IoJob(f"slow {number}", lambda: slow.wait(30), lambda result, error: ended.append("slow"), "/slow")
+                IoJob(f"slow {number}", lambda: slow.wait(60), lambda result, error: ended.append("slow"), "/slow")
             )
         for queue in ("/healthy", "metadata", ""):
             jobs.submit(IoJob("quick", lambda: None, lambda result, error, queue=queue: ended.append(queue), queue))  # type: ignore[misc]
@@ -206,7 +206,7 @@ def test_each_queue_has_the_configured_number_of_threads() -> None:
 
         def work(queue: str) -> None:
             running.append(queue)
-            hold.wait(30)
+            hold.wait(60)
 
         for queue in ("/one", "/two"):
             for _ in range(5):
@@ -262,11 +262,11 @@ def test_the_number_of_threads_can_change() -> None:
                 jobs.submit(IoJob("work", work, lambda result, error: None))
 
         submit(4)
-        assert all(running.acquire(timeout=10) for _ in range(2))
+        assert all(running.acquire(timeout=60) for _ in range(2))
         assert not running.acquire(timeout=0.05), "two threads at most"
         jobs.resize(3)
         submit(1)
-        assert running.acquire(timeout=10)
+        assert running.acquire(timeout=60)
         gate.set()
         await jobs.drain()
         jobs.resize(1)
@@ -275,11 +275,11 @@ def test_the_number_of_threads_can_change() -> None:
         while running.acquire(blocking=False):
             pass
         submit(3)
-        assert running.acquire(timeout=10)
+        assert running.acquire(timeout=60)
         assert not running.acquire(timeout=0.05), "one thread at most"
         jobs.resize(2)
         submit(1)
-        assert running.acquire(timeout=10)
+        assert running.acquire(timeout=60)
         gate.set()
 
     with_jobs(test)

@@ -176,7 +176,8 @@ def test_a_flush_timeout_is_reported() -> None:
 def test_a_disk_failure_is_reported_and_changes_nothing() -> None:
     client = world()
     commit(client, {("t", 0): 5})
-    partition = client.sim.broker.topics.partition(OFFSETS_TOPIC, coordinator_partition("g", 50))
+    count = len(client.sim.broker.topics.get(OFFSETS_TOPIC).partitions)
+    partition = client.sim.broker.topics.partition(OFFSETS_TOPIC, coordinator_partition("g", count))
     partition.log._fail(StorageFailed("the disk is gone"))
     assert commit(client, {("t", 0): 6}) == {(0, 0): ErrorCode.NOT_COORDINATOR}
     assert committed(client) == {("t", 0): 5}

@@ -25,6 +25,7 @@ from kqueue.tests.api.harness import (
     values,
     versions_of,
 )
+from kqueue.tests.thorough import examples
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -224,7 +225,7 @@ def test_a_gap_in_the_sequence_and_an_old_epoch_are_refused(client: SimulatedCli
     assert values(client) == [b"a"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.binary(max_size=200), version=st.integers(0, 13))
 def test_any_bytes_are_answered(data: bytes, version: int) -> None:
     partition_response = ANY.produce("t", data, version=version)
@@ -236,7 +237,7 @@ ANY = SimulatedClient()
 ANY.sim.topic("t")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(cut=st.integers(0, 200), flip=st.integers(0, 200), version=st.integers(0, 13), magic=st.sampled_from([0, 1, 2]))
 def test_damaged_batches_are_answered(cut: int, flip: int, version: int, magic: int) -> None:
     whole = bytearray(batch(b"a", b"b") if magic == 2 else old_set(magic, b"a", b"b", codec_id=1))

@@ -21,6 +21,7 @@ from kqueue.security.scram_credentials import SCRAM_MECHANISMS, ScramCredential,
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.failing_store import FailingStore
 from kqueue.tests.broker.members import Members
+from kqueue.tests.thorough import examples
 
 SHA256, SHA512 = SCRAM_MECHANISMS.values()
 
@@ -62,7 +63,7 @@ ALTERATIONS = st.builds(
 
 
 @given(st.lists(st.lists(ALTERATIONS, max_size=3), max_size=6))
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_what_is_set_and_not_deleted_outlives_a_restart(changes: list[list[ScramAlteration]]) -> None:
     sim = Simulation()
     expected: dict[tuple[str, str], ScramCredential] = {}

@@ -34,7 +34,7 @@ def data(partition: Partition, sequence: int = 0, *, epoch: int = 0, producer_id
     return partition.append(batch, read_header(batch))
 
 
-def marker(*indexes: int, commit: bool = True, topic: str = "t", **fields: int) -> TransactionMarker:
+def marker(*indexes: int, commit: bool = True, topic: str = "t", **fields: int | None) -> TransactionMarker:
     values = {"producer_id": 7, "producer_epoch": 0, "coordinator_epoch": 3, "transaction_version": 1, **fields}
     return TransactionMarker(commit=commit, partitions=[(topic, index) for index in indexes], **values)
 
@@ -108,6 +108,16 @@ def test_each_partition_has_its_own_result(sim: Simulation) -> None:
     assert isinstance(results["t", 8], UnknownTopicOrPartition)
     assert isinstance(written(sim, marker(0, topic="none"))["none", 0], UnknownTopicOrPartition)
     assert partitions[0].last_stable_offset == 0
+
+
+def test_the_coordinator_of_a_single_broker_repeats_the_epoch_of_the_last_marker(sim: Simulation) -> None:
+    """Kafka, whose epochs are lower, goes on in the folder, and would be fenced by a higher one."""
+    sim.broker.leader_epoch = 9
+    partitions = sim.broker.topics.get("t").partitions
+    written(sim, marker(0, coordinator_epoch=2))
+    assert written(sim, marker(0, 1, coordinator_epoch=None)) == {("t", 0): None, ("t", 1): None}
+    assert [found[3] for found in batches(partitions[0])] == [2, 2]
+    assert [found[3] for found in batches(partitions[1])] == [0]
 
 
 def test_a_topic_that_is_deleted_meanwhile_is_reported(sim: Simulation) -> None:

@@ -23,6 +23,7 @@ from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import SimulatedClient, batch, produce_request
 from kqueue.tests.broker.fetch.test_read_committed_machine import READ_COMMITTED, consume
+from kqueue.tests.thorough import examples
 from kqueue.transactions.transaction_state import IDLE
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -382,5 +383,5 @@ def _values(transaction: Transaction) -> list[bytes]:
 
 TestPowerCuts = PowerCuts.TestCase
 TestPowerCuts.settings = settings(
-    max_examples=40, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(40), stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -21,6 +21,7 @@ from kqueue.broker.fetch.fetch_sessions import (
     PartitionFetch,
 )
 from kqueue.testing.manual_clock import ManualClock
+from kqueue.tests.thorough import examples
 
 
 def want(index: int, offset: int = 0, topic: str | bytes = "t") -> PartitionFetch:
@@ -291,4 +292,4 @@ class ClientAndBroker(RuleBasedStateMachine):
 
 
 TestClientAndBroker = ClientAndBroker.TestCase
-TestClientAndBroker.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestClientAndBroker.settings = settings(max_examples=examples(40), stateful_step_count=25, deadline=None)

@@ -19,6 +19,7 @@ from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.fetch_client import fetch, one, want
 from kqueue.tests.api.harness import ErrorCode, SimulatedClient, batch
 from kqueue.tests.broker.produce.test_produce_transaction import ScriptedCoordinator
+from kqueue.tests.thorough import examples
 from kqueue.transactions.marker_writer import MarkerResults, TransactionMarker
 from kqueue.wire.messages.fetch import PartitionData
 from kqueue.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -287,6 +288,6 @@ class ReadCommittedMachine(RuleBasedStateMachine):
 
 
 ReadCommittedMachine.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(40), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )
 TestReadCommitted = ReadCommittedMachine.TestCase

@@ -28,12 +28,14 @@ class Told:
         self.filled = False
 
 
-def _run(storage: FaultyStorage, store: MemoryStore, told: Told) -> None:
+def _run(storage: FaultyStorage, store: MemoryStore, told: Told) -> int:
+    """Let a member work; return how many steps of the disk come before."""
     client = SimulatedClient(sim=Simulation(SETTINGS, storage=storage, store=store))
     client.sim.topic("t")
     earliest(client)
     fill(client, RECORDS)
     told.filled = True
+    filled_at = len(storage.steps)
     member = Member(client)
     assert acquired(member.fetch()) == [(0, RECORDS - 1, 1)]
     for offset, type in ((3, ACCEPT), (0, ACCEPT), (1, RELEASE), (2, REJECT), (5, ACCEPT)):
@@ -44,19 +46,21 @@ def _run(storage: FaultyStorage, store: MemoryStore, told: Told) -> None:
         if offset == 2:
             client.sim.advance(300_000)  # prunes the log; the other locks end
             assert acquired(member.fetch()) != []
+    return filled_at
 
 
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.thorough), 25])
 @pytest.mark.parametrize("remains", Remains)
-def test_what_was_accepted_never_comes_again(remains: Remains) -> None:
+def test_what_was_accepted_never_comes_again(remains: Remains, every: int) -> None:
+    """`every`: so many steps are between two cuts, for each kind of remains at others."""
     whole, everything = FaultyStorage(), Told()
-    _run(whole, MemoryStore(), everything)
+    filled_at = _run(whole, MemoryStore(), everything)
     assert everything.done == {0, 2, 3, 5}
-    for cut_at in range(1, len(whole.steps) + 1):
+    for cut_at in range(filled_at + 1 + list(Remains).index(remains) % every, len(whole.steps) + 1, every):
         storage, store, told = FaultyStorage(cut_at=cut_at), MemoryStore(), Told()
         with contextlib.suppress(PowerCut):
             _run(storage, store, told)
-        if not told.filled:
-            continue
+        assert told.filled
         left = storage.after_cut(remains, random.Random(cut_at))
         client = SimulatedClient(sim=Simulation(SETTINGS, storage=left, store=store))
         ranges = acquired(Member(client).fetch())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base.errors import KqueueError, PolicyViolation, UnknownTopicOrPartition
-from kqueue.groups.log.share_records import StateTopic
+from kqueue.groups.share.records import StateTopic
 from kqueue.share.share_state import NO_OFFSET, SharePartitionKey
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import SimulatedClient

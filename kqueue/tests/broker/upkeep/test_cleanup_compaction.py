@@ -35,6 +35,7 @@ from kqueue.tests.broker.upkeep.cleanup_broker import (
     put,
     records,
 )
+from kqueue.tests.thorough import examples
 
 
 @pytest.mark.parametrize("storage", ["local", "memory", "faulty"])
@@ -324,7 +325,7 @@ def test_a_small_table_of_keys_cleans_part_by_part() -> None:
 # --- the power goes
 
 
-@hypothesis.settings(max_examples=40, deadline=None)
+@hypothesis.settings(max_examples=examples(40), deadline=None)
 @given(
     st.integers(1, 140),
     st.sampled_from(["compact", "compact,delete", "delete"]),

@@ -30,6 +30,7 @@ from kqueue.records.builder import build_batch
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.testing.simulation import Simulation
+from kqueue.tests.thorough import corners, examples
 
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
@@ -322,13 +323,13 @@ class KeepingMachine(RuleBasedStateMachine):
                 self.sim.stop()
 
 
-@pytest.mark.parametrize("kind", TOPICS)
+@pytest.mark.parametrize("kind", corners(TOPICS, "delete by age", "both"))
 def test_a_partition_is_what_the_list_says(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pre_delete, "TASK_BYTES_MAX", 1200)
     run_state_machine_as_test(
         type("Machine", (KeepingMachine,), {"kind": kind}),
         settings=settings(
-            max_examples=20,
+            max_examples=examples(20),
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

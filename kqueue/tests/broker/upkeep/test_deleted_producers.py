@@ -21,6 +21,7 @@ from kqueue.storage import MemoryStorage
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.log import helpers, two_folders
+from kqueue.tests.thorough import corners
 
 SETTINGS: dict[str, object] = {
     "log.flush.offset.checkpoint.interval.ms": 500,
@@ -229,8 +230,8 @@ def by_compaction(world: World) -> None:
 Script = Callable[[World], None]
 
 
-@pytest.mark.parametrize("mode", ["group", "kafka"])
-@pytest.mark.parametrize("remains", Remains)
+@pytest.mark.parametrize("mode", corners(["group", "kafka"]))
+@pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
 @pytest.mark.parametrize("script", [by_request, by_retention, by_retention_and_compaction, by_compaction])
 def test_no_producer_is_lost_with_its_records_wherever_the_power_is_cut(
     script: Script, remains: Remains, mode: str

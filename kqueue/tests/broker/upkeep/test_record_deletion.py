@@ -12,6 +12,7 @@ from kqueue.records.batch import Record, check_crc, iter_batches, iter_records, 
 from kqueue.records.builder import build_batch
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
+from kqueue.tests.thorough import corners
 
 NOW_MS = 1_700_000_000_000
 
@@ -117,7 +118,7 @@ class World:
 
 
 @pytest.mark.parametrize("mode", ["group", "kafka"])
-@pytest.mark.parametrize("remains", Remains)
+@pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
 def test_the_log_start_never_goes_back_wherever_the_power_is_cut(mode: str, remains: Remains) -> None:
     """S5.1: at every step on the disk in turn: what a client was told of the log start holds, and
     the log is whole from there.

@@ -3,12 +3,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
 import kqueue
 from kqueue.tests.testing.raw import Raw
+from kqueue.tests.waits import HangLimit
 from kqueue.wire.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource
 
 SUBSCRIPTION = {"metrics": "*", "interval.ms": "100", "match": "client_software_name=confluent-.*"}
@@ -86,9 +86,9 @@ def test_metrics_that_a_stock_client_pushes_are_shown() -> None:
         producer = confluent.Producer({"bootstrap.servers": broker.bootstrap, "client.id": "orders-1"})
         producer.produce("orders", b"two coffees")
         producer.flush(60)
-        deadline = time.monotonic() + 30
+        limit = HangLimit("metrics")
         while not any(push.metrics for push in broker.client_metrics):
-            assert time.monotonic() < deadline
+            limit.check()
             producer.poll(0.05)
         push = broker.client_metrics[-1]
         assert (push.client_id, push.software_name) == ("orders-1", "confluent-kafka-python")

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +12,7 @@ from kafka import KafkaProducer
 import kqueue
 from kqueue.embedded.inspection.produced_check import COMPARED_MAX, LINES_MAX, ExpectedRecords, difference
 from kqueue.embedded.inspection.records import Record
+from kqueue.tests.steps import steps
 
 VALUES = st.lists(st.sampled_from([b"a", b"b", b"c", None]), max_size=8)
 
@@ -175,9 +175,7 @@ def test_a_message_stays_short_however_much_there_is() -> None:
 
 
 def test_one_difference_among_many_equal_records_is_found_at_once() -> None:
-    began_s = time.thread_time()
     text = told(records(*[b"x"] * 20_000, b"y", *[b"x"] * 20_000), [b"x"] * 40_000)
-    assert time.thread_time() - began_s < 5
     assert text is not None
     assert text.splitlines()[1:] == [
         "      ... 19998 as expected",
@@ -188,6 +186,12 @@ def test_one_difference_among_many_equal_records_is_found_at_once() -> None:
         "      t-0@20002  b'x'",
         "      ... 19998 as expected",
     ]
+
+    def cost(count: int) -> int:
+        found = records(*[b"x"] * count, b"y", *[b"x"] * count)
+        return steps(lambda: told(found, [b"x"] * (2 * count)))
+
+    assert cost(1000) < 2.1 * cost(500)
 
 
 def test_a_wrong_topic_is_told_with_the_nearest(broker: kqueue.Broker) -> None:
@@ -323,7 +327,7 @@ def test_it_waits_for_what_is_to_come(broker: kqueue.Broker) -> None:
     broker.topics["orders"].produce("0")
     thread = threading.Thread(target=produce)
     thread.start()
-    found = broker.assert_produced("orders", [0, 1, 2], decode=decode, within_s=20)
+    found = broker.assert_produced("orders", [0, 1, 2], decode=decode, within_s=60)
     assert len(found) == 3
     thread.join()
 
@@ -333,15 +337,13 @@ def test_it_waits_for_a_topic_too(broker: kqueue.Broker) -> None:
     assert "1 missing" in failed
     thread = threading.Timer(0.02, lambda: (broker.create_topic("later"), broker.topics["later"].produce("x")))
     thread.start()
-    broker.assert_produced("later", ["x"], within_s=20)
+    broker.assert_produced("later", ["x"], within_s=60)
     thread.join()
 
 
 def test_what_does_not_come_in_time_is_told_with_the_time(broker: kqueue.Broker) -> None:
     broker.topics["orders"].produce("x")
-    began = time.monotonic()
     text = failing(broker, ["x", "y"], within_s=0.05)
-    assert 0.05 <= time.monotonic() - began < 20
     assert text.splitlines()[0] == "orders has 1 record, expected 2: 1 missing (after 0.05 s)"
 
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base import errors
+from kqueue.tests.groups.consumer.test_group_conversion import protocols
 from kqueue.tests.groups.support import World
-from kqueue.tests.groups.test_group_conversion import protocols
 
 
 def test_requests_are_checked() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from kqueue.base import errors
 from kqueue.groups.classic.member import JoinResult, LeavingMember
+from kqueue.tests.groups.consumer.test_group_conversion import must_rejoin, protocols
 from kqueue.tests.groups.support import World
-from kqueue.tests.groups.test_group_conversion import must_rejoin, protocols
 
 REBALANCE_MS = 20_000
 

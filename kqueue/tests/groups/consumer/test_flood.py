@@ -11,6 +11,7 @@ from kqueue.base.errors import GroupMaxSizeReached
 from kqueue.tests.api.test_costliest_requests import CallCounter
 from kqueue.tests.groups.consumer.consumers import indexes
 from kqueue.tests.groups.support import World
+from kqueue.tests.thorough import corners
 
 GROUP_BYTES = 100_000
 ALL_BYTES = 250_000
@@ -42,7 +43,10 @@ def many_groups(number: int) -> dict[str, Any]:
     return {"member_id": "m", "group_id": f"g{number}", "topics": ["t" * 200]}
 
 
-@pytest.mark.parametrize("flood", [many_members, long_names, many_topics, one_that_changes, many_patterns, many_groups])
+@pytest.mark.parametrize(
+    "flood",
+    corners([many_members, long_names, many_topics, one_that_changes, many_patterns, many_groups], many_members),
+)
 def test_a_flood_is_refused_and_leaves_another_group_alone(
     flood: Callable[[int], dict[str, Any]], caplog: pytest.LogCaptureFixture
 ) -> None:

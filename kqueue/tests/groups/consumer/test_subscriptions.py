@@ -5,7 +5,8 @@ import logging
 import pytest
 
 from kqueue.groups.assignors import ASSIGNORS, AssignorFactory
-from kqueue.groups.consumer.subscriptions import ASSIGNMENT_MS_MAX, RETRY_MS
+from kqueue.groups.consumer.subscriptions import ASSIGNMENT_MS_MAX
+from kqueue.groups.modern.target_assignment import RETRY_MS
 from kqueue.tests.groups.assignors.plugins import FirstTakesAll, endless, returning
 from kqueue.tests.groups.consumer.consumers import T, U, indexes
 from kqueue.tests.groups.support import World

@@ -4,8 +4,8 @@ import pytest
 
 from kqueue.base.errors import GroupIdNotFound, KqueueError, NotCoordinator, StorageFailed
 from kqueue.base.timers import Timers
+from kqueue.groups.log.changes import Changes
 from kqueue.groups.log.group_writer import GroupWriter
-from kqueue.groups.modern.changes import Changes
 from kqueue.groups.modern.write_queue import BYTES_PER_APPEND, RECORDS_PER_APPEND, WriteQueue
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.groups.support import HeldLog

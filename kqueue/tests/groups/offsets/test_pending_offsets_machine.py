@@ -26,6 +26,7 @@ from kqueue.tests.groups.support import (
     end_transaction,
     leave_and_return,
 )
+from kqueue.tests.thorough import examples
 
 GROUPS = ("g", "h")
 PRODUCERS = st.sampled_from([1, 1, 2])
@@ -228,6 +229,6 @@ def _pair(entry: LogEntry) -> tuple[bytes, bytes | None]:
 
 
 OffsetsInTransactions.TestCase.settings = settings(
-    max_examples=120, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=examples(120), stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestOffsetsInTransactions = OffsetsInTransactions.TestCase

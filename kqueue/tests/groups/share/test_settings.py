@@ -10,7 +10,7 @@ from kqueue.groups.config import GroupConfig
 
 def test_defaults_and_bounds() -> None:
     values = GroupConfig.of(Config(Catalog(config.SETTINGS), {"group.share.max.size": 3}))
-    assert values.share_members_max == 3
-    assert values.share_session_timeout == GroupConfig().share_session_timeout
-    assert values.share_heartbeat_interval.of({"share.heartbeat.interval.ms": 1}) == 5000
-    assert values.share_assignment_interval.of({}) == 1000
+    assert values.share.members_max == 3
+    assert values.share.session_timeout == GroupConfig().share.session_timeout
+    assert values.share.heartbeat_interval.of({"share.heartbeat.interval.ms": 1}) == 5000
+    assert values.share.assignment_interval.of({}) == 1000

@@ -14,6 +14,7 @@ from kqueue.groups.streams.topology import InternalTopic, Subtopology, Topology
 from kqueue.tests.api.test_costliest_requests import CallCounter
 from kqueue.tests.groups.streams.applications import COUNT, active, beat, epoch_of, group_of, new_world, start
 from kqueue.tests.groups.support import World
+from kqueue.tests.thorough import corners
 
 GROUP_BYTES = 100_000
 ALL_BYTES = 250_000
@@ -60,15 +61,19 @@ def endless_tasks(number: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "flood",
-    [
+    corners(
+        [
+            many_members,
+            long_names,
+            many_endpoints,
+            many_groups,
+            many_subtopologies,
+            many_internal_topics,
+            endless_tasks,
+        ],
         many_members,
-        long_names,
-        many_endpoints,
-        many_groups,
-        many_subtopologies,
-        many_internal_topics,
         endless_tasks,
-    ],
+    ),
 )
 def test_a_flood_is_refused_and_leaves_another_group_alone(flood: Flood, caplog: pytest.LogCaptureFixture) -> None:
     world = new_world(

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from kqueue.groups.log.streams_records import GroupEpoch
+from kqueue.groups.log.changes import Changes
 from kqueue.groups.modern.assignment import CurrentAssignment, ModernMemberState
-from kqueue.groups.modern.changes import Changes
+from kqueue.groups.modern.records import GroupEpoch
 from kqueue.groups.streams.group import StreamsGroup
 from kqueue.groups.streams.member import MemberEndpoint, StreamsMemberMetadata
 from kqueue.tests.groups.streams.applications import A1, COUNT, S1
@@ -22,18 +22,6 @@ def filled(changes: Changes) -> StreamsGroup:
     group.set_epoch(changes, GroupEpoch(2, 7, 0, (("num.standby.replicas", "1"),)))
     group.set_target_epoch(changes, 2, 1000)
     return group
-
-
-def test_changes_are_taken_back() -> None:
-    changes = Changes()
-    group = filled(changes)
-    group.remove_member(changes, "m")
-    group.remove_member(changes, "o")
-    assert len(changes.records()) == 4 + 2 + 1 + 2 + 6
-    changes.roll_back()
-    assert (group.members, group.targets, group.topology, group.epoch, group.target_epoch) == ({}, {}, None, 1, 1)
-    assert (group.member_bytes, group.validated_topology_epoch, group.assignment_configs) == (0, 0, ())
-    assert not group.holders(A1, 0)
 
 
 def test_an_active_task_waits_for_all_and_a_copy_for_its_process() -> None:
@@ -75,14 +63,3 @@ def test_topics_are_read_while_there_are_members() -> None:
     for member_id in "mno":
         group.remove_member(Changes(), member_id)
     assert not group.reads_topic("t")
-
-
-def test_a_removed_group_leaves_no_record() -> None:
-    changes = Changes()
-    group = filled(changes)
-    removed = Changes()
-    group.remove(removed)
-    assert {key for key, _ in changes.records()} <= {key for key, _ in removed.records()}
-    assert all(value is None for _, value in removed.records())
-    group.release()
-    assert group.member_bytes == 0

@@ -5,10 +5,8 @@ from typing import Any
 import pytest
 
 from kqueue.base.errors import InvalidRequest
-from kqueue.groups.errors import FencedMemberEpoch
-from kqueue.groups.modern.assignment import CurrentAssignment
 from kqueue.groups.streams.errors import StreamsInvalidTopology
-from kqueue.groups.streams.heartbeat_checks import check_epoch, check_heartbeat, check_tasks, is_leave
+from kqueue.groups.streams.heartbeat_checks import check_heartbeat, check_tasks, is_leave
 from kqueue.groups.streams.member import StreamsHeartbeat
 from kqueue.groups.streams.topology import Subtopology, Topology
 from kqueue.tests.groups.streams.applications import A0, MAP
@@ -53,15 +51,6 @@ def test_what_a_heartbeat_must_not_have(epoch: int, fields: dict[str, Any], word
 def test_the_topology_is_looked_at() -> None:
     with pytest.raises(StreamsInvalidTopology):
         check_heartbeat(StreamsHeartbeat("g", "m", 0, **{**JOIN, "topology": Topology(0, (Subtopology("0"),))}))
-
-
-def test_the_previous_epoch_is_accepted_with_a_part_of_the_tasks() -> None:
-    current = CurrentAssignment(5, 4, assigned={A0: {1: 4, 2: 5}})
-    check_epoch(current, 5, None)
-    check_epoch(current, 4, {A0: frozenset({1})})
-    for epoch, owned in ((4, None), (4, {A0: frozenset({3})}), (3, {}), (6, {})):
-        with pytest.raises(FencedMemberEpoch):
-            check_epoch(current, epoch, owned)
 
 
 def test_tasks_must_exist() -> None:

@@ -2,9 +2,7 @@ from __future__ import annotations
 
 from kqueue.groups.modern.assignment import CurrentAssignment
 from kqueue.groups.streams.member import (
-    StreamsGroupMember,
     StreamsHeartbeat,
-    StreamsMemberMetadata,
     TaskRole,
     tasks_of,
     with_epochs_of_active,
@@ -30,7 +28,3 @@ def test_only_active_tasks_have_epochs_of_their_own() -> None:
     current = CurrentAssignment(5, 4, assigned={A0: {0: 3}, S1: {1: 3}}, revoking={A1: {0: 2}, S1: {2: 2}})
     found = with_epochs_of_active(current)
     assert (found.assigned, found.revoking) == ({A0: {0: 3}, S1: {1: 5}}, {A1: {0: 2}, S1: {2: 5}})
-
-
-def test_a_member_has_the_time_that_it_sent() -> None:
-    assert StreamsGroupMember("m", StreamsMemberMetadata(rebalance_timeout_ms=5)).rebalance_timeout_ms == 5

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
-from kqueue.groups.config import GroupConfig, StreamsConfig
+from dataclasses import replace
+
+from kqueue.groups.config import GroupConfig
 from kqueue.tests.groups.streams.applications import beat, group_of, new_world
 
 
@@ -15,14 +17,16 @@ def test_settings_of_a_group_count() -> None:
 
 
 def test_settings_are_kept_within_the_brokers_bounds() -> None:
-    config = StreamsConfig(standby_replicas=1, standby_replicas_max=2)
+    config = replace(GroupConfig().streams, standby_replicas=1, standby_replicas_max=2)
     assert [config.standby_replicas_of(own) for own in ({}, {"streams.num.standby.replicas": 9})] == [1, 2]
     assert config.session_timeout.of({"streams.session.timeout.ms": 1}) == 45_000
     assert config.initial_delay.of({"streams.initial.rebalance.delay.ms": 0}) == 0
 
 
 def test_the_defaults_are_those_of_the_settings() -> None:
-    assert GroupConfig.of(new_world().config).streams == StreamsConfig(
-        assignment_interval=StreamsConfig().assignment_interval._replace(default=0),
-        initial_delay=StreamsConfig().initial_delay._replace(default=0),
+    defaults = GroupConfig().streams
+    assert GroupConfig.of(new_world().config).streams == replace(
+        defaults,
+        assignment_interval=defaults.assignment_interval._replace(default=0),
+        initial_delay=defaults.initial_delay._replace(default=0),
     )

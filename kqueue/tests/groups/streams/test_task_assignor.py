@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from kqueue.base.sliced_task import run_to_end
 from kqueue.groups.streams.member import SubtopologyRole, TaskAssignment, TaskRole
 from kqueue.groups.streams.task_assignor import TaskGroup, TaskMember, assign_tasks
+from kqueue.tests.thorough import examples
 
 Result = dict[str, dict[SubtopologyRole, set[int]]]
 
@@ -66,7 +67,7 @@ PROCESSES = st.lists(st.sampled_from("pqrs"), min_size=1, max_size=9)
 COUNTS = st.dictionaries(st.sampled_from("0123"), st.integers(1, 7), max_size=4)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(first=PROCESSES, second=PROCESSES, counts=COUNTS, replicas=st.integers(0, 2))
 def test_tasks_are_balanced_and_copies_are_elsewhere(
     first: list[str], second: list[str], counts: dict[str, int], replicas: int

@@ -31,6 +31,7 @@ from kqueue.tests.log.compaction.helpers import (
     units,
 )
 from kqueue.tests.log.helpers import START_MS, _check_index, _check_timeindex, end_transaction, flush, stable_end
+from kqueue.tests.thorough import examples
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 KEYS = st.sampled_from([None, b"", b"a", b"b", b"c", b"d" * 200, b"e"])
@@ -290,4 +291,4 @@ class CompactionMachine(RuleBasedStateMachine):
 
 
 TestCompaction = CompactionMachine.TestCase
-TestCompaction.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestCompaction.settings = settings(max_examples=examples(60), stateful_step_count=40, deadline=None)

@@ -62,6 +62,7 @@ except IndexError:
 """
 
 
+@pytest.mark.thorough
 def test_no_index_leaves_its_array(pytestconfig: pytest.Config, tmp_path: Path) -> None:
     """The kernels compiled once more, with a check of every index: damaged batches never trip it,
     and the check is there.

@@ -28,6 +28,7 @@ from kqueue.records.varints import encode
 from kqueue.tests.log.compaction import test_compaction_machine
 from kqueue.tests.log.compaction.helpers import DAY_MS, FOLDER, new_log, put, task
 from kqueue.tests.log.helpers import START_MS
+from kqueue.tests.thorough import examples
 
 np: Any = pytest.importorskip("numpy", reason="kqueue[fast] is not installed")
 pytest.importorskip("numba", reason="kqueue[fast] is not installed")
@@ -81,7 +82,7 @@ def fill(
     return offset_map
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     batches=st.lists(ROWS, min_size=1, max_size=5),
     start=st.integers(0, 2**40),
@@ -164,7 +165,7 @@ KINDS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(
     batches=st.lists(st.tuples(PAIRS, KINDS), min_size=1, max_size=40),
     rolls=st.sets(st.integers(0, 39), max_size=3),
@@ -231,7 +232,7 @@ def test_any_sequence_of_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kqueue.log.compaction.compaction_task.select_engine", lambda *_: compiled_engine.ENGINE)
     run_state_machine_as_test(
         test_compaction_machine.CompactionMachine,
-        settings=settings(max_examples=15, stateful_step_count=25, deadline=None),
+        settings=settings(max_examples=examples(15), stateful_step_count=25, deadline=None),
     )
 
 
@@ -328,7 +329,7 @@ HOSTILE = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(
     rows=ROWS,
     at=st.floats(0, 1),
@@ -352,7 +353,7 @@ def test_bytes_that_are_not_records(rows: list[Row], at: float, cut: int, junk: 
         assert found == expected
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(rows=ROWS, number=st.integers(0, 8), at=st.floats(0, 1), junk=HOSTILE, cut=st.integers(0, 12))
 def test_small_batches_that_are_not_records(rows: list[Row], number: int, at: float, junk: bytes, cut: int) -> None:
     """Among whole ones, with a right checksum: refused where the plain loops refuse, and else the
@@ -381,7 +382,7 @@ def test_small_batches_that_are_not_records(rows: list[Row], number: int, at: fl
         assert not is_whole(records, header)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(rows=ROWS, place=st.floats(0, 1), flip=st.integers(1, 255), cut=st.booleans())
 def test_nothing_outside_of_the_buffer_is_read(rows: list[Row], place: float, flip: int, cut: bool) -> None:
     """The same bytes between different neighbours give the same answer."""

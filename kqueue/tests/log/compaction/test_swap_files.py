@@ -18,6 +18,7 @@ from kqueue.records.batch import ABORT, COMMIT
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.tests.log.compaction.helpers import DAY_MS, FOLDER, compact, config, open_compacted, put, task, units
 from kqueue.tests.log.helpers import START_MS, end_transaction, flush
+from kqueue.tests.thorough import corners
 
 State = list[tuple[object, ...]]
 SEGMENT_BYTES = 900
@@ -159,7 +160,7 @@ def test_there_are_several_groups_of_several_segments_and_each_loses_something()
     }
 
 
-@pytest.mark.parametrize("remains", list(Remains))
+@pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
 def test_a_power_cut_at_any_step_leaves_all_old_or_all_new(remains: Remains) -> None:
     """S5.2"""
     for cut_at in range(1, STEPS + 1):
@@ -174,6 +175,7 @@ def test_a_power_cut_at_any_step_leaves_all_old_or_all_new(remains: Remains) -> 
                 raise
 
 
+@pytest.mark.thorough
 def test_a_power_cut_during_completion_is_recovered() -> None:
     """S5.2"""
     rng = random.Random(3)

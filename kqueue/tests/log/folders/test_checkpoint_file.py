@@ -11,6 +11,7 @@ from kqueue.base.errors import StorageFailed
 from kqueue.log.folders.checkpoint_file import CheckpointFile, Done
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.stepped_jobs import SteppedJobs
+from kqueue.tests.thorough import examples
 
 NAME = "some-checkpoint"
 
@@ -90,7 +91,7 @@ def test_a_late_job_does_not_write_to_a_closed_folder() -> None:
     assert "was closed" in str(told.news[0][1])
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.sampled_from(["save", "now", "step"]), max_size=12), st.sampled_from(Remains), st.data())
 def test_a_power_cut_leaves_an_acknowledged_write_or_a_newer_one(
     calls: list[str], remains: Remains, data: st.DataObject

@@ -16,6 +16,7 @@ from kqueue.base.errors import CorruptIndex, TooManyOpenFiles
 from kqueue.log.formats.index_file import IndexFile
 from kqueue.storage import LocalStorage, MemoryStorage, Storage
 from kqueue.testing.faulty_storage import FaultyStorage
+from kqueue.tests.thorough import examples
 
 PAIR = struct.Struct(">ii")
 
@@ -102,7 +103,7 @@ def test_search_reads_few_blocks_and_never_the_whole_file(monkeypatch: pytest.Mo
         assert max(reads) <= 1024
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     st.lists(st.binary(min_size=8, max_size=8), max_size=700).map(b"".join)
     | st.integers(0, 3000).map(lambda n: bytes(8 * n)),

@@ -17,6 +17,7 @@ from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, read_records
 from kqueue.tests.log_tools.damage import NONE, TXN, flip, some_of
+from kqueue.tests.thorough import corners
 
 
 class Below:
@@ -107,7 +108,7 @@ def without_left_overs(tree: Tree) -> Tree:
     return {path: data for path, data in tree.items() if not path.endswith((".tmp", ".lock"))}
 
 
-@pytest.mark.parametrize("remains", list(Remains))
+@pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
 def test_power_cut_at_every_step(remains: Remains, tmp_path: Path) -> None:
     before = damaged(tmp_path)
     whole = loaded(before)

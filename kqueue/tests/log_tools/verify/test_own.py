@@ -17,6 +17,7 @@ from kqueue.testing.faulty_storage import FaultyStorage, Remains
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.compaction.helpers import DAY_MS, compact, open_compacted, put
 from kqueue.tests.log.helpers import START_MS, append, end_transaction, flush, run_through
+from kqueue.tests.thorough import examples
 
 SMALL = LogConfig.of(**{"segment.bytes": 2000, "index.interval.bytes": 200})
 
@@ -71,7 +72,7 @@ def test_at_work_and_after_a_clean_stop(seed: int) -> None:
     assert report.batches == 150
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seed=st.integers(0, 10_000), remains=st.sampled_from(Remains))
 def test_after_a_power_cut_and_the_start_that_follows(seed: int, remains: Remains) -> None:
     rng = random.Random(seed)
@@ -104,7 +105,7 @@ def test_after_truncation_and_deletion() -> None:
     assert (report.errors, report.notes) == ([], [])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_after_compaction(seed: int) -> None:
     """S5.2: with tombstones, transactions of all ends, and delete horizons that have passed."""

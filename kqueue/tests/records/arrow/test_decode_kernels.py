@@ -19,6 +19,7 @@ from kqueue.records.batch import BATCH_OVERHEAD, read_header
 from kqueue.records.builder import build_batch
 from kqueue.records.record import Record
 from kqueue.tests.records.strategies import record_lists
+from kqueue.tests.thorough import examples
 
 np: Any = pytest.importorskip("numpy", reason="kqueue[fast] is not installed")
 pytest.importorskip("numba", reason="kqueue[fast] is not installed")
@@ -35,7 +36,7 @@ def fenced(count: int, kind: Any) -> tuple[Any, Any]:
     return whole, whole[MARGIN : MARGIN + count]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     records=record_lists(gaps=True),
     place=st.floats(0, 1),
@@ -141,6 +142,7 @@ except IndexError:
 """
 
 
+@pytest.mark.thorough
 def test_no_index_leaves_its_array(pytestconfig: pytest.Config, tmp_path: Path) -> None:
     """Compiled once more, with a check of every index: damaged batches never trip it, and the check
     is there.

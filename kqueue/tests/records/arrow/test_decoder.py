@@ -36,6 +36,7 @@ from kqueue.tests.records.arrow.helpers import (
     with_records,
 )
 from kqueue.tests.records.strategies import record_lists
+from kqueue.tests.thorough import examples
 
 pytestmark = pytest.mark.timeout(300)  # the first run compiles
 
@@ -70,7 +71,7 @@ def told(buf: bytes, bounds: RecordRange) -> list[Any]:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(buf=logs(), bounds=SELECTIONS, cut=st.integers(0, 60))
 def test_what_the_records_are(engine: EngineName, buf: bytes, bounds: RecordRange, cut: int) -> None:
     whole = [(pos, header) for pos, header in iter_batches(buf[: len(buf) - cut])]
@@ -80,7 +81,7 @@ def test_what_the_records_are(engine: EngineName, buf: bytes, bounds: RecordRang
 
 
 @NEEDS_FAST
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(buf=logs(), bounds=SELECTIONS, limits=LIMITS)
 def test_both_engines_make_the_same_pieces(buf: bytes, bounds: RecordRange, limits: ChunkLimits) -> None:
     assert decoded("fast", buf, bounds, limits) == decoded("python", buf, bounds, limits)
@@ -423,7 +424,7 @@ HOSTILE = st.one_of(
 
 
 @NEEDS_FAST
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     records=record_lists(gaps=True),
     kind=st.sampled_from([{}, {}, {"timestamp_type": 1}, {"codec": "gzip"}]),
@@ -469,7 +470,7 @@ def test_bytes_that_are_not_records(
 
 
 @NEEDS_FAST
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     buf=logs(3),
     flips=st.lists(st.tuples(st.floats(0, 1), st.integers(1, 255)), min_size=1, max_size=3),

@@ -17,6 +17,7 @@ from kqueue.records.builder import BatchBuilder
 from kqueue.records.record import Record
 from kqueue.tests.records.arrow.helpers import ENGINES, NEEDS_FAST, EngineName
 from kqueue.tests.records.strategies import CODEC_NAMES, record_lists
+from kqueue.tests.thorough import examples
 
 pytestmark = pytest.mark.timeout(300)  # the first run compiles
 
@@ -56,7 +57,7 @@ def values(found: list[EncodedBatch]) -> list[list[bytes | None]]:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     records=record_lists(),
     skipped=st.integers(0, 3),
@@ -93,7 +94,7 @@ def test_the_bytes_are_the_builders(
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(records=record_lists())
 def test_there_and_back(engine: EngineName, records: list[Record]) -> None:
     decoder = ColumnDecoder(engine=engine)

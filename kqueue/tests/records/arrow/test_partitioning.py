@@ -19,6 +19,7 @@ from kqueue.records.arrow import crc32_of, murmur2_of, partitions_of
 from kqueue.records.partitioners import PARTITIONERS, Partitioner, make_partitioner
 from kqueue.records.partitioners.murmur2 import murmur2
 from kqueue.tests.records.arrow.helpers import ENGINES, EngineName
+from kqueue.tests.thorough import examples
 
 pytestmark = pytest.mark.timeout(300)  # the first run compiles
 
@@ -39,7 +40,7 @@ def one_by_one(
 
 @pytest.mark.parametrize("engine", ENGINES)
 @given(keys=KEYS, cut=st.integers(0, 5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_hashes(engine: EngineName, keys: list[bytes | None], cut: int) -> None:
     """Of slices too, with the column's bytes before them."""
     column = pa.array(keys, pa.binary()).slice(cut)
@@ -59,7 +60,7 @@ def test_hashes(engine: EngineName, keys: list[bytes | None], cut: int) -> None:
     seed=st.integers(0, 9),
     some=st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_places_are_those_of_the_partitioner_and_so_is_what_it_remembers(
     engine: EngineName,
     name: str,

@@ -11,6 +11,7 @@ from kafka.codec import snappy_decode, snappy_encode
 from kqueue.base.errors import CorruptBatch
 from kqueue.records.codecs.contract import FRAMES_FREE
 from kqueue.records.codecs.snappy import SnappyCodec
+from kqueue.tests.thorough import examples
 
 CODEC = SnappyCodec()
 DATA = b"one two three " * 10_000
@@ -39,7 +40,7 @@ def test_streams_after_one_another() -> None:
     assert CODEC.decompress(CODEC.compress(DATA) + CODEC.compress(b"x") + HEADER, len(DATA) + 1) == DATA + b"x"
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(st.binary(min_size=1, max_size=100), st.integers(1, 2000))
 def test_both_ways_with_another_reader(data: bytes, times: int) -> None:
     data *= times

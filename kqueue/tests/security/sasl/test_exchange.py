@@ -22,6 +22,7 @@ from kqueue.security.scram_credentials import (
     make_credential,
 )
 from kqueue.testing.manual_clock import ManualClock
+from kqueue.tests.thorough import examples
 
 USERS = {"ann": "secret", "bob": "geheim"}
 SHA_256 = SCRAM_MECHANISMS["SCRAM-SHA-256"]
@@ -54,7 +55,7 @@ def log_in(exchange: SaslExchange, name: str = "PLAIN", user: str = "ann", passw
         token = client.respond(respond(exchange, token))
 
 
-@settings(max_examples=60, stateful_step_count=30, deadline=None)
+@settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 class SaslMachine(RuleBasedStateMachine):
     """A client that does anything in any order, beside a model of what it has proven."""
 

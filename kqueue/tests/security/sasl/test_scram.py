@@ -20,6 +20,7 @@ from kqueue.security.scram_credentials import (
     ScramAccount,
     make_credential,
 )
+from kqueue.tests.thorough import examples
 
 SHA_256, SHA_512 = SCRAM_MECHANISMS.values()
 ANN = Principal("User", "ann")
@@ -200,7 +201,7 @@ def test_a_client_refuses_a_server_that_does_not_know_the_password():
     assert not client.is_complete
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(NAMES, NAMES)
 def test_every_name_and_password_authenticates(user, password):
     credential = make_credential(SHA_256, password)

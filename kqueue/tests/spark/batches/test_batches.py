@@ -20,6 +20,7 @@ from kqueue.spark.stores import Location, Store, open_store
 from kqueue.spark.stores.local import LocalStore
 from kqueue.tests.spark.batches.cut_stores import CutStore, Files, Killed, ids_of
 from kqueue.tests.spark.stores.s3_server import s3_place, s3_server
+from kqueue.tests.thorough import corners, examples
 
 MakeStore = Callable[[], Store]
 LAYOUTS = {"archive": (False, False), "table": (True, False), "table that is renamed": (True, True)}
@@ -97,7 +98,7 @@ def check_seen(job: Job) -> None:
     assert set(by_manifest) <= set(by_listing) <= set(ids_up_to(last + 1))
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("layout", corners(LAYOUTS))
 def test_a_kill_at_any_change_loses_nothing_and_shows_nothing_twice(make_store: MakeStore, layout: str) -> None:
     folder_each, renames = LAYOUTS[layout]
     whole = []
@@ -123,7 +124,7 @@ def test_a_kill_at_any_change_loses_nothing_and_shows_nothing_twice(make_store: 
     assert all(whole) or not job.store.renames
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(cuts=st.lists(st.integers(0, 12), max_size=8), layout=st.sampled_from(sorted(LAYOUTS)))
 def test_kills_again_and_again(tmp_path_factory: pytest.TempPathFactory, cuts: list[int], layout: str) -> None:
     folder_each, renames = LAYOUTS[layout]

@@ -37,7 +37,7 @@ def test_the_share_of_finished_tasks_is_the_share_of_rows(monkeypatch: pytest.Mo
             looked.set()
 
     with watched(spark, "archive", 100, 50, 400, tell):  # type: ignore[arg-type]
-        assert looked.wait(30)
+        assert looked.wait(60)
     assert (reports[0], reports[1], reports[-1]) == (
         ("archive", 100, 400),
         ("archive", 125, 400),

@@ -24,6 +24,7 @@ from kqueue.spark.sink.write_task import BatchIdentity, send_rows, stage_rows
 from kqueue.testing import faults
 from kqueue.tests.spark.sink.exactly_once import watched
 from kqueue.tests.spark.sink.helpers import options_for, rows_of, values_in
+from kqueue.tests.thorough import corners
 
 QUERY = "q"
 ROWS = [f"row {number:03}" for number in range(200)]
@@ -73,7 +74,7 @@ def restarting(broker: kqueue.Broker, moment: int) -> Callable[[str, bool], None
     return watch
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("moment", corners(MOMENTS, 1, 25, 49))
 def test_exactly_once_while_the_broker_restarts(broker: kqueue.Broker, moment: int) -> None:
     run(once(broker), watched(restarting(broker, moment)))
     run(once(broker))  # Spark runs it again
@@ -81,7 +82,7 @@ def test_exactly_once_while_the_broker_restarts(broker: kqueue.Broker, moment: i
     assert values_in(broker, "out") == sorted(ROWS * 2)
 
 
-@pytest.mark.parametrize("begun", [1, 4, 8])
+@pytest.mark.parametrize("begun", corners([1, 4, 8], 4))
 def test_at_least_once_while_the_broker_restarts_and_loses_answers(broker: kqueue.Broker, begun: int) -> None:
     """Nothing is lost, and idempotence prevents duplicates."""
     options = options_for(broker, topic="out", kafka_batch_size=200)
@@ -101,7 +102,10 @@ def test_at_least_once_while_the_broker_restarts_and_loses_answers(broker: kqueu
     assert values_in(broker, "out") == sorted(ROWS * 2)
 
 
-@pytest.mark.parametrize("api", ["Produce", "Fetch", "ListOffsets", "DeleteRecords", "InitProducerId", "Metadata"])
+@pytest.mark.parametrize(
+    "api",
+    corners(["Produce", "Fetch", "ListOffsets", "DeleteRecords", "InitProducerId", "Metadata"], "Produce", "Fetch"),
+)
 def test_exactly_once_while_answers_are_lost(broker: kqueue.Broker, api: str) -> None:
     options = once(broker)
     for batch_id in range(3):

@@ -26,7 +26,7 @@ from kqueue.spark.sink.write_task import BatchIdentity, stage_rows
 from kqueue.tests.served_cluster import bootstrap, served_cluster
 from kqueue.tests.spark.sink.exactly_once import QUERY, ROWS, Killed, after_calls, die, run_batch, watched
 from kqueue.tests.spark.sink.helpers import committed_in, options_for, records_in, rows_of
-from kqueue.tests.spark.sink.test_batch_commit import held_up, moments_of_a_batch
+from kqueue.tests.spark.sink.test_batch_commit import held_up, moments_of_a_batch, some_of
 
 TWO_TASKS = [ROWS[:60], ROWS[60:]]
 ENCODED = [row.encode() for row in ROWS]
@@ -35,7 +35,14 @@ ENCODED = [row.encode() for row in ROWS]
 @pytest.fixture
 def options(broker: kqueue.Broker) -> Iterator[SinkOptions]:
     drop_free_ids()
-    yield options_for(broker, topic="out", delivery="transactional", stagingPartitions=1, kafka_batch_size=400)
+    yield options_for(
+        broker,
+        topic="out",
+        delivery="transactional",
+        stagingPartitions=1,
+        kafka_batch_size=400,
+        kafka_transaction_timeout_ms=900_000,  # a busy machine may take long between two steps of a batch
+    )
     drop_free_ids()
 
 
@@ -77,12 +84,13 @@ def test_readers_see_all_of_a_batch_or_nothing_at_every_step(broker: kqueue.Brok
     assert open_ids(options) == []
 
 
+@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.thorough), 7])
 def test_a_kill_at_each_step_and_another_try_that_splits_the_rows_otherwise(
-    broker: kqueue.Broker, options: SinkOptions
+    broker: kqueue.Broker, options: SinkOptions, stride: int
 ) -> None:
     """Before and after each call to a broker; the second try has other tasks, in another order."""
     expected: list[str] = []
-    for step in itertools.count():
+    for step in itertools.count(step=stride):
         mine = [f"{step:03} {row}" for row in ROWS]
         killed = False
         try:
@@ -102,7 +110,7 @@ def test_a_kill_at_each_step_and_another_try_that_splits_the_rows_otherwise(
 
 def test_kills_of_each_try_after_the_other(broker: kqueue.Broker, options: SinkOptions) -> None:
     """Nobody gets further than a few steps before the next kill, until one does."""
-    for batch_id, stride in enumerate((7, 11, 16)):
+    for batch_id, stride in enumerate((11, 16)):
         mine = [f"{batch_id}: {row}" for row in ROWS]
         tries = 0
         for limit in itertools.count(stride, stride):
@@ -115,10 +123,10 @@ def test_kills_of_each_try_after_the_other(broker: kqueue.Broker, options: SinkO
                 continue
             break
         assert tries > 2
-    assert committed_in(broker, "out") == sorted(f"{batch_id}: {row}" for batch_id in range(3) for row in ROWS)
+    assert committed_in(broker, "out") == sorted(f"{batch_id}: {row}" for batch_id in range(2) for row in ROWS)
 
 
-@pytest.mark.parametrize("cut", [*range(0, 90, 9), *range(-26, 0, 2)])
+@pytest.mark.parametrize("cut", some_of([*range(0, 90, 9), *range(-26, 0, 2)], (0, 45, 81, -26, -12, -8, -4)))
 def test_a_driver_that_was_thought_dead(broker: kqueue.Broker, options: SinkOptions, cut: int) -> None:
     """It stops at some percent of its way, or shortly before its end; another does the batch and
     the next one meanwhile.
@@ -132,7 +140,7 @@ def test_a_driver_that_was_thought_dead(broker: kqueue.Broker, options: SinkOpti
     assert committed_in(broker, "out") == sorted([*ROWS, *ROWS, "last", "after"])
 
 
-@pytest.mark.parametrize("before_end", range(4, 40, 3))
+@pytest.mark.parametrize("before_end", some_of(range(4, 40, 3), (4, 13, 25)))
 def test_a_driver_that_was_thought_dead_ends_nothing_of_a_later_batch(
     broker: kqueue.Broker, options: SinkOptions, before_end: int
 ) -> None:

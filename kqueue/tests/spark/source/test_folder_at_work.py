@@ -69,6 +69,7 @@ def test_what_is_appended_and_rolled(broker: kqueue.Broker, tmp_path: Path) -> N
     assert result == [("t", 0, offset) for offset in range(300)]
 
 
+@pytest.mark.thorough
 def test_what_is_deleted(broker: kqueue.Broker, tmp_path: Path) -> None:
     broker.create_topic("t", 1, segment_bytes=1024, file_delete_delay_ms=0)
     for _ in range(200):
@@ -93,6 +94,7 @@ def test_what_is_deleted(broker: kqueue.Broker, tmp_path: Path) -> None:
     assert positions(source_options, [OffsetRange("t", 0, 0, end)])[-1] == ("t", 0, end - 1)
 
 
+@pytest.mark.thorough
 def test_what_is_compacted(broker: kqueue.Broker, tmp_path: Path) -> None:
     """Every look finds the latest record of each key, whichever segments have been written anew by
     then.

@@ -34,6 +34,6 @@ def test_a_broker_that_advertises_a_wrong_address_is_not_readable() -> None:
     with kqueue.Broker(settings={"advertised.listeners": "PLAINTEXT://127.0.0.1:1"}) as hidden:
         hidden.create_topic("t", 1)
         given = options(hidden, subscribe="t", kafka__default__api__timeout__ms=500)
-        given = dataclasses.replace(given, first_answer_ms=60_000)
+        given = dataclasses.replace(given, first_answer_ms=2_000)
         with pytest.raises(ClientError, match=r"127.0.0.1:1"):
             check_readable(given)

@@ -40,7 +40,7 @@ def s3_server() -> Iterator[dict[str, str]]:
         assert process.stdout is not None
         settings = {**KEYS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{int(process.stdout.readline())}"}
         bucket = urllib.request.Request(f"{settings['AWS_ENDPOINT_URL']}/{BUCKET}", method="PUT")
-        urllib.request.urlopen(bucket, timeout=10).close()
+        urllib.request.urlopen(bucket, timeout=60).close()
         try:
             yield settings
         finally:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from kqueue.spark.errors import SchemaRefused
 from kqueue.spark.value_formats.avro import AvroFormat
 from kqueue.spark.value_formats.contract import SchemaText
+from kqueue.tests.thorough import examples
 
 
 def record(*fields: Any, name: str = "shop.Order", **more: Any) -> dict[str, Any]:
@@ -116,7 +117,7 @@ def in_avro(row: dict[str, Any]) -> dict[str, Any]:
     return row | zoned | {"items": items, "time": (datetime.min + timedelta(milliseconds=row["time"])).time()}
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(st.lists(ROWS, max_size=3))
 def test_every_type_comes_back(rows: list[dict[str, Any]]) -> None:
     format = AvroFormat(text(ALL))
@@ -127,7 +128,7 @@ def test_every_type_comes_back(rows: list[dict[str, Any]]) -> None:
     assert values.to_pylist() == [in_columns(row) for row in rows]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(st.lists(st.binary(max_size=200), max_size=5), st.data())
 def test_hostile_bytes_are_errors_or_values(values: list[bytes], data: st.DataObject) -> None:
     fine = encoded(ALL, in_avro(data.draw(ROWS)))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kqueue.spark.errors import SchemaRefused
 from kqueue.spark.value_formats.contract import SchemaText
 from kqueue.spark.value_formats.json_schema import JsonFormat
+from kqueue.tests.thorough import examples
 
 ORDER = {
     "$schema": "http://json-schema.org/draft-07/schema#",
@@ -99,7 +100,7 @@ LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 ANY = st.recursive(LEAVES, lambda one: st.lists(one) | st.dictionaries(NAMES, one))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(ANY)
 def test_any_json_is_an_error_or_a_value(value: Any) -> None:
     rows, errors = decoded(ORDER, value)

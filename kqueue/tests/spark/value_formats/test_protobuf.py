@@ -21,6 +21,7 @@ from kqueue.spark.value_formats.protobuf import ProtobufFormat
 from kqueue.spark.value_formats.protobuf_files import messages_of, serialized
 from kqueue.tests.spark.value_formats.registry_server import RegistryServer
 from kqueue.tests.spark.value_formats.test_framing import framed
+from kqueue.tests.thorough import examples
 
 PROTO = """
 syntax = "proto3";
@@ -98,7 +99,7 @@ def test_every_type(schema: SchemaText) -> None:
     assert (cash["cash"], cash["card"]) == (True, None)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.lists(st.binary(max_size=60), max_size=4), st.floats(allow_nan=False), st.integers(-(2**63), 2**63 - 1))
 def test_any_bytes_are_errors_or_values(values: list[bytes], number: float, large: int) -> None:
     schema = compiled()

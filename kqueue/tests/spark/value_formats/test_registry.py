@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -107,9 +106,7 @@ def test_no_registry_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RETRY_S", (0.01, 0.01))
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        start = time.monotonic()
         with pytest.raises(RegistryFailed, match="timed out"):
             Registry(RegistrySettings(url), "avro", timeout_s=0.1).by_id(1)
-        assert time.monotonic() - start < 5
     with pytest.raises(RegistryFailed, match="Connection refused"):
         Registry(RegistrySettings(url), "avro").by_id(1)

@@ -17,8 +17,8 @@ from kqueue.records.builder import BatchBuilder
 from kqueue.spark.jobs.audit.gaps import BatchSpan, batch_spans, find_gaps, scan_start, stable_offsets
 from kqueue.spark.source.options import SourceOptions
 from kqueue.spark.source.reader_factory import open_reader
-from kqueue.tests.served_cluster import eventually
 from kqueue.tests.spark.source.logs import BEGIN_MS, options, send
+from kqueue.tests.waits import eventually
 
 T0 = TopicPartition("t", 0)
 TIMEOUT_MS = 60_000

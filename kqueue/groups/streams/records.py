@@ -1,23 +1,15 @@
 """Encodes and decodes the records of streams groups in `__consumer_offsets`, as Kafka 4.3 does.
 
-`streams_schemas` lists the types.
+`log.streams_schemas` lists the types.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from kqueue.base.errors import MalformedMessage
-from kqueue.groups.log.consumer_records import (
-    Record,
-    read_target_epoch,
-    read_value,
-    target_epoch_value,
-    versioned_value,
-)
-from kqueue.groups.log.consumer_schemas import ModernGroupKey, ModernMemberKey
-from kqueue.groups.log.schemas import VERSION
+from kqueue.groups.log.modern_records import read_value, versioned_value
 from kqueue.groups.log.streams_schemas import (
     CopartitionIndexes,
     CurrentTasks,
@@ -33,6 +25,7 @@ from kqueue.groups.log.streams_schemas import (
     TargetTasks,
 )
 from kqueue.groups.modern.assignment import CurrentAssignment, ModernMemberState
+from kqueue.groups.modern.records import GroupEpoch, ModernRecords, RecordType, read_target_epoch, target_epoch_value
 from kqueue.groups.streams.member import (
     MemberEndpoint,
     OwnedTasks,
@@ -42,19 +35,7 @@ from kqueue.groups.streams.member import (
     TaskRole,
 )
 from kqueue.groups.streams.topology import CopartitionGroup, InternalTopic, Subtopology, Topology
-from kqueue.schema import decode, encode
 
-__all__ = ["Record", "read_target_epoch", "target_epoch_value"]
-
-GROUP_EPOCH = 17
-MEMBER_METADATA = 19
-TARGET_EPOCH = 20
-MEMBER_TARGET = 21
-MEMBER_CURRENT = 22
-TOPOLOGY = 23
-GROUP_KEYS = frozenset({GROUP_EPOCH, TARGET_EPOCH, TOPOLOGY})
-MEMBER_KEYS = frozenset({MEMBER_METADATA, MEMBER_TARGET, MEMBER_CURRENT})
-KEYS = GROUP_KEYS | MEMBER_KEYS
 STATE_NUMBERS = {
     ModernMemberState.STABLE: 1,
     ModernMemberState.UNREVOKED_PARTITIONS: 2,
@@ -63,44 +44,6 @@ STATE_NUMBERS = {
 }
 """Other numbers than in the records of consumer groups. Source: Kafka streams.MemberState."""
 _STATES = {number: state for state, number in STATE_NUMBERS.items()}
-
-
-class StreamsGroupKey(NamedTuple):
-    """A decoded key. `name`: a member id; "" in records of the group itself."""
-
-    type: int
-    group: str
-    name: str = ""
-
-
-class GroupEpoch(NamedTuple):
-    """The record of a group's epoch. `configs`: settings of the last assignment."""
-
-    epoch: int
-    metadata_hash: int
-    validated_topology_epoch: int
-    configs: tuple[tuple[str, str], ...]
-
-
-def read_key(type: int, data: bytes | memoryview) -> StreamsGroupKey:
-    """Return the key of a type in `KEYS`; `data` follows the type. Raises: MalformedMessage."""
-    if type in GROUP_KEYS:
-        return StreamsGroupKey(type, decode(ModernGroupKey, 0, data).group_id)
-    member = decode(ModernMemberKey, 0, data)
-    return StreamsGroupKey(type, member.group_id, member.member_id)
-
-
-def key(type: int, group_id: str, name: str = "") -> bytes:
-    """Return the encoded key of a type in `KEYS`."""
-    fields: Any
-    if type in GROUP_KEYS:
-        fields = ModernGroupKey(group_id=group_id)
-    else:
-        fields = ModernMemberKey(group_id=group_id, member_id=name)
-    return VERSION.pack(type) + encode(fields, 0)
-
-
-# --- values
 
 
 def epoch_value(epoch: GroupEpoch) -> bytes:
@@ -317,3 +260,14 @@ def _key_values(pairs: Iterable[tuple[str, str]]) -> list[KeyAndValue]:
 
 def _pairs(fields: Iterable[Any]) -> tuple[tuple[str, str], ...]:
     return tuple((each.key, each.value) for each in fields)
+
+
+TOPOLOGY = RecordType(23, topology_value, read_topology)
+RECORDS: ModernRecords[StreamsMemberMetadata, SubtopologyRole] = ModernRecords(
+    epoch=RecordType(17, epoch_value, read_epoch),
+    metadata=RecordType(19, metadata_value, read_metadata),
+    current=RecordType(22, current_value, read_current),
+    target=RecordType(21, target_value, read_target),
+    target_epoch=RecordType(20, target_epoch_value, read_target_epoch),
+    others=(TOPOLOGY,),
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kqueue.groups.offsets.open_transactions import OpenTransactions
+from kqueue.groups.log.open_transactions import OpenTransactions
 
 
 def complete(transactions: OpenTransactions[int, str, int], producer: int, *, committed: bool = True) -> dict[str, int]:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base.errors import MalformedMessage
+from kqueue.groups.consumer import records as consumer_records
 from kqueue.groups.consumer.member import ClassicProtocols, Subscription
-from kqueue.groups.log import consumer_records, records
-from kqueue.groups.log.consumer_records import ConsumerGroupKey, ResolvedRegex
+from kqueue.groups.consumer.records import ResolvedRegex
+from kqueue.groups.log import modern_records, records
+from kqueue.groups.log.modern_records import ModernKey
+from kqueue.groups.modern import records as modern_values
 from kqueue.groups.modern.assignment import CurrentAssignment, ModernMemberState
+from kqueue.groups.modern.records import GroupEpoch, TargetEpoch
 
 TOPIC = bytes.fromhex("c6c3dd6287574b0eaece14e3f2233b02")
 EPOCH = bytes.fromhex("0000 00000002 01 00 08 cda39d1d37fd11ba".replace(" ", ""))
@@ -28,15 +32,15 @@ CURRENT = (
 
 
 def test_kafkas_records_are_read_and_written() -> None:
-    assert consumer_records.read_epoch(EPOCH) == (2, -3628884125911543366)
-    assert consumer_records.epoch_value(2, -3628884125911543366) == EPOCH
+    assert consumer_records.read_epoch(EPOCH) == GroupEpoch(2, -3628884125911543366)
+    assert consumer_records.epoch_value(GroupEpoch(2, -3628884125911543366)) == EPOCH
     subscription = Subscription(client_id="t", client_host="/127.0.0.1", topics=("t",), rebalance_timeout_ms=60_000)
-    assert consumer_records.read_subscription(SUBSCRIPTION) == subscription
-    assert consumer_records.subscription_value(subscription) == SUBSCRIPTION
-    assert consumer_records.read_target(TARGET) == {TOPIC: {0, 1, 2, 3}}
-    assert consumer_records.target_value({TOPIC: frozenset(range(4))}) == TARGET
-    assert consumer_records.read_target_epoch(TARGET_EPOCH) == (2, 1795418784938)
-    assert consumer_records.target_epoch_value(2, 1795418784938) == TARGET_EPOCH
+    assert consumer_records.read_metadata(SUBSCRIPTION) == subscription
+    assert consumer_records.metadata_value(subscription) == SUBSCRIPTION
+    assert modern_values.read_target(TARGET) == {TOPIC: {0, 1, 2, 3}}
+    assert modern_values.target_value({TOPIC: frozenset(range(4))}) == TARGET
+    assert modern_values.read_target_epoch(TARGET_EPOCH) == (2, 1795418784938)
+    assert modern_values.target_epoch_value(TargetEpoch(2, 1795418784938)) == TARGET_EPOCH
     current = CurrentAssignment(2, 0, ModernMemberState.STABLE, {TOPIC: dict.fromkeys(range(4), 2)})
     assert consumer_records.read_current(CURRENT) == current
     assert consumer_records.current_value(current) == CURRENT
@@ -45,21 +49,21 @@ def test_kafkas_records_are_read_and_written() -> None:
 @pytest.mark.parametrize(
     ("key", "expected"),
     [
-        (b"\0\x03\0\x01g", ConsumerGroupKey(3, "g")),
-        (b"\0\x05\0\x01g\0\x02m1", ConsumerGroupKey(5, "g", "m1")),
-        (b"\0\x10\0\x01g\0\x03t.*", ConsumerGroupKey(16, "g", "t.*")),
+        (b"\0\x03\0\x01g", ModernKey(3, "g")),
+        (b"\0\x05\0\x01g\0\x02m1", ModernKey(5, "g", "m1")),
+        (b"\0\x10\0\x01g\0\x03t.*", ModernKey(16, "g", "t.*")),
     ],
 )
-def test_kafkas_keys_are_read_and_written(key: bytes, expected: ConsumerGroupKey) -> None:
+def test_kafkas_keys_are_read_and_written(key: bytes, expected: ModernKey) -> None:
     assert records.read_key(key) == expected
-    assert consumer_records.key(*expected) == key
+    assert modern_records.key(*expected) == key
 
 
 def test_a_member_of_the_classic_protocol_keeps_its_protocols() -> None:
     subscription = Subscription(instance_id="i", rack_id="r", regex="t.*", assignor="range")._replace(
         classic=ClassicProtocols(45_000, (("range", b"1"), ("sticky", b"2")))
     )
-    assert consumer_records.read_subscription(consumer_records.subscription_value(subscription)) == subscription
+    assert consumer_records.read_metadata(consumer_records.metadata_value(subscription)) == subscription
 
 
 def test_a_pattern_keeps_its_topics() -> None:

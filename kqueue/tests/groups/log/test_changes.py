@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from kqueue.groups.modern.changes import Changes
+from kqueue.groups.log.changes import Changes
 
 
 def test_changes_are_taken_back_from_the_last_one_on() -> None:

@@ -24,14 +24,15 @@ from kqueue.groups.config import GroupConfig
 from kqueue.groups.consumer.embedded_protocol import assignment_bytes, read_assignment, read_subscription
 from kqueue.groups.consumer.group import ConsumerGroup
 from kqueue.groups.consumer.member import ClassicProtocols, ConsumerGroupMember, Subscription
-from kqueue.groups.consumer.state import ConsumerGroupState
 from kqueue.groups.group import Group
 from kqueue.groups.limits import GroupLimits
 from kqueue.groups.log import records
+from kqueue.groups.log.changes import Changes
 from kqueue.groups.log.schemas import CONSUMER_PROTOCOL, GroupMetadataValue, MemberMetadata
 from kqueue.groups.modern.assignment import CurrentAssignment
-from kqueue.groups.modern.changes import Changes
 from kqueue.groups.modern.group import FIRST_EPOCH
+from kqueue.groups.modern.records import GroupEpoch
+from kqueue.groups.modern.state import ModernGroupState
 from kqueue.groups.modern.topics import TopicsMetadata, metadata_hash
 
 
@@ -63,12 +64,11 @@ class GroupConversion:
 
         Raises: GroupIdNotFound: the policy forbids it, or the members are no consumers.
         """
-        assert isinstance(group, ClassicGroup)
         converted = ConsumerGroup(group.group_id, self._limits)
-        self.remove_classic(changes, group)
-        if not group.is_empty:
-            self._check_upgrade(group)
-            self._put_members(changes, group, converted)
+        classic = self.remove_classic(changes, group)
+        if not classic.is_empty:
+            self._check_upgrade(classic)
+            self._put_members(changes, classic, converted)
         self._groups[group.group_id] = converted
 
         def undo() -> None:
@@ -78,16 +78,19 @@ class GroupConversion:
         changes.add_unlogged(undo)
         return converted
 
-    def remove_classic(self, changes: Changes, group: Group) -> None:
-        """Remove a classic group from the log, for one of another type that keeps its offsets."""
-        assert isinstance(group, ClassicGroup)
-        changes.add(records.group_key(group.group_id), None, lambda: None)
+    def remove_classic(self, changes: Changes, group: Group) -> ClassicGroup:
+        """Remove a classic group from the log, for one of another type that keeps its offsets.
+        Returns it.
+        """
+        assert isinstance(group, ClassicGroup)  # its type says so: managers convert no others
+        group.remove_records(changes)
         changes.on_committed.append(lambda: self._retire(group))
+        return group
 
     def _check_upgrade(self, group: ClassicGroup) -> None:
         if (
             not (self._config.can_upgrade and group.is_consumer)
-            or len(group.members) >= self._config.consumer_members_max
+            or len(group.members) >= self._config.consumer.members_max
         ):
             raise GroupIdNotFound(f"Group {group.group_id} is not a consumer group.")
 
@@ -108,11 +111,11 @@ class GroupConversion:
                     rebalance_timeout_ms=member.rebalance_timeout_ms,
                     classic=classic,
                 )
-                converted.put_subscription(changes, member_id, subscription)
+                converted.put_metadata(changes, member_id, subscription)
                 targets[member_id] = read_assignment(member.assignment, self._topics)
         except MalformedMessage:
             raise GroupIdNotFound(f"Group {group.group_id} is not a consumer group.") from None
-        converted.set_epoch(changes, epoch, metadata_hash(converted.subscribed_topics(), self._topics))
+        converted.set_epoch(changes, GroupEpoch(epoch, metadata_hash(converted.subscribed_topics(), self._topics)))
         taken: set[tuple[bytes, int]] = set()
         for member_id, target in targets.items():
             # An assignor of clients may give a partition to two members: the first one has it.
@@ -125,7 +128,7 @@ class GroupConversion:
             converted.put_current(changes, member_id, CurrentAssignment(epoch, epoch, assigned=assigned))
         converted.set_target_epoch(changes, epoch, 0)
         if group.state is not ClassicGroupState.STABLE:  # its members have not what they shall have
-            converted.set_epoch(changes, epoch + 1, converted.metadata_hash)
+            converted.raise_epoch(changes)
 
     def _retire(self, group: ClassicGroup) -> None:
         """End a classic group that was replaced: who waits joins again."""
@@ -156,20 +159,19 @@ class GroupConversion:
             current_state_timestamp=self._clock.wall_ms(),
             members=[self._member_metadata(member, protocol) for member in group.members.values()],
         )
-        keeps = was_taken_over and group.state is ConsumerGroupState.STABLE
+        keeps = was_taken_over and group.state is ModernGroupState.STABLE
         classic = self._membership.restore(group.group_id, value)
-        group.remove(changes)
+        group.remove_records(changes)
         self._groups[group.group_id] = classic
 
         def undo() -> None:
             classic.release()
-            self._groups[group.group_id] = group
+            group.put_back(self._groups)
 
         changes.add(records.group_key(group.group_id), records.group_value(value), undo)
 
         def started() -> None:
             group.release()
-            group.stop_timers()
             self._membership.resume(classic)
             if not keeps and classic.members and classic.state is ClassicGroupState.STABLE:
                 self._rebalancer.prepare_rebalance(classic)
@@ -181,7 +183,7 @@ class GroupConversion:
         """Return a protocol that all members support, if all are classic and the policy allows."""
         common: list[str] | None = None
         for member in group.members.values():
-            classic = member.subscription.classic
+            classic = member.metadata.classic
             if classic is None:
                 return None
             names = [name for name, _ in classic.protocols]
@@ -189,7 +191,7 @@ class GroupConversion:
         return common[0] if common and self._config.can_downgrade else None
 
     def _member_metadata(self, member: ConsumerGroupMember, protocol: str) -> MemberMetadata:
-        subscription = member.subscription
+        subscription = member.metadata
         assert subscription.classic is not None
         metadata = dict(subscription.classic.protocols)[protocol]
         return MemberMetadata(

@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 from kqueue.base.errors import MalformedMessage
-from kqueue.groups.log import records, streams_records
-from kqueue.groups.log.streams_records import GroupEpoch, StreamsGroupKey
+from kqueue.groups.log import modern_records, records
+from kqueue.groups.log.modern_records import ModernKey
+from kqueue.groups.modern import records as modern_values
 from kqueue.groups.modern.assignment import CurrentAssignment, ModernMemberState
+from kqueue.groups.modern.records import GroupEpoch, TargetEpoch
+from kqueue.groups.streams import records as streams_records
 from kqueue.groups.streams.member import MemberEndpoint, StreamsMemberMetadata, SubtopologyRole, TaskRole
 from kqueue.groups.streams.topology import CopartitionGroup, InternalTopic, Subtopology, Topology
 
@@ -48,9 +51,9 @@ CASES: list[tuple[str, str, str, Any, Any, Any]] = [
         "0014000167",
         "",
         TARGET_EPOCH,
-        (2, 1000),
-        lambda pair: streams_records.target_epoch_value(*pair),
-        streams_records.read_target_epoch,
+        TargetEpoch(2, 1000),
+        modern_values.target_epoch_value,
+        modern_values.read_target_epoch,
     ),
     (
         "001500016700016d",
@@ -100,8 +103,8 @@ CASES: list[tuple[str, str, str, Any, Any, Any]] = [
 @pytest.mark.parametrize(("key", "name", "value", "content", "write", "read"), CASES)
 def test_kafkas_bytes(key: str, name: str, value: str, content: Any, write: Any, read: Any) -> None:
     raw = bytes.fromhex(key)
-    assert records.read_key(raw) == StreamsGroupKey(raw[1], "g", name)
-    assert streams_records.key(raw[1], "g", name) == raw
+    assert records.read_key(raw) == ModernKey(raw[1], "g", name)
+    assert modern_records.key(raw[1], "g", name) == raw
     assert read(bytes.fromhex(value)) == content
     assert write(content) == bytes.fromhex(value)
 

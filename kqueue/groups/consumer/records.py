@@ -1,59 +1,38 @@
 """Encodes and decodes the records of consumer groups in `__consumer_offsets`, as Kafka 4.3 does.
 
-`consumer_schemas` lists the types. A value of None in a key and value pair is a tombstone.
+`log.consumer_schemas` lists the types.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kqueue.base.errors import MalformedMessage
-from kqueue.groups.consumer.member import (
-    Assignment,
-    ClassicProtocols,
-    Partitions,
-    Subscription,
-)
+from kqueue.groups.consumer.member import ClassicProtocols, Partitions, Subscription
 from kqueue.groups.log.consumer_schemas import (
-    AssignedTopic,
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataValue,
-    ConsumerGroupRegularExpressionKey,
     ConsumerGroupRegularExpressionValue,
-    ConsumerGroupTargetAssignmentMemberValue,
-    ConsumerGroupTargetAssignmentMetadataValue,
     CurrentTopic,
-    ModernGroupKey,
-    ModernMemberKey,
 )
-from kqueue.groups.log.schemas import VERSION
+from kqueue.groups.log.modern_records import read_value, versioned_value
 from kqueue.groups.modern.assignment import CurrentAssignment, ModernMemberState
-from kqueue.schema import decode, encode
+from kqueue.groups.modern.records import (
+    GroupEpoch,
+    ModernRecords,
+    RecordType,
+    read_target,
+    read_target_epoch,
+    target_epoch_value,
+    target_value,
+)
 
-GROUP_EPOCH = 3
 PARTITION_METADATA = 4
-MEMBER_SUBSCRIPTION = 5
-TARGET_EPOCH = 6
-MEMBER_TARGET = 7
-MEMBER_CURRENT = 8
-RESOLVED_REGEX = 16
-GROUP_KEYS = frozenset({GROUP_EPOCH, PARTITION_METADATA, TARGET_EPOCH})
-MEMBER_KEYS = frozenset({MEMBER_SUBSCRIPTION, MEMBER_TARGET, MEMBER_CURRENT})
-KEYS = GROUP_KEYS | MEMBER_KEYS | {RESOLVED_REGEX}
-Record = tuple[bytes, bytes | None]
-_VALUE_VERSION = VERSION.pack(0)
-
-
-class ConsumerGroupKey(NamedTuple):
-    """A decoded key. `name`: a member id or a pattern; "" in records of the group itself."""
-
-    type: int
-    group: str
-    name: str = ""
+"""Type of the topics of a group, as Kafka 4.0 wrote them."""
 
 
 class ResolvedRegex(NamedTuple):
@@ -64,44 +43,18 @@ class ResolvedRegex(NamedTuple):
     timestamp_ms: int
 
 
-def read_key(type: int, data: bytes | memoryview) -> ConsumerGroupKey:
-    """Return the key of a type in `KEYS`; `data` follows the type. Raises: MalformedMessage."""
-    if type in GROUP_KEYS:
-        return ConsumerGroupKey(type, decode(ModernGroupKey, 0, data).group_id)
-    if type in MEMBER_KEYS:
-        member = decode(ModernMemberKey, 0, data)
-        return ConsumerGroupKey(type, member.group_id, member.member_id)
-    regex = decode(ConsumerGroupRegularExpressionKey, 0, data)
-    return ConsumerGroupKey(type, regex.group_id, regex.regular_expression)
-
-
-def key(type: int, group_id: str, name: str = "") -> bytes:
-    """Return the encoded key of a type in `KEYS`."""
-    fields: Any
-    if type in GROUP_KEYS:
-        fields = ModernGroupKey(group_id=group_id)
-    elif type in MEMBER_KEYS:
-        fields = ModernMemberKey(group_id=group_id, member_id=name)
-    else:
-        fields = ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=name)
-    return VERSION.pack(type) + encode(fields, 0)
-
-
-# --- values
-
-
-def epoch_value(epoch: int, metadata_hash: int) -> bytes:
+def epoch_value(epoch: GroupEpoch) -> bytes:
     """Return the value of a group's epoch."""
-    return versioned_value(ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash))
+    return versioned_value(ConsumerGroupMetadataValue(epoch=epoch.epoch, metadata_hash=epoch.metadata_hash))
 
 
-def read_epoch(value: bytes) -> tuple[int, int]:
-    """Return epoch and metadata hash."""
+def read_epoch(value: bytes) -> GroupEpoch:
+    """Return a group's epoch."""
     read = read_value(ConsumerGroupMetadataValue, value)
-    return read.epoch, read.metadata_hash
+    return GroupEpoch(read.epoch, read.metadata_hash)
 
 
-def subscription_value(subscription: Subscription) -> bytes:
+def metadata_value(subscription: Subscription) -> bytes:
     """Return the value of a member's subscription."""
     classic = subscription.classic
     metadata = None
@@ -125,7 +78,7 @@ def subscription_value(subscription: Subscription) -> bytes:
     )
 
 
-def read_subscription(value: bytes) -> Subscription:
+def read_metadata(value: bytes) -> Subscription:
     """Return a member's subscription."""
     read = read_value(ConsumerGroupMemberMetadataValue, value)
     metadata = read.classic_member_metadata
@@ -144,31 +97,6 @@ def read_subscription(value: bytes) -> Subscription:
         read.server_assignor,
         classic,
     )
-
-
-def target_epoch_value(epoch: int, timestamp_ms: int) -> bytes:
-    """Return the value of the epoch of a target assignment; the time is the wall clock."""
-    return versioned_value(
-        ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=timestamp_ms)
-    )
-
-
-def read_target_epoch(value: bytes) -> tuple[int, int]:
-    """Return the epoch of a target assignment, and when it was made."""
-    read = read_value(ConsumerGroupTargetAssignmentMetadataValue, value)
-    return read.assignment_epoch, read.assignment_timestamp
-
-
-def target_value(assignment: Assignment) -> bytes:
-    """Return the value of a member's target assignment."""
-    topics = [AssignedTopic(topic_id=topic, partitions=sorted(assignment[topic])) for topic in sorted(assignment)]
-    return versioned_value(ConsumerGroupTargetAssignmentMemberValue(topic_partitions=topics))
-
-
-def read_target(value: bytes) -> dict[bytes, frozenset[int]]:
-    """Return a member's target assignment."""
-    read = read_value(ConsumerGroupTargetAssignmentMemberValue, value)
-    return {each.topic_id: frozenset(each.partitions) for each in read.topic_partitions if each.partitions}
 
 
 def current_value(current: CurrentAssignment[bytes]) -> bytes:
@@ -237,14 +165,13 @@ def _partitions(topics: Iterable[CurrentTopic], member_epoch: int) -> dict[bytes
     return partitions
 
 
-def versioned_value(fields: Any) -> bytes:
-    """Return a value: its version, 0, and its fields."""
-    return _VALUE_VERSION + encode(fields, 0)
-
-
-def read_value(kind: type[Any], value: bytes) -> Any:
-    """Return the fields of a value. Raises: MalformedMessage: damaged, or of another version."""
-    version = VERSION.unpack_from(value)[0] if len(value) >= VERSION.size else None
-    if version != 0:
-        raise MalformedMessage(f"a {kind.__name__} has version 0, found {version}")
-    return decode(kind, 0, memoryview(value)[VERSION.size :])
+REGEX = RecordType(16, regex_value, read_regex)
+RECORDS: ModernRecords[Subscription, bytes] = ModernRecords(
+    epoch=RecordType(3, epoch_value, read_epoch),
+    metadata=RecordType(5, metadata_value, read_metadata),
+    current=RecordType(8, current_value, read_current),
+    target=RecordType(7, target_value, read_target),
+    target_epoch=RecordType(6, target_epoch_value, read_target_epoch),
+    others=(REGEX,),
+    obsolete=(PARTITION_METADATA,),
+)

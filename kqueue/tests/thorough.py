@@ -1,0 +1,41 @@
+"""The part of a long test that the default tests run.
+
+They run a quarter of the examples that a property asks for, and the corners of a grid. The rest has
+the mark `thorough`: `tox -m thorough` runs it with all examples, and a night as many times that as
+`KQUEUE_EXAMPLES` says.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+FACTOR = float(os.environ.get("KQUEUE_EXAMPLES", "0.25"))
+EXAMPLES_MIN = 5
+"""Fewer would leave out even the corners that Hypothesis tries first."""
+
+
+def examples(thorough: int) -> int:
+    """Return how many examples a test runs now that runs `thorough` in the thorough tests."""
+    return max(min(EXAMPLES_MIN, thorough), round(thorough * FACTOR))
+
+
+def corners(values: Iterable[Any], *kept: Any) -> list[Any]:
+    """Return the arguments of `parametrize`: all but `kept` are left to the thorough tests.
+
+    Args:
+        kept: values that the default tests run; none: the first value.
+    """
+    rows = list(values)
+    stay = kept or rows[:1]
+    missing = [value for value in stay if value not in rows]
+    assert not missing, f"not among the arguments: {missing}"
+    return [row if row in stay else _thorough(row) for row in rows]
+
+
+def _thorough(row: Any) -> Any:
+    arguments = row if isinstance(row, tuple) else (row,)
+    return pytest.param(*arguments, marks=pytest.mark.thorough)
