@@ -72,6 +72,6 @@ def test_the_layers_are_those_of_the_lint() -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=ids)
-def test_diagrams_name_modules(document: Path) -> None:
+def test_diagrams_name_modules_or_packages(document: Path) -> None:
     for name in re.findall(r"participant \w+ as ((?:\w+/)+\w+)", document.read_text(encoding="utf-8")):
-        assert located(f"{name}.py") is not None, name
+        assert located(f"{name}.py") or located(f"{name}/__init__.py"), name
