@@ -1,8 +1,8 @@
 """The part of a long test that the default tests run.
 
-They run a quarter of the examples that a property asks for, and the corners of a grid. The rest has
-the mark `thorough`: `tox -m thorough` runs it with all examples, and a night as many times that as
-`KQUEUE_EXAMPLES` says.
+They run a quarter of the examples that a property asks for, and the corners of a grid. The rest of
+a grid has the mark `thorough`, which `tox -m thorough` selects. `KQUEUE_EXAMPLES` is the factor for
+examples: `KQUEUE_EXAMPLES=4 tox -e unit -- -m hypothesis` runs four times as many as they ask for.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ EXAMPLES_MIN = 5
 
 
 def examples(thorough: int) -> int:
-    """Return how many examples a test runs now that runs `thorough` in the thorough tests."""
+    """Return how many examples a property runs now that asks for `thorough`."""
     return max(min(EXAMPLES_MIN, thorough), round(thorough * FACTOR))
 
 
