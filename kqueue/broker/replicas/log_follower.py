@@ -9,17 +9,52 @@ a crash it begins with the checkpoint, at most the log end, and the leader says 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kqueue.base.errors import KqueueError, OffsetOutOfRange
 from kqueue.log import follower_log
 from kqueue.log.log_cut import LogCut
 
 if TYPE_CHECKING:
-    from kqueue.broker.replicas.partition import Partition
-    from kqueue.broker.replicas.partition_host import ReplicaHost
+    from kqueue.base.errors import StorageUnavailable
+    from kqueue.broker.replicas.high_watermark import HighWatermark
+    from kqueue.broker.replicas.partition_flush import PartitionFlush
+    from kqueue.broker.replicas.partition_host import BacklogGate, ReplicaHost
+    from kqueue.log.log import Log
 
 Done = Callable[[KqueueError | None], None]
+
+
+class FollowingPartition(Protocol):
+    """The calls of a partition that copy its leader; see `Partition`."""
+
+    backlog: BacklogGate | None
+    flush: PartitionFlush
+    moving: StorageUnavailable | None
+    watermark: HighWatermark
+
+    @property
+    def log(self) -> Log:
+        """The log, opened on first use."""
+
+    @property
+    def high_watermark(self) -> int:
+        """Offset after the last record that consumers may read."""
+
+    def follow(self, leader_epoch: int) -> LogFollower:
+        """Return the log as a follower's. Raises FencedLeaderEpoch: another epoch has begun."""
+
+    def uses(self, log: Log) -> bool:
+        """Return whether `log` was neither replaced nor deleted."""
+
+    def log_was_cut(self, log: Log, restarts_at: int | None = None) -> None:
+        """Begin again with a log that was cut."""
+
+    def log_start_moved(self) -> None:
+        """Wake what waits for records that are deleted now."""
+
+    def after_flush(self, offset: int, call: Callable[[], None]) -> None:
+        """Call `call` when `offset` is flushed."""
 
 
 class LogFollower:
@@ -31,7 +66,7 @@ class LogFollower:
 
     __slots__ = ("_leader_epoch", "_log", "_partition", "_replicas")
 
-    def __init__(self, partition: Partition, replicas: ReplicaHost, leader_epoch: int) -> None:
+    def __init__(self, partition: FollowingPartition, replicas: ReplicaHost, leader_epoch: int) -> None:
         self._partition = partition
         self._replicas = replicas
         self._leader_epoch = leader_epoch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kqueue.base.errors import NotLeader, OffsetOutOfRange
 from kqueue.broker.replicas.partition_host import PartitionRead
@@ -10,8 +10,35 @@ from kqueue.log.formats.leader_epochs import EpochEndOffset
 from kqueue.replication.leader_replica import ReplicaFetch
 
 if TYPE_CHECKING:
-    from kqueue.broker.replicas.partition import Partition
+    from kqueue.broker.replicas.high_watermark import HighWatermark
     from kqueue.broker.replicas.partition_host import PartitionHost
+    from kqueue.broker.replicas.replica import Replica
+    from kqueue.log.log import Log
+
+
+class LedPartition(Protocol):
+    """The calls of a partition that serve its followers; see `Partition`."""
+
+    topic: str
+    index: int
+    replica: Replica
+    watermark: HighWatermark
+
+    @property
+    def log(self) -> Log:
+        """The log, opened on first use."""
+
+    def check_leader(self) -> None:
+        """Raises NotLeader."""
+
+    def check_leader_epoch(self, epoch: int) -> None:
+        """Raises FencedLeaderEpoch, UnknownLeaderEpoch."""
+
+    def epoch_end(self, epoch: int) -> EpochEndOffset:
+        """Return where `epoch` ends."""
+
+    def own_end_moved(self, log: Log) -> None:
+        """Advance the high watermark as far as all in-sync replicas have the log."""
 
 
 class LogLeader:
@@ -19,7 +46,7 @@ class LogLeader:
 
     __slots__ = ("_host", "_partition")
 
-    def __init__(self, partition: Partition, host: PartitionHost) -> None:
+    def __init__(self, partition: LedPartition, host: PartitionHost) -> None:
         self._partition = partition
         self._host = host
 

@@ -7,6 +7,7 @@ import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 
@@ -29,6 +30,7 @@ from kqueue.config.kafka_settings import (
     undeclared_setting,
 )
 from kqueue.config.properties import read_config
+from kqueue.groups.config import TIMINGS, ModernType
 from kqueue.tests.network.harness import connect, serving
 
 SOURCE = Path(kqueue.__file__).parent
@@ -179,8 +181,23 @@ def _without_declarations(node: ast.AST) -> Iterator[ast.AST]:
         yield from _without_declarations(child)
 
 
+def timings_read() -> set[str]:
+    """Return the settings whose names the table of timings makes of three parts."""
+
+    class Names(dict[str, int]):
+        def __missing__(self, name: str) -> int:
+            return self.setdefault(name, 1)
+
+    names: Any = Names()
+    for kind in get_args(ModernType):
+        for timing in TIMINGS:
+            timing.setting(kind, names)
+    return set(names)
+
+
 def test_every_declared_setting_is_read_somewhere_or_says_that_it_has_no_effect() -> None:
     plain, patterns = strings_read()
+    plain |= timings_read()
     synonyms = {synonym.name for row in CATALOG.topic.values() for synonym in row.synonyms}
     rows = [*CATALOG.topic.values(), *(row for name, row in CATALOG.broker.items() if name not in synonyms)]
     unread = {

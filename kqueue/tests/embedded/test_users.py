@@ -133,7 +133,7 @@ PRODUCE = {
 def test_producers_outlive_the_end_of_their_sessions(client: str, caplog: pytest.LogCaptureFixture) -> None:
     """Clients that re-authenticate keep their connection; the others connect again."""
     caplog.set_level(logging.INFO, logger="kqueue")
-    with kqueue.Broker(users=USERS, settings={"connections.max.reauth.ms": 1000}) as broker:
+    with kqueue.Broker(users=USERS, settings={"connections.max.reauth.ms": 3000}) as broker:
         broker.create_topic("t")
         config = broker.client_config(client, mechanism="SCRAM-SHA-256")
         limit = HangLimit("the end of a session")

@@ -116,7 +116,8 @@ def test_older_versions_must_have_added_the_group(version: int) -> None:
     expected = ErrorCode.TRANSACTION_ABORTABLE if version >= 4 else ErrorCode.INVALID_TXN_STATE
     txn = producer()
     assert txn.commit({("t", 0): 5}, version) == {(0, 0): expected}
-    txn.add_offsets("other" if txn.client.sim.broker.groups.partition_of("other") else "else")
+    partition_of = txn.client.sim.broker.groups.partition_of
+    txn.add_offsets(next(name for name in ("other", "else", "more") if partition_of(name) != partition_of("g")))
     assert txn.commit({("t", 0): 5}, version) == {(0, 0): expected}
     assert not txn.client.sim.broker.groups.is_pending("g", "t", 0)
 

@@ -409,6 +409,7 @@ def test_segments_that_are_others_than_those_that_were_handed_over_stay(policy: 
     def cut() -> None:
         if len(policy.handed) == 1 and policy.of(partition):
             partition.log.truncate_to(3)
+            partition.log_was_cut(partition.log)
             fill_now(partition)
             fill_now(partition)
 
