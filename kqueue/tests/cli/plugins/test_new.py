@@ -51,7 +51,7 @@ def test_every_kind_passes_its_test_as_it_stands(new: Run, tmp_path: Path) -> No
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=280,
         check=False,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
