@@ -21,7 +21,7 @@ BROKERS = 4
 STORE = "store"
 DISK_MB = 256
 SAMPLE_S = 0.1
-# a busy machine may not run a process for a second, which would end shorter sessions beside the faults
+# A busy machine may not run a process for a second: it would end shorter sessions.
 FAST = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
 """The test settings. Without them the defaults hold: 9 s and 2 s."""
 SETTINGS = {

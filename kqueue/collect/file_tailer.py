@@ -368,7 +368,7 @@ def _position_in(tailed: TailedFile, position: FilePosition, *, short_too: bool 
     fingerprint = position.print.find_in(tailed.file)
     if fingerprint is None:
         return None
-    # Of no bytes every file is a copy: the next log, made in the same tick of the clock, has the time too.
+    # Every file begins with no bytes, and the next log may be made in the same tick of the clock.
     is_copy = fingerprint.offset > 0 and os.fstat(tailed.file).st_mtime_ns == position.modified_ns
     if not (_is_same_file(tailed, position) or fingerprint.is_distinctive or is_copy or short_too):
         return None
