@@ -18,7 +18,7 @@ from compat_tests.kafka.maven import java
 
 SOURCES = Path(__file__).parent / "java"
 COMPILE_TIMEOUT_S = 120
-TOOL_TIMEOUT_S = 60
+TOOL_TIMEOUT_S = 300
 
 
 class ToolResult(NamedTuple):
