@@ -166,7 +166,9 @@ class ClusterOfProcesses:
 
     def client(self, bootstrap: str | None = None) -> Client:
         """Return a client for short requests. `bootstrap`: None: any broker."""
-        return Client(bootstrap or self.bootstrap, timeout_ms=20_000, request_timeout_ms=2_000, connect_timeout_ms=2_000)
+        return Client(
+            bootstrap or self.bootstrap, timeout_ms=20_000, request_timeout_ms=2_000, connect_timeout_ms=2_000
+        )
 
     def await_brokers(self, ids: Collection[int]) -> None:
         """Return once the brokers that are not fenced are these. Raises: BrokerFailed."""
