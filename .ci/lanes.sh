@@ -1,5 +1,5 @@
 # Parts of a check that run one by one or in lanes, each with a bound. Sourced by .ci/run, which sets `work`, a folder.
-lanes=${KQUEUE_CI_LANES:-2} part_seconds=${KQUEUE_CI_PART_SECONDS:-2700}
+lanes=${KQUEUE_CI_LANES:-2} begin_seconds=${KQUEUE_CI_BEGIN_SECONDS:-4200} part_seconds=${KQUEUE_CI_PART_SECONDS:-2700}
 passed=() failed=() skipped=()
 names=() started=() pids=() # of the parts in lanes, by number; a part that was told has no pid
 trap cut_short INT TERM
@@ -41,12 +41,17 @@ run() { # name, command...: now, and alone
 }
 
 queue() { # name, command...: as soon as a lane is free
-    local number=${#names[@]} name=$1
+    local number name=$1
     shift
     until (($(running) < lanes)); do
         sleep 0.5
         tell_ended
     done
+    if ((SECONDS >= begin_seconds)); then
+        skip "$name" "$begin_seconds seconds were over before it could begin: the machine is slow (KQUEUE_CI_BEGIN_SECONDS)"
+        return
+    fi
+    number=${#names[@]}
     printf '\n=== %s: begins: %s\n' "$name" "${*/#"$work/venv/bin/"/}"
     names+=("$name") started+=("$SECONDS")
     bounded "$@" > "$work/part-$number" 2>&1 &

@@ -56,6 +56,13 @@ def test_two_parts_run_at_a_time_and_each_tells_all_it_said_once_it_has_ended(tm
     assert said.endswith("ci: 3 passed, 0 failed, 0 skipped\n")
 
 
+def test_a_part_that_can_not_begin_in_time_is_skipped_and_named(tmp_path: Path) -> None:
+    status, said = told(tmp_path, "queue one echo ran\nfinish\nsummary\n", KQUEUE_CI_BEGIN_SECONDS="0")
+    assert status == 0
+    assert "=== one: skipped, because 0 seconds were over before it could begin" in said
+    assert said.endswith("ci: 0 passed, 0 failed, 1 skipped; skipped: one\n")
+
+
 def test_one_failure_is_named_and_fails_the_whole(tmp_path: Path) -> None:
     parts = """
         run first true
