@@ -200,7 +200,7 @@ def _json(field: Field) -> Column:
     """Return a field's value as JSON; null if it is a time or a day, as decoded columns have them.
 
     Values are cast from this text, by compiled code. Spark casts a variant by a cast that it makes
-    anew for each row, which takes three times as long.
+    again for each row, which takes three times as long.
     """
     text = F.to_json(_part(field))
     times = [kind for kind in field.kind.kinds if kind in ("TIMESTAMP", "DATE")]

@@ -1,7 +1,7 @@
 """Waits of the tests for what others do meanwhile: threads, processes, brokers.
 
 A limit here only ends a hang. No default test compares times of the machine's clock
-(`test_tidy.py`): a busy machine makes each of them as long as it likes.
+(`test_clock_readings.py`): a busy machine makes each of them as long as it likes.
 """
 
 from __future__ import annotations

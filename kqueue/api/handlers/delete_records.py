@@ -134,7 +134,7 @@ def _is_followed(deletion: Deletion) -> bool:
     """Whether all replicas have deleted the records, or an error says why that is unknown."""
     result, promise, partition = deletion
     try:
-        result.low_watermark = partition.lead().low_watermark if promise.result() else 0  # nothing lies below
+        result.low_watermark = partition.lead().low_watermark if promise.result() else 0  # it holds no records below
     except KqueueError as error:
         result.low_watermark, result.error_code = UNKNOWN, code_of(error)
         return True

@@ -127,7 +127,7 @@ def _respond(timeout_ms: int, context: RequestContext, produce: DelayedProduce) 
     if produce.unappended or (produce.unconfirmed and not produce.is_confirmed()):
         respond = partial(_response, context, produce)
         return produce.wait(timeout_ms, context.change_deadline_ms, respond)
-    return produce_response(context, produce) if not produce.takes_turns else _response(context, produce)
+    return _response(context, produce)
 
 
 def _response(context: RequestContext, produce: DelayedProduce) -> ProduceResponse | DelayedOperation[ProduceResponse]:

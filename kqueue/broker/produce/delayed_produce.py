@@ -1,7 +1,7 @@
 """One Produce request: appends to its partitions, then waits for what `acks` asks.
 
     acks    confirmed
-    0       never: nobody waits
+    0       never; there is no response
     1       when this leader has the batch on its disk; kqueue.flush=kafka: when it is appended
     -1      when it is committed: below the high watermark
 
@@ -131,12 +131,9 @@ class DelayedProduce:
 
     def append(self) -> None:
         """Append to all partitions at once."""
-        find_topic = self._find_topic
         for key, appends in self.topics:
             try:
-                topic = find_topic(key)
-                if topic.is_internal:
-                    raise _internal(topic)
+                topic = self._topic(key)
             except KqueueError as error:
                 for append in appends:
                     append.fail(error)
@@ -193,7 +190,7 @@ class DelayedProduce:
     def _topic(self, key: str | bytes) -> Topic:
         topic = self._find_topic(key)
         if topic.is_internal:
-            raise _internal(topic)
+            raise InvalidTopic(f"topic {topic.name} is internal: clients must not write to it")
         return topic
 
     def _append(self, topic: Topic, append: PartitionAppend) -> None:
@@ -245,7 +242,7 @@ class DelayedProduce:
         The time of the request begins to count when all records are read, as in Kafka.
         Args:
             deadline_ms: returns when a timeout that begins now is over, by the monotonic clock.
-            respond: makes the response of what the appends hold at last.
+            respond: makes the response of the outcomes of the appends.
         """
         self._timeout_ms, self._deadline_ms = timeout_ms, deadline_ms
         until_ms: float | None
@@ -323,7 +320,3 @@ class DelayedProduce:
         except KqueueError as error:
             append.fail(error, has_moved=isinstance(error, NotLeader))
             return True
-
-
-def _internal(topic: Topic) -> InvalidTopic:
-    return InvalidTopic(f"topic {topic.name} is internal: clients must not write to it")

@@ -113,7 +113,7 @@ class LogFollower:
             partition.log_start_moved()
 
     def truncate(self, offset: int, done: Done) -> None:
-        """Remove what lies from `offset` on, and differs from the leader's log (rule 19), in a job.
+        """Remove the records from `offset` on, which the leader's log lacks (rule 19), in a job.
 
         The log end may be below `offset` then, where a batch holds it. `done(error or None)` is
         called at the end, maybe at once. Until then the log refuses everything with

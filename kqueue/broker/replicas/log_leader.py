@@ -88,9 +88,9 @@ class LogLeader:
 
     @property
     def low_watermark(self) -> int:
-        """What lies below is deleted at all replicas whose brokers are alive; -1: one has not told
-        its log start yet. The purgatory wakes `Replica.leadership` when a follower's log start
-        moves.
+        """All records below are deleted at all replicas whose brokers are alive; -1: one has not
+        reported its log start yet. The purgatory wakes `Replica.leadership` when a follower's log
+        start moves.
 
         Raises: StorageFailed. NotLeader.
         """

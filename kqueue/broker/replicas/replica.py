@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 from kqueue.base.errors import FencedLeaderEpoch, NotLeader
 from kqueue.broker.replicas.high_watermark import HighWatermark
@@ -28,7 +28,8 @@ logger = logging.getLogger("kqueue.broker")
 class Change(NamedTuple):
     """What has changed for this broker. `leads`: it leads now, or in a new epoch.
 
-    `follows`: another broker leads now, or in a new epoch, or nobody does, or this broker must not.
+    `follows`: another broker leads now, or in a new epoch, or there is no leader, or this
+    broker must not lead.
     `removed`: it had a replica.
     """
 
@@ -168,20 +169,16 @@ class SoleReplica:
         return log.end_offset
 
 
-class LeadingReplica:
-    """The leader of a partition of a cluster, in one leader epoch.
+class _ClusterReplica:
+    """Answers that leader and follower have in common: those of the metadata of the partition."""
 
-    Attributes: leadership: None until its log is open.
-    """
+    __slots__ = ("key", "leader_epoch")
 
-    __slots__ = ("key", "leader_epoch", "leadership")
-
-    is_leader = True
+    is_leader: ClassVar[bool]
 
     def __init__(self, metadata: ReplicaMetadata) -> None:
         self.key = metadata
         self.leader_epoch = metadata.registration.leader_epoch
-        self.leadership: LeaderReplica | None = None
 
     @property
     def registration(self) -> PartitionRegistration:
@@ -191,14 +188,41 @@ class LeadingReplica:
     def has_replica(self) -> bool:
         return self.key.has_replica
 
+    def set_min_isr(self, read: Callable[[], int]) -> bool:
+        metadata, min_isr = self.key, read()
+        if metadata.min_isr == min_isr:
+            return False
+        metadata.min_isr = min_isr
+        metadata.log_too_few(self.is_leader)
+        return True
+
+    def check_waiting(self) -> None:
+        self.key.check_waiting()
+
+    def committed_end(self, log: Log, checkpointed: Callable[[], int]) -> int:
+        # never the log end, which may hold what was not committed (rule 20)
+        return max(min(checkpointed(), log.end_offset), log.start_offset)
+
+
+class LeadingReplica(_ClusterReplica):
+    """The leader of a partition of a cluster, in one leader epoch.
+
+    Attributes: leadership: None until its log is open.
+    """
+
+    __slots__ = ("leadership",)
+
+    is_leader = True
+
+    def __init__(self, metadata: ReplicaMetadata) -> None:
+        super().__init__(metadata)
+        self.leadership: LeaderReplica | None = None
+
     def in_cluster(self, new_metadata: Callable[[], ReplicaMetadata]) -> LeadingReplica | FollowingReplica:
         return self
 
     def review(self, may_lead: bool) -> tuple[Replica, Change]:
         return _settle(self, False, may_lead)
-
-    def set_min_isr(self, read: Callable[[], int]) -> bool:
-        return _set_min_isr(self, read())
 
     def check_leader(self) -> None:
         pass
@@ -208,12 +232,6 @@ class LeadingReplica:
 
     def check_in_sync(self) -> None:
         self.key.check_in_sync()
-
-    def check_waiting(self) -> None:
-        self.key.check_waiting()
-
-    def committed_end(self, log: Log, checkpointed: Callable[[], int]) -> int:
-        return _checkpointed_end(log, checkpointed())
 
     def lead(self, log: Log, high_watermark: int, now_ms: float) -> None:
         if self.leadership is None:
@@ -231,37 +249,22 @@ class LeadingReplica:
         return 0 if self.leadership is None else self.leadership.leso
 
 
-class FollowingReplica:
+class FollowingReplica(_ClusterReplica):
     """A partition of a cluster that this broker does not lead, in one leader epoch.
 
     It follows another broker, or waits for an election, or is fenced; or it has no replica.
     """
 
-    __slots__ = ("key", "leader_epoch")
+    __slots__ = ()
 
     is_leader = False
     leadership = None
-
-    def __init__(self, metadata: ReplicaMetadata) -> None:
-        self.key = metadata
-        self.leader_epoch = metadata.registration.leader_epoch
-
-    @property
-    def registration(self) -> PartitionRegistration:
-        return self.key.registration
-
-    @property
-    def has_replica(self) -> bool:
-        return self.key.has_replica
 
     def in_cluster(self, new_metadata: Callable[[], ReplicaMetadata]) -> LeadingReplica | FollowingReplica:
         return self
 
     def review(self, may_lead: bool) -> tuple[Replica, Change]:
         return _settle(self, False, may_lead)
-
-    def set_min_isr(self, read: Callable[[], int]) -> bool:
-        return _set_min_isr(self, read())
 
     def check_leader(self) -> None:
         name, leader = self.key.name, self.key.registration.leader
@@ -275,12 +278,6 @@ class FollowingReplica:
 
     def check_in_sync(self) -> None:
         pass  # the append says who leads
-
-    def check_waiting(self) -> None:
-        self.key.check_waiting()
-
-    def committed_end(self, log: Log, checkpointed: Callable[[], int]) -> int:
-        return _checkpointed_end(log, checkpointed())
 
     def lead(self, log: Log, high_watermark: int, now_ms: float) -> None:
         pass
@@ -341,20 +338,6 @@ def _description(metadata: ReplicaMetadata, leads: bool) -> str:
     if now.leader == metadata.node_id:
         return f"does not lead in epoch {now.leader_epoch} while this broker is fenced"
     return f"follows broker {now.leader} in epoch {now.leader_epoch}"
-
-
-def _set_min_isr(replica: LeadingReplica | FollowingReplica, min_isr: int) -> bool:
-    metadata = replica.key
-    if metadata.min_isr == min_isr:
-        return False
-    metadata.min_isr = min_isr
-    metadata.log_too_few(replica.is_leader)
-    return True
-
-
-def _checkpointed_end(log: Log, checkpointed: int) -> int:
-    # never the log end, which may hold what was not committed (rule 20)
-    return max(min(checkpointed, log.end_offset), log.start_offset)
 
 
 def _fenced(name: str, leader_epoch: int, current: int) -> FencedLeaderEpoch:

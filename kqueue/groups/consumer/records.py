@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from kqueue.base.errors import MalformedMessage
 from kqueue.groups.consumer.member import ClassicProtocols, Partitions, Subscription
 from kqueue.groups.log.consumer_schemas import (
     ClassicMemberMetadata,
@@ -25,6 +24,7 @@ from kqueue.groups.modern.records import (
     GroupEpoch,
     ModernRecords,
     RecordType,
+    assignment_epochs,
     read_target,
     read_target_epoch,
     target_epoch_value,
@@ -153,15 +153,9 @@ def _partitions(topics: Iterable[CurrentTopic], member_epoch: int) -> dict[bytes
     """Kafka before 4.3 wrote no epochs of assignment: they count as the member's."""
     partitions: dict[bytes, dict[int, int]] = {}
     for each in topics:
-        epochs = each.assignment_epochs
-        if epochs is None:
-            epochs = [member_epoch] * len(each.partitions)
-        if len(epochs) != len(each.partitions):
-            raise MalformedMessage(
-                f"a current assignment has {len(each.partitions)} partitions of a topic and {len(epochs)} epochs"
-            )
-        if each.partitions:
-            partitions[each.topic_id] = dict(zip(each.partitions, epochs, strict=True))
+        epochs = assignment_epochs(each.partitions, each.assignment_epochs, member_epoch, "partitions of a topic")
+        if epochs:
+            partitions[each.topic_id] = epochs
     return partitions
 
 

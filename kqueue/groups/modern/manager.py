@@ -151,7 +151,7 @@ class ModernGroupManager(ABC, Generic[G]):
         return None
 
     def leave(self, group: G, leaving: Sequence[LeavingMember]) -> Promise[list[RequestRefused | None]]:
-        """Answer a LeaveGroup: nobody of the classic protocol is in the group."""
+        """Answer a LeaveGroup: the group has no member of the classic protocol."""
         promise: Promise[list[RequestRefused | None]] = Promise()
         promise.resolve([UnknownMember(f"there is no group {group.group_id!r}") for _ in leaving])
         return promise

@@ -10,9 +10,10 @@ others          of one type only: patterns, a topology, share partitions
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from kqueue.base.errors import MalformedMessage
 from kqueue.groups.log.consumer_schemas import (
     AssignedTopic,
     ConsumerGroupTargetAssignmentMemberValue,
@@ -73,6 +74,21 @@ class ModernRecords(NamedTuple, Generic[S, K]):
         """Return the types in the keys of these records."""
         shared: list[RecordType[Any]] = [self.epoch, self.metadata, self.current, self.target, self.target_epoch]
         return *(each.number for each in (*shared, *self.others)), *self.obsolete
+
+
+def assignment_epochs(
+    indexes: Sequence[int], epochs: Sequence[int] | None, member_epoch: int, what: str
+) -> dict[int, int]:
+    """Return the epoch in which each index was assigned. Without `epochs` it is the member's.
+
+    Args: what: what the indexes are, and of what, for the error.
+    Raises: MalformedMessage: their numbers differ.
+    """
+    if epochs is None:
+        return dict.fromkeys(indexes, member_epoch)
+    if len(epochs) != len(indexes):
+        raise MalformedMessage(f"a current assignment has {len(indexes)} {what} and {len(epochs)} epochs")
+    return dict(zip(indexes, epochs, strict=True))
 
 
 def target_epoch_value(target: TargetEpoch) -> bytes:

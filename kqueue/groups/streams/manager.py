@@ -119,15 +119,15 @@ class StreamsGroupManager(ModernGroupManager[StreamsGroup]):
             statuses.append(configured.status)
         if group.shutdown_by is not None:
             statuses.append(_shutdown(group.shutdown_by))
-        told = None if knows_endpoints else endpoints_of(group, self.topics)
+        changed_endpoints = None if knows_endpoints else endpoints_of(group, self.topics)
         return StreamsHeartbeatResult(
             member_id,
             member.current.epoch,
             self.heartbeat_interval_ms(group),
             tuple(statuses),
             member.current.assigned if is_sent else None,
-            group.endpoint_epoch if knows_endpoints or told is not None else request.endpoint_epoch,
-            told,
+            group.endpoint_epoch if knows_endpoints or changed_endpoints is not None else request.endpoint_epoch,
+            changed_endpoints,
             () if configured is None else configured.missing,
         )
 

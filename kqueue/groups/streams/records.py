@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kqueue.base.errors import MalformedMessage
 from kqueue.groups.log.modern_records import read_value, versioned_value
 from kqueue.groups.log.streams_schemas import (
     CopartitionIndexes,
@@ -25,7 +24,14 @@ from kqueue.groups.log.streams_schemas import (
     TargetTasks,
 )
 from kqueue.groups.modern.assignment import CurrentAssignment, ModernMemberState
-from kqueue.groups.modern.records import GroupEpoch, ModernRecords, RecordType, read_target_epoch, target_epoch_value
+from kqueue.groups.modern.records import (
+    GroupEpoch,
+    ModernRecords,
+    RecordType,
+    assignment_epochs,
+    read_target_epoch,
+    target_epoch_value,
+)
 from kqueue.groups.streams.member import (
     MemberEndpoint,
     OwnedTasks,
@@ -242,15 +248,9 @@ def _owned(roles: Iterable[Iterable[CurrentTasks]], member_epoch: int) -> dict[S
     owned: dict[SubtopologyRole, dict[int, int]] = {}
     for role, tasks in zip(TaskRole, roles, strict=True):
         for each in tasks:
-            epochs = each.assignment_epochs
-            if epochs is None:
-                epochs = [member_epoch] * len(each.partitions)
-            if len(epochs) != len(each.partitions):
-                raise MalformedMessage(
-                    f"a current assignment has {len(each.partitions)} tasks of a subtopology and {len(epochs)} epochs"
-                )
-            if each.partitions:
-                owned[SubtopologyRole(role, each.subtopology_id)] = dict(zip(each.partitions, epochs, strict=True))
+            epochs = assignment_epochs(each.partitions, each.assignment_epochs, member_epoch, "tasks of a subtopology")
+            if epochs:
+                owned[SubtopologyRole(role, each.subtopology_id)] = epochs
     return owned
 
 

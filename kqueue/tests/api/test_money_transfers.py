@@ -11,13 +11,14 @@ from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.bank import ORDERS, SETTINGS, Teller, TellerRefused, balances, expected, open_bank, sums_up
 from kqueue.tests.api.harness import SimulatedClient
+from kqueue.tests.thorough import corners
 
 VERSIONS = (1, 2)
 KILLS = 3
 STRIDE = 5
 """An odd number: every other kill is before a request of the other version."""
-STRIDES = [25, pytest.param(STRIDE, marks=pytest.mark.thorough)]
-REQUEST_STRIDES = [STRIDE, pytest.param(1, marks=pytest.mark.thorough)]
+STRIDES = corners([25, STRIDE])
+REQUEST_STRIDES = corners([STRIDE, 1])
 
 
 def bank() -> SimulatedClient:

@@ -14,6 +14,7 @@ from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import SimulatedClient
 from kqueue.tests.api.share_client import ACCEPT, REJECT, RELEASE, Member, acquired, data_of, earliest, fill
+from kqueue.tests.thorough import corners
 
 RECORDS = 8
 SETTINGS = {"share.coordinator.snapshot.update.records.per.snapshot": 1}
@@ -49,7 +50,7 @@ def _run(storage: FaultyStorage, store: MemoryStore, told: Told) -> int:
     return filled_at
 
 
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.thorough), 25])
+@pytest.mark.parametrize("every", corners([1, 25], 25))
 @pytest.mark.parametrize("remains", Remains)
 def test_what_was_accepted_never_comes_again(remains: Remains, every: int) -> None:
     """`every`: so many steps are between two cuts, for each kind of remains at others."""

@@ -7,9 +7,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import pytest
 
@@ -32,14 +31,10 @@ from kqueue.tests.spark.sink.exactly_once import (
     watched,
 )
 from kqueue.tests.spark.sink.helpers import options_for, values_in
+from kqueue.tests.thorough import corners
 
 
-def some_of(values: Iterable[int], short: Sequence[int]) -> list[Any]:
-    """Return the parameters of a test: those of `short` are of its short run."""
-    return [value if value in short else pytest.param(value, marks=pytest.mark.thorough) for value in values]
-
-
-@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.thorough), 7])
+@pytest.mark.parametrize("stride", corners([1, 7], 7))
 def test_a_kill_at_each_step_and_another_try_that_splits_the_rows_otherwise(
     broker: kqueue.Broker, options: SinkOptions, stride: int
 ) -> None:
@@ -109,7 +104,7 @@ def moments_of_a_batch(options: SinkOptions) -> int:
     return len(calls)
 
 
-@pytest.mark.parametrize("cut", some_of([*range(0, 90, 5), *range(-14, 0)], (0, 45, 85, -13, -9, -5, -2)))
+@pytest.mark.parametrize("cut", corners([*range(0, 90, 5), *range(-14, 0)], 0, 45, 85, -13, -9, -5, -2))
 def test_a_driver_that_was_thought_dead(broker: kqueue.Broker, options: SinkOptions, cut: int) -> None:
     """It stops at some percent of its way, or shortly before its end; another does the batch and
     the next one meanwhile.
@@ -143,8 +138,8 @@ def test_a_batch_that_another_driver_does_meanwhile_is_done(broker: kqueue.Broke
     assert values_in(broker, "out") == sorted(few * (len(done) + 1))
 
 
-@pytest.mark.parametrize("first", some_of(range(60, 85, 3), (66, 78)))
-@pytest.mark.parametrize("second", some_of([76, 88, 96], (76, 96)))
+@pytest.mark.parametrize("first", corners(range(60, 85, 3), 66, 78))
+@pytest.mark.parametrize("second", corners([76, 88, 96], 76, 96))
 def test_two_drivers_of_one_batch_and_the_second_is_killed(
     broker: kqueue.Broker, options: SinkOptions, first: int, second: int
 ) -> None:

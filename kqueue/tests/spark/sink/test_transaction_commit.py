@@ -26,7 +26,8 @@ from kqueue.spark.sink.write_task import BatchIdentity, stage_rows
 from kqueue.tests.served_cluster import bootstrap, served_cluster
 from kqueue.tests.spark.sink.exactly_once import QUERY, ROWS, Killed, after_calls, die, run_batch, watched
 from kqueue.tests.spark.sink.helpers import committed_in, options_for, records_in, rows_of
-from kqueue.tests.spark.sink.test_batch_commit import held_up, moments_of_a_batch, some_of
+from kqueue.tests.spark.sink.test_batch_commit import held_up, moments_of_a_batch
+from kqueue.tests.thorough import corners
 
 TWO_TASKS = [ROWS[:60], ROWS[60:]]
 ENCODED = [row.encode() for row in ROWS]
@@ -84,7 +85,7 @@ def test_readers_see_all_of_a_batch_or_nothing_at_every_step(broker: kqueue.Brok
     assert open_ids(options) == []
 
 
-@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.thorough), 7])
+@pytest.mark.parametrize("stride", corners([1, 7], 7))
 def test_a_kill_at_each_step_and_another_try_that_splits_the_rows_otherwise(
     broker: kqueue.Broker, options: SinkOptions, stride: int
 ) -> None:
@@ -126,7 +127,7 @@ def test_kills_of_each_try_after_the_other(broker: kqueue.Broker, options: SinkO
     assert committed_in(broker, "out") == sorted(f"{batch_id}: {row}" for batch_id in range(2) for row in ROWS)
 
 
-@pytest.mark.parametrize("cut", some_of([*range(0, 90, 9), *range(-26, 0, 2)], (0, 45, 81, -26, -12, -8, -4)))
+@pytest.mark.parametrize("cut", corners([*range(0, 90, 9), *range(-26, 0, 2)], 0, 45, 81, -26, -12, -8, -4))
 def test_a_driver_that_was_thought_dead(broker: kqueue.Broker, options: SinkOptions, cut: int) -> None:
     """It stops at some percent of its way, or shortly before its end; another does the batch and
     the next one meanwhile.
@@ -140,7 +141,7 @@ def test_a_driver_that_was_thought_dead(broker: kqueue.Broker, options: SinkOpti
     assert committed_in(broker, "out") == sorted([*ROWS, *ROWS, "last", "after"])
 
 
-@pytest.mark.parametrize("before_end", some_of(range(4, 40, 3), (4, 13, 25)))
+@pytest.mark.parametrize("before_end", corners(range(4, 40, 3), 4, 13, 25))
 def test_a_driver_that_was_thought_dead_ends_nothing_of_a_later_batch(
     broker: kqueue.Broker, options: SinkOptions, before_end: int
 ) -> None:
