@@ -289,12 +289,19 @@ def offsets_for_times(
 
 
 def commit(bootstrap: str, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
-    """Commit these offsets for a group without members."""
+    """Commit these offsets for a group without members, once its coordinator has loaded it."""
     consumer = _consumer(bootstrap, group)
+    places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
+    deadline = time.monotonic() + TIMEOUT_S
     try:
-        consumer.commit(
-            offsets=[TopicPartition(*place, offset) for place, offset in offsets.items()], asynchronous=False
-        )
+        while True:
+            try:
+                consumer.commit(offsets=places, asynchronous=False)
+                return
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.COORDINATOR_LOAD_IN_PROGRESS or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
     finally:
         consumer.close()
 

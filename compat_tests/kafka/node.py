@@ -202,9 +202,15 @@ class Kafka:
         Without those of a controller that registers before it is the leader of its quorum: Kafka
         repeats the registration, and some starts log the first refusal as an error. Without those
         of groups that it had not loaded yet when it was stopped, and without those that only say
-        how slow the machine is.
+        how slow the machine is. Of scheduled tasks only those before its stop: a task that is just
+        running finds its logs closed.
         """
-        errors = [line for line in self.said().splitlines() if " ERROR " in line]
+        errors, stopping = [], False
+        lines = self.said().splitlines()
+        for line, reason in zip(lines, [*lines[1:], ""], strict=True):
+            stopping = "to SHUTTING_DOWN" in line or (stopping and "to STARTING" not in line)
+            if " ERROR " in line and not (stopping and "Uncaught exception in scheduled task" in line):
+                errors.append(line if " ERROR " in reason else f"{line}: {reason}")
         harmless = (
             "apiKey=CONTROLLER_REGISTRATION",
             "RegistrationResponseHandler: channel manager timed out before sending the request",
