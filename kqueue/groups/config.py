@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from kqueue.base.config import Config
-from kqueue.base.errors import InvalidConfig
+from kqueue.base.group_setting import BoundedGroupSetting
 from kqueue.base.settings import ANY, INT_MAX, MiB, Scope, Setting, SettingType, Validator, at_least, between, one_of
 from kqueue.groups.assignors import assignor_names
 
@@ -73,11 +73,11 @@ class Timing(NamedTuple):
         name, doc = f"{kind}.{self.name}", self.own_doc.format(kind)
         return _group_row(name, SettingType.INT, self.default, at_least(self.least), doc)
 
-    def setting(self, kind: ModernType, config: Config | None = None) -> GroupTimeSetting:
+    def setting(self, kind: ModernType, config: Config | None = None) -> BoundedGroupSetting:
         """Return the values of a broker's configuration; without one, the defaults."""
         bounds = zip(("", "min.", "max."), (self.default, self.low, self.high), strict=True)
         values = (value if config is None else config[f"group.{kind}.{bound}{self.name}"] for bound, value in bounds)
-        return GroupTimeSetting(f"{kind}.{self.name}", *values)
+        return BoundedGroupSetting(f"{kind}.{self.name}", *values)
 
 
 TIMINGS = (
@@ -398,49 +398,28 @@ GROUP_DEFAULT_NAMES = {
 """By the name of a group's setting: Kafka's name of the broker setting with its default."""
 
 
-class GroupTimeSetting(NamedTuple):
-    """A time in ms, or a count, that groups may have of their own: between `low` and `high`."""
-
-    name: str
-    default: int
-    low: int
-    high: int
-
-    def bound_broken_by(self, value: int) -> str:
-        """Return Kafka's words about a value out of bounds, with the broker's setting."""
-        kind, _, rest = self.name.partition(".")
-        rest = rest.removeprefix("num.")
-        if value < self.low:
-            return f"greater than or equal to group.{kind}.min.{rest}"
-        return f"less than or equal to group.{kind}.max.{rest}"
-
-    def of(self, own: Mapping[str, Any]) -> int:
-        """Return the value of a group with these settings, moved into the bounds."""
-        return min(max(int(own.get(self.name, self.default)), self.low), self.high)
-
-
 STANDBY_REPLICAS = "streams.num.standby.replicas"
-STREAMS_INITIAL_DELAY = GroupTimeSetting("streams.initial.rebalance.delay.ms", 3000, 0, INT_MAX)
+STREAMS_INITIAL_DELAY = BoundedGroupSetting("streams.initial.rebalance.delay.ms", 3000, 0, INT_MAX)
 
 
 @dataclass(frozen=True, slots=True)
 class ModernConfig:
     """Settings that each modern type of groups has; times in milliseconds."""
 
-    session_timeout: GroupTimeSetting
-    heartbeat_interval: GroupTimeSetting
-    assignment_interval: GroupTimeSetting
+    session_timeout: BoundedGroupSetting
+    heartbeat_interval: BoundedGroupSetting
+    assignment_interval: BoundedGroupSetting
     members_max: int
 
     @property
-    def bounded(self) -> tuple[GroupTimeSetting, ...]:
+    def bounded(self) -> tuple[BoundedGroupSetting, ...]:
         """What a group may have of its own within bounds."""
         return self.session_timeout, self.heartbeat_interval, self.assignment_interval
 
 
 def _timings(
     kind: ModernType, config: Config | None = None
-) -> tuple[GroupTimeSetting, GroupTimeSetting, GroupTimeSetting]:
+) -> tuple[BoundedGroupSetting, BoundedGroupSetting, BoundedGroupSetting]:
     session_timeout, heartbeat_interval, assignment_interval = (timing.setting(kind, config) for timing in TIMINGS)
     return session_timeout, heartbeat_interval, assignment_interval
 
@@ -451,7 +430,7 @@ class StreamsConfig(ModernConfig):
     ``streams.num.standby.replicas``.
     """
 
-    initial_delay: GroupTimeSetting = STREAMS_INITIAL_DELAY
+    initial_delay: BoundedGroupSetting = STREAMS_INITIAL_DELAY
     standby_replicas: int = 0
     standby_replicas_max: int = 2
     tasks_max: int = 10_000
@@ -469,9 +448,9 @@ class StreamsConfig(ModernConfig):
         )
 
     @property
-    def bounded(self) -> tuple[GroupTimeSetting, ...]:
+    def bounded(self) -> tuple[BoundedGroupSetting, ...]:
         """What a group may have of its own within bounds."""
-        replicas = GroupTimeSetting(STANDBY_REPLICAS, self.standby_replicas, 0, self.standby_replicas_max)
+        replicas = BoundedGroupSetting(STANDBY_REPLICAS, self.standby_replicas, 0, self.standby_replicas_max)
         return self.session_timeout, self.heartbeat_interval, self.assignment_interval, replicas
 
     def standby_replicas_of(self, own: Mapping[str, Any]) -> int:
@@ -509,12 +488,7 @@ class GroupConfig:
     def check_own(self, own: Mapping[str, Any]) -> None:
         """Check settings of a single group. Raises: InvalidConfig: out of the broker's bounds."""
         for each in (*self.consumer.bounded, *self.share.bounded, *self.streams.bounded):
-            value = own.get(each.name)
-            if value is not None and not each.low <= value <= each.high:
-                raise InvalidConfig(
-                    f"{each.name} must be {each.bound_broken_by(value)}: {each.name} is from {each.low} to {each.high} "
-                    f"on this broker, not {value}"
-                )
+            each.check(own)
 
     @classmethod
     def of(cls, config: Config) -> GroupConfig:

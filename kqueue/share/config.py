@@ -9,6 +9,7 @@ from typing import Any
 
 from kqueue.base.config import Config
 from kqueue.base.errors import InvalidTopic
+from kqueue.base.group_setting import BoundedGroupSetting, broker_names
 from kqueue.base.names import INTERNAL_TOPICS, check_topic
 from kqueue.base.settings import MiB, Scope, Setting, SettingType, Validator, at_least, between
 
@@ -148,24 +149,8 @@ GROUP_SETTINGS: tuple[Setting, ...] = (
     ),
 )
 """Settings of single groups that Kafka does not have; Kafka's are in `groups.config`."""
-BOUNDS = {
-    "share.record.lock.duration.ms": (
-        "group.share.record.lock.duration.ms",
-        "group.share.min.record.lock.duration.ms",
-        "group.share.max.record.lock.duration.ms",
-    ),
-    "share.delivery.count.limit": (
-        "group.share.delivery.count.limit",
-        "group.share.min.delivery.count.limit",
-        "group.share.max.delivery.count.limit",
-    ),
-    "share.partition.max.record.locks": (
-        "group.share.partition.max.record.locks",
-        "group.share.min.partition.max.record.locks",
-        "group.share.max.partition.max.record.locks",
-    ),
-}
-"""By the setting of a group: the broker's default, minimum and maximum."""
+BOUNDED = ("share.record.lock.duration.ms", "share.delivery.count.limit", "share.partition.max.record.locks")
+"""The numbers that a group may have of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,20 +173,26 @@ class ShareGroupConfig:
     @classmethod
     def of(cls, config: Config, own: Mapping[str, Any]) -> ShareGroupConfig:
         """Return the values of a group with `own` values, within the bounds of the broker."""
-
-        def bounded(name: str) -> int:
-            default, low, high = BOUNDS[name]
-            return min(max(int(own[name]), config[low]), config[high]) if name in own else int(config[default])
-
+        lock_duration, delivery_count, record_locks = (_bounded(config, name) for name in BOUNDED)
         return cls(
-            lock_duration_ms=bounded("share.record.lock.duration.ms"),
-            delivery_count_limit=bounded("share.delivery.count.limit"),
-            record_locks_max=bounded("share.partition.max.record.locks"),
+            lock_duration_ms=lock_duration.of(own),
+            delivery_count_limit=delivery_count.of(own),
+            record_locks_max=record_locks.of(own),
             offset_reset=parse_reset(own.get("share.auto.offset.reset", LATEST)),
             read_committed=own.get("share.isolation.level") == READ_COMMITTED,
             renew_enabled=bool(own.get("share.renew.acknowledge.enable", True)),
             dead_letter_topic=own.get(DEAD_LETTER_TOPIC, ""),
         )
+
+
+def check_own(config: Config, own: Mapping[str, Any]) -> None:
+    """Check settings of a single group. Raises: InvalidConfig: out of the broker's bounds."""
+    for name in BOUNDED:
+        _bounded(config, name).check(own)
+
+
+def _bounded(config: Config, name: str) -> BoundedGroupSetting:
+    return BoundedGroupSetting(name, *(config[row] for row in broker_names(name)))
 
 
 def _is_topic(name: str) -> bool:

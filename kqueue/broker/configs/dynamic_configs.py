@@ -36,6 +36,7 @@ from kqueue.broker.metadata.brokers import Cluster
 from kqueue.broker.metadata.cache import MetadataCache
 from kqueue.broker.topics.topics import Topic, Topics
 from kqueue.groups.config import GroupConfig
+from kqueue.share import config as share_config
 from kqueue.storage.sealing import Sealer
 
 logger = logging.getLogger("kqueue.broker")
@@ -100,14 +101,13 @@ class DynamicConfigs:
     ) -> None:
         """Take the parts. `after_effect(call)`: calls once topics have the values of the broker."""
         rows = config.catalog.rows
+        self._config = config
         self._metadata = metadata
         self._after_effect = after_effect
         self._jobs = jobs
         self.topics = TopicTarget(config, topics)
         self.brokers = BrokerTarget(config, node_id, metadata, sealer)
-        self.groups = NamedTarget(
-            GROUP_KIND, rows(Scope.GROUP), metadata, lambda values: GroupConfig.of(config).check_own(values)
-        )
+        self.groups = NamedTarget(GROUP_KIND, rows(Scope.GROUP), metadata, self._check_group)
         self.client_metrics = NamedTarget(CLIENT_METRICS_KIND, rows(Scope.CLIENT_METRICS), metadata)
         self.loggers = LoggerLevels()
         self._targets: dict[ResourceType, ConfigTarget] = {
@@ -118,6 +118,10 @@ class DynamicConfigs:
         }
         self._queues: dict[ConfigResource, deque[_Alteration]] = {}
         self._advancing: set[ConfigResource] = set()
+
+    def _check_group(self, own: Mapping[str, Any]) -> None:
+        GroupConfig.of(self._config).check_own(own)
+        share_config.check_own(self._config, own)
 
     def load(self) -> None:
         """Put all stored settings but those of topics in force. Raises StorageFailed."""

@@ -14,10 +14,10 @@ from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kqueue.base.errors import CoordinatorLoadInProgress, KqueueError, NotCoordinator
+from kqueue.base.group_setting import BoundedGroupSetting
 from kqueue.base.promise import Promise
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork, run_slice
-from kqueue.groups.config import GroupTimeSetting
 from kqueue.groups.log.changes import Changes
 from kqueue.groups.log.modern_records import Record
 from kqueue.groups.modern.assignment import K, Wanted
@@ -71,7 +71,7 @@ class TargetAssignments(Generic[G]):
     def __init__(
         self,
         environment: Environment,
-        interval: GroupTimeSetting,
+        interval: BoundedGroupSetting,
         compute: Callable[[G], SlicedWork[TargetAssignment[Any]]],
         size_of: Callable[[G], int],
         *,

@@ -118,6 +118,21 @@ def test_validate_only_answers_and_changes_nothing() -> None:
             ErrorCode.INVALID_CONFIG,
             "consumer.session.timeout.ms must be greater than or equal to group.consumer.min.session.timeout.ms",
         ),
+        (
+            resource(GROUP, "a", (SET, "share.record.lock.duration.ms", "60001")),
+            ErrorCode.INVALID_CONFIG,
+            "share.record.lock.duration.ms must be less than or equal to group.share.max.record.lock.duration.ms",
+        ),
+        (
+            resource(GROUP, "a", (SET, "share.delivery.count.limit", "11")),
+            ErrorCode.INVALID_CONFIG,
+            "share.delivery.count.limit must be less than or equal to group.share.max.delivery.count.limit",
+        ),
+        (
+            resource(GROUP, "a", (SET, "share.partition.max.record.locks", "4001")),
+            ErrorCode.INVALID_CONFIG,
+            "share.partition.max.record.locks must be less than or equal to group.share.max.partition.max.record.locks",
+        ),
         (resource(BROKER, "5", (SET, "log.retention.ms", "1")), ErrorCode.INVALID_REQUEST, "this is broker 1"),
         (resource(BROKER_LOGGER, "1", (SET, "nope", "INFO")), ErrorCode.INVALID_CONFIG, "no logger"),
         (resource(GROUP, "", (SET, "consumer.session.timeout.ms", "50000")), ErrorCode.INVALID_REQUEST, "group"),

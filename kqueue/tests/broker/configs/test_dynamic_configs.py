@@ -353,7 +353,7 @@ def test_a_groups_times_lie_within_the_brokers_bounds(name: str, low: int, high:
         (TOPIC, ("retention.ms", "flush.ms")),
         (BROKER, ("log.retention.ms", "log.cleaner.threads")),
         (DEFAULTS, ("log.retention.ms", "log.cleaner.threads")),
-        (GROUP, ("share.record.lock.duration.ms", "consumer.assignment.interval.ms")),
+        (GROUP, ("share.assignment.interval.ms", "consumer.assignment.interval.ms")),
         (METRICS, ("interval.ms", "match")),
     ],
 )

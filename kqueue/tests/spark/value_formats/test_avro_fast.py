@@ -43,7 +43,10 @@ def same(schema: dict[str, Any], values: list[bytes]) -> Decoded:
 
 
 def shown(decoded: Decoded) -> str:
-    """All values as text. Instants are shown as numbers: a changed byte makes some that Python has no date for."""
+    """All values as text.
+
+    Instants are shown as numbers: a changed byte makes some that Python has no date for.
+    """
     return repr(decoded.values.cast(of_numbers(decoded.values.type)).to_pylist())
 
 
