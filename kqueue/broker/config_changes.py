@@ -15,6 +15,12 @@ from kqueue.base.settings import Setting, SettingType, format_value
 RESOURCE_BYTES_MAX = 256 * 1024
 """Size of all names and values of one resource, in characters; a metadata value is below 1 MiB."""
 
+VALUE_BYTES_MAX = 2**15 - 1
+"""Size of one value as text in UTF-8: DescribeConfigs can't carry a longer string.
+
+An alter request can't either, but what APPEND makes grows with each one.
+"""
+
 
 def check_names(names: Sequence[str]) -> None:
     """Raise InvalidRequest if a setting is named twice."""
@@ -117,8 +123,15 @@ def replaced_values(values: Sequence[tuple[str, str | None]]) -> dict[str, Any]:
 
 
 def check_size(what: str, values: Mapping[str, Any]) -> None:
-    """Raise InvalidConfig if the values of one resource exceed RESOURCE_BYTES_MAX."""
-    size = sum(len(name) + len(format_value(value) or "") for name, value in values.items())
+    """Raise InvalidConfig if a value exceeds VALUE_BYTES_MAX, or all of one resource
+    RESOURCE_BYTES_MAX.
+    """
+    texts = {name: format_value(value) or "" for name, value in values.items()}
+    for name, text in texts.items():
+        length = len(text.encode())
+        if length > VALUE_BYTES_MAX:
+            raise InvalidConfig(f"{what}: the value of {name} has {length} bytes, expected at most {VALUE_BYTES_MAX}")
+    size = sum(len(name) + len(text) for name, text in texts.items())
     if size > RESOURCE_BYTES_MAX:
         raise InvalidConfig(
             f"{what}: settings of one resource hold at most {RESOURCE_BYTES_MAX} characters, not {size}"

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from kqueue.base.config_resources import ConfigChange, ConfigOperation
 from kqueue.base.errors import InvalidConfig, InvalidRequest, SettingError
 from kqueue.base.settings import ANY, Scope, Setting, SettingType
-from kqueue.broker.config_changes import RESOURCE_BYTES_MAX, changed_values, check_names, check_size, replaced_values
+from kqueue.broker.config_changes import (
+    RESOURCE_BYTES_MAX,
+    VALUE_BYTES_MAX,
+    changed_values,
+    check_names,
+    check_size,
+    replaced_values,
+)
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 ROWS = {
@@ -79,11 +86,17 @@ def test_replacing_takes_each_setting_once_with_a_value() -> None:
 
 
 def test_the_values_of_a_resource_are_bounded() -> None:
-    check_size("topic a", {"list": "x" * (RESOURCE_BYTES_MAX - 4)})
-    with pytest.raises(InvalidConfig, match="topic a"):
-        check_size("topic a", {"list": "x" * (RESOURCE_BYTES_MAX - 3)})
-    with pytest.raises(InvalidConfig):
-        check_size("topic a", {"list": ["xx"] * (RESOURCE_BYTES_MAX // 3 + 2)})
+    full = {f"list-{number}": "x" * (RESOURCE_BYTES_MAX // 8 - 6) for number in range(8)}
+    check_size("topic a", full)
+    with pytest.raises(InvalidConfig, match="topic a: settings of one resource"):
+        check_size("topic a", full | {"list-7": "x" * (RESOURCE_BYTES_MAX // 8 - 5)})
+
+
+@pytest.mark.parametrize("value", ["x" * (VALUE_BYTES_MAX + 1), "é" * (VALUE_BYTES_MAX // 2 + 1), ["xx"] * 10_923])
+def test_a_value_that_no_response_can_carry_is_refused(value: object) -> None:
+    with pytest.raises(InvalidConfig, match=f"the value of list has [0-9]+ bytes, expected at most {VALUE_BYTES_MAX}"):
+        check_size("topic a", {"list": value})
+    check_size("topic a", {"list": value[:-1]})  # type: ignore[index]
 
 
 items = st.lists(st.sampled_from("abcd"), max_size=4)
