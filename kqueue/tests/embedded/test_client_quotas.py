@@ -1,5 +1,8 @@
 """Clients with quotas, over real sockets: those that wait when they are told to, and one that never
 does.
+
+Rates over seconds are only a machine's to keep that is not busy: those tests are thorough ones. What
+a quota makes of each request is tested on the manual clock, in `broker.access.test_client_quotas`.
 """
 
 from __future__ import annotations
@@ -104,6 +107,7 @@ def assert_held(size: int, seconds: float) -> None:
     assert 0.4 * RATE * seconds < size < 1.1 * RATE * (seconds + WINDOW_S)
 
 
+@pytest.mark.thorough
 def test_kafka_python_is_held_to_its_quota_of_produced_bytes(broker: kqueue.Broker) -> None:
     bound(broker, "app", producer_byte_rate=RATE)
     with KafkaProducer(
@@ -116,6 +120,7 @@ def test_kafka_python_is_held_to_its_quota_of_produced_bytes(broker: kqueue.Brok
         assert_held(size, time.monotonic() - began)
 
 
+@pytest.mark.thorough
 def test_confluent_is_held_to_its_quota_of_produced_bytes(broker: kqueue.Broker) -> None:
     bound(broker, "app", producer_byte_rate=RATE)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "client.id": "app", "batch.size": 20_000})
@@ -139,6 +144,7 @@ def fill(broker: kqueue.Broker) -> None:
         broker.topics[TOPIC].produce_all([VALUE] * 3)  # one batch, less than a fetch
 
 
+@pytest.mark.thorough
 def test_kafka_python_is_held_to_its_quota_of_fetched_bytes(broker: kqueue.Broker) -> None:
     fill(broker)
     bound(broker, "app", consumer_byte_rate=RATE)
@@ -153,6 +159,7 @@ def test_kafka_python_is_held_to_its_quota_of_fetched_bytes(broker: kqueue.Broke
     consumer.close()
 
 
+@pytest.mark.thorough
 def test_confluent_is_held_to_its_quota_of_fetched_bytes(broker: kqueue.Broker) -> None:
     fill(broker)
     bound(broker, "app", consumer_byte_rate=RATE)
@@ -171,6 +178,7 @@ def test_confluent_is_held_to_its_quota_of_fetched_bytes(broker: kqueue.Broker) 
     consumer.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("acks", [0, 1, -1])
 def test_a_client_that_does_not_wait_is_held_too_and_its_neighbours_are_not(broker: kqueue.Broker, acks: int) -> None:
     bound(broker, "app", producer_byte_rate=RATE)
