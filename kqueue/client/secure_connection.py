@@ -11,14 +11,13 @@ from typing import Any
 from kqueue.base.addresses import Address
 from kqueue.base.errors import SettingError
 from kqueue.client.errors import ConnectionLost, NotAuthenticated
-from kqueue.client_protocol.authentication import CredentialsRefused, MechanismNotOffered, SaslExchange
+from kqueue.client_protocol.authentication import ClientAuthentication, CredentialsRefused, MechanismNotOffered
 from kqueue.config.client_security import ClientSecurity
 from kqueue.config.tls_client import client_context, handshake_error
 from kqueue.security.errors import SaslAuthenticationFailed
 from kqueue.security.sasl.oauthbearer import OAUTHBEARER
 from kqueue.wire.apis import BY_KEY, Api
 from kqueue.wire.error_codes import ErrorCode
-from kqueue.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 
 HANDSHAKE, AUTHENTICATE = BY_KEY[17], BY_KEY[36]
 REMEDY = "check sasl.mechanism and sasl.jaas.config, or sasl.username and sasl.password"
@@ -62,11 +61,11 @@ def authenticate(call: Callable[[Api, object], Any], address: Address, security:
     assert login is not None
     broker = str(address)
     remedy = TOKEN_REMEDY if login.mechanism == OAUTHBEARER else REMEDY
-    exchange = SaslExchange(login)
+    authentication = ClientAuthentication(login)
     try:
-        request: SaslAuthenticateRequest | None = exchange.answer(call(HANDSHAKE, exchange.begin()))
-        while request is not None:
-            request = exchange.answer(call(AUTHENTICATE, request))
+        authentication.receive(call(HANDSHAKE, authentication.begin()))
+        while (request := authentication.next_request()) is not None:
+            authentication.receive(call(AUTHENTICATE, request))
     except MechanismNotOffered as error:
         raise NotAuthenticated(
             f"{broker} does not offer the mechanism {login.mechanism}, only {', '.join(error.offered)}: "
@@ -82,7 +81,7 @@ def authenticate(call: Callable[[Api, object], Any], address: Address, security:
         raise NotAuthenticated(f"{broker} ended the authentication: {error}; {remedy}", broker=broker) from error
     except SaslAuthenticationFailed as error:
         raise NotAuthenticated(f"{broker}: {error}", broker=broker) from None
-    return exchange.session_lifetime_ms
+    return authentication.session_lifetime_ms
 
 
 def is_alive(connection: socket.socket) -> bool:

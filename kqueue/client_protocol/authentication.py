@@ -46,11 +46,11 @@ class CredentialsRefused(KqueueError):
         self.reason = reason
 
 
-class SaslExchange:
+class ClientAuthentication:
     """One authentication.
 
-    Protocol: send what `begin` returns, and then what `answer` returns for each response, until it
-    returns None.
+    Protocol: send what `begin` returns. Call `receive` with each response, then send what
+    `next_request` returns, until it returns None.
 
     Attributes:
         session_lifetime_ms: of the last response; 0: the session has no end.
@@ -59,29 +59,39 @@ class SaslExchange:
     def __init__(self, login: Login) -> None:
         self._login = login
         self._mechanism: ClientMechanism | None = None
+        self._token = b""
         self.session_lifetime_ms = 0
 
     def begin(self) -> SaslHandshakeRequest:
         """Return the first request."""
         return SaslHandshakeRequest(mechanism=self._login.mechanism)
 
-    def answer(self, response: SaslHandshakeResponse | SaslAuthenticateResponse) -> SaslAuthenticateRequest | None:
-        """Return the next request; None: the client is authenticated.
+    def receive(self, response: SaslHandshakeResponse | SaslAuthenticateResponse) -> None:
+        """Take the response to the last request.
 
-        Thread: any. SCRAM computes for milliseconds here, and a token may have to be asked for.
-        Raises: MechanismNotOffered. CredentialsRefused. SaslAuthenticationFailed: the broker does
-            not prove what it has to. What `Login.begin` raises.
+        It computes nothing: a broker closes the connection after a refusal, which is to be known
+        first. Raises: MechanismNotOffered, CredentialsRefused.
         """
         if isinstance(response, SaslHandshakeResponse):
             if response.error_code:
                 raise MechanismNotOffered(self._login.mechanism, response.mechanisms, response.error_code)
-            self._mechanism = self._login.begin()
-            return SaslAuthenticateRequest(auth_bytes=self._mechanism.first())
-        assert self._mechanism is not None
+            return
         if response.error_code:
             raise CredentialsRefused(response.error_code, response.error_message)
         self.session_lifetime_ms = int(response.session_lifetime_ms)
-        token = self._mechanism.respond(bytes(response.auth_bytes))
+        self._token = bytes(response.auth_bytes)
+
+    def next_request(self) -> SaslAuthenticateRequest | None:
+        """Return the next request; None: the client is authenticated.
+
+        Thread: any. SCRAM computes for milliseconds here, and a token may have to be asked for.
+        Raises: SaslAuthenticationFailed: the broker does not prove what it has to. What
+            `Login.begin` raises.
+        """
+        if self._mechanism is None:
+            self._mechanism = self._login.begin()
+            return SaslAuthenticateRequest(auth_bytes=self._mechanism.first())
+        token = self._mechanism.respond(self._token)
         if token is not None:
             return SaslAuthenticateRequest(auth_bytes=token)
         if not self._mechanism.is_complete:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from kqueue.base.errors import KqueueError
 from kqueue.base.jobs import IoJob, Jobs
-from kqueue.client_protocol.authentication import SaslExchange
+from kqueue.client_protocol.authentication import ClientAuthentication
 from kqueue.interbroker.contract import PeerCallback
 from kqueue.interbroker.errors import PeerError
 from kqueue.network.peer_security import PeerSecurity
@@ -39,7 +39,7 @@ class PeerAuthentication:
         login = security.login
         assert login is not None
         self._who = f"user {login.user} by {login.mechanism}, see sasl.jaas.config of listener {security.listener}"
-        self._exchange = SaslExchange(login)
+        self._authentication = ClientAuthentication(login)
         self._jobs = jobs
         self._ask = ask
         self._done = done
@@ -48,7 +48,7 @@ class PeerAuthentication:
 
     def start(self) -> None:
         """Send the first request."""
-        self._ask(self._exchange.begin(), self._answered)
+        self._ask(self._authentication.begin(), self._answered)
 
     def close(self) -> None:
         """End it without a call."""
@@ -56,6 +56,11 @@ class PeerAuthentication:
 
     def _answered(self, response: SaslHandshakeResponse | SaslAuthenticateResponse | PeerError) -> None:
         if self._ended or isinstance(response, PeerError):
+            return
+        try:
+            self._authentication.receive(response)
+        except KqueueError as error:
+            self._fail(str(error))
             return
 
         def computed(request: SaslAuthenticateRequest | None, error: BaseException | None) -> None:
@@ -67,9 +72,9 @@ class PeerAuthentication:
                 self._ask(request, self._answered)
             else:
                 self._ended = True
-                self._done(self._exchange.session_lifetime_ms)
+                self._done(self._authentication.session_lifetime_ms)
 
-        self._jobs.submit(IoJob("authenticate at a broker", lambda: self._exchange.answer(response), computed, _QUEUE))
+        self._jobs.submit(IoJob("authenticate at a broker", self._authentication.next_request, computed, _QUEUE))
 
     def _fail(self, reason: str) -> None:
         self._ended = True
