@@ -23,6 +23,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "apis.md"
 TABLE = re.compile(r"^\| Key \| API \|(?:.*\n\|)*.*", re.MULTILINE)
 
 WITHOUT_MESSAGES = {
+    56: "AlterPartition",
     80: "AddRaftVoter",
     81: "RemoveRaftVoter",
 }

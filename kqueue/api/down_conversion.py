@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from kqueue.base.sliced_task import SlicedWork, run_in_place
 from kqueue.broker.fetch.fetch_reader import PartitionFetchResult
-from kqueue.records.format_conversion import down_convert_steps
+from kqueue.records.format_conversion import down_convert
 from kqueue.schema import Chunk
 
 BYTES_MAX = 4 * 1024 * 1024
@@ -34,7 +34,7 @@ def down_converted(version: int, result: PartitionFetchResult, limit_bytes: int)
     offset, max_bytes = result.fetch.offset, result.fetch.max_bytes
     magic = 1 if version >= VERSION_MAGIC_1 else 0
     while records:
-        work = down_convert_steps(records.read(), magic, start_offset=offset, max_bytes=None, limit_bytes=limit_bytes)
+        work = down_convert(records.read(), magic, start_offset=offset, max_bytes=None, limit_bytes=limit_bytes)
         converted = yield from run_in_place(work)
         if converted:
             return converted if version >= VERSION_SOFT_LIMITS else converted[:max_bytes]

@@ -18,10 +18,9 @@ than kqueue serves; `missing` lists the difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from kqueue.api import handler_table
 from kqueue.api.handlers import api_versions, update_features
@@ -149,14 +148,6 @@ NEEDED_FEATURES = dict.fromkeys(("ConsumerGroupHeartbeat", "ConsumerGroupDescrib
 """APIs that a Kafka without this feature advertises and refuses."""
 
 
-class MissingVersions(NamedTuple):
-    """Versions of an API that a Kafka serves and kqueue does not, `low` to `high`."""
-
-    api: str
-    low: int
-    high: int
-
-
 class VersionProfile:
     """The part of `api.handler_table` that one Kafka version serves. Raises SettingError: unknown
     version.
@@ -218,27 +209,6 @@ class VersionProfile:
 
 def _refuse(row: handler_table.ApiHandler, reason: str, request: Any, context: RequestContext) -> Any:
     return row.error_response(request, context.api_version, UnsupportedVersion(reason))
-
-
-def missing(version: str) -> list[MissingVersions]:
-    """Return what that Kafka serves and kqueue does not, by API key: whole APIs, or some versions.
-
-    APIs between brokers are included. Raises SettingError.
-    """
-    return list(_missing(_check(version)))
-
-
-def _missing(version: str) -> Iterator[MissingVersions]:
-    served = {row.api.name: row.versions for row in handler_table.all_handlers()}
-    for name, (low, high) in _column(version).items():
-        own = served.get(name)
-        if own is None or own[1] < low or own[0] > high:
-            yield MissingVersions(name, low, high)
-            continue
-        if low < own[0]:
-            yield MissingVersions(name, low, own[0] - 1)
-        if own[1] < high:
-            yield MissingVersions(name, own[1] + 1, high)
 
 
 @cache

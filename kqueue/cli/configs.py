@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from kqueue.client import Client, ConfigChange, ResourceType, SettingRow
 
 ENTITY_TYPES = ("topics", "brokers", "broker-loggers", "groups", "client-metrics")
-DEFAULTS = "--default"
 VALUE_WIDTH = 40
 """Longer values are cut in tables of many settings."""
 BROKER_SOURCES = ("DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG", "STATIC_BROKER_CONFIG")

@@ -18,9 +18,9 @@ from kqueue.client.calls.quotas import (
 from kqueue.client.calls.reassignments import AlterReassignments, ListReassignments, Reassignment, Refusal
 from kqueue.client.calls.scram_users import AlterScramUser, DescribeScramUsers, SaltedPassword
 from kqueue.client.calls.unregister_broker import UnregisterBroker
-from kqueue.client.connection import Versions
 from kqueue.client.routing import Router
 from kqueue.client.topic_partition import TopicPartition
+from kqueue.client_protocol.versions import Versions
 from kqueue.security.acls import AclBinding, AclFilter
 
 

@@ -11,7 +11,6 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import kqueue
 from kqueue.base.addresses import Address
 from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import MalformedMessage
@@ -19,12 +18,25 @@ from kqueue.client.deadline import Deadline
 from kqueue.client.errors import BadAnswer, BrokerUnreachable, ConnectionLost, IncompatibleBroker
 from kqueue.client.options import ClientOptions
 from kqueue.client.retry_policy import response_error
-from kqueue.schema import Chunk, join, reader, writer
-from kqueue.wire.apis import API_VERSIONS, BY_KEY, Api
-from kqueue.wire.error_codes import ErrorCode
-from kqueue.wire.frame import LENGTH_SIZE, frame_length, frame_size
-from kqueue.wire.headers import read_response_header, request_header
-from kqueue.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kqueue.client_protocol.requests import (
+    RequestCodec,
+    codec_of,
+    decode_response,
+    encode_request,
+    next_correlation_id,
+)
+from kqueue.client_protocol.versions import (
+    API_VERSIONS_API,
+    NoCommonVersion,
+    Versions,
+    api_versions_request,
+    common_version,
+    older_version,
+    served_versions,
+)
+from kqueue.schema import Chunk, join
+from kqueue.wire.apis import Api
+from kqueue.wire.frame import LENGTH_SIZE, frame_size
 
 if TYPE_CHECKING:
     from kqueue.config.client_security import ClientSecurity
@@ -41,9 +53,6 @@ SHORTEST_S = 0.001
 SESSION_SHARE = 0.9
 """After this part of a session's lifetime another connection takes its place."""
 NO_SECURITY_HINT = "; a listener with TLS or SASL needs security.protocol"
-API_VERSIONS_REQUEST = BY_KEY[API_VERSIONS]
-CORRELATION_MAX = 2**31 - 1
-Versions = tuple[int, int]
 
 
 class Connection:
@@ -61,7 +70,7 @@ class Connection:
         self.served: dict[int, Versions] = {}
         self._options = options
         self._correlation = 0
-        self._awaited: tuple[Api, int] | None = None
+        self._awaited: RequestCodec | None = None
         self._first = memoryview(bytearray(FIRST_RECEIVE_BYTES))
         deadline = deadline.within(options.connect_timeout_ms)
         self._ends_s: float | None = None
@@ -128,23 +137,10 @@ class Connection:
                 kqueue.
         Raises: IncompatibleBroker: there is none.
         """
-        low, high = api.versions
-        wanted_low, wanted_high = versions or api.versions
-        served_low, served_high = self.served.get(api.key, (1, 0))
-        version = min(high - api.unstable, wanted_high, served_high)
-        if version < max(low, wanted_low, served_low):
-            serves = (
-                f"serves it in versions {served_low} to {served_high}"
-                if served_low <= served_high
-                else "does not serve it"
-            )
-            needed = f"{max(low, wanted_low)} to {min(high, wanted_high)}"
-            raise IncompatibleBroker(
-                f"{self.name}: {api.name} is needed in versions {needed}, but this broker {serves}",
-                broker=self.name,
-                api=api.name,
-            )
-        return version
+        try:
+            return common_version(api, self.served, versions)
+        except NoCommonVersion as error:
+            raise IncompatibleBroker(f"{self.name}: {error}", broker=self.name, api=api.name) from None
 
     # --- requests
 
@@ -160,13 +156,13 @@ class Connection:
             UnencodableMessage, UnsupportedVersion: nothing was sent.
         """
         assert self._awaited is None, "the last answer was not received"
-        self._correlation = self._correlation % CORRELATION_MAX + 1
-        chunks: list[Chunk] = [request_header(api.key, version, self._correlation, self._options.client_id)]
-        writer(type(request), version)(request, chunks)
+        self._correlation = next_correlation_id(self._correlation)
+        codec = codec_of(api, version)
+        chunks = encode_request(codec, request, self._correlation, self._options.client_id)
         if is_answered:
-            self._awaited = api, version
+            self._awaited = codec
         try:
-            for piece in _pieces([frame_length(chunks), *chunks]):
+            for piece in _pieces(chunks):
                 self._socket.settimeout(deadline.remaining_s or SHORTEST_S)
                 self._socket.sendall(piece)
         except OSError as error:
@@ -182,9 +178,10 @@ class Connection:
             connection.
         """
         assert self._awaited is not None, "nothing was asked"
-        api, version = self._awaited
+        codec, api = self._awaited, self._awaited.api
         try:
-            response = self._decode(self._receive_frame(deadline), api, version)
+            frame = self._receive_frame(deadline)
+            response = decode_response(codec, frame, self._correlation, items_max=len(frame))
         except MalformedMessage as error:
             self.close()
             raise BadAnswer(
@@ -198,21 +195,6 @@ class Connection:
             self.close()
             raise
         self._awaited = None
-        return response
-
-    def _decode(self, frame: memoryview, api: Api, version: int) -> Any:
-        correlation, position = read_response_header(frame, api.key, version)
-        if correlation != self._correlation:
-            raise MalformedMessage(
-                f"expected the answer to request {self._correlation}, found one to request {correlation}"
-            )
-        if api is API_VERSIONS_REQUEST and frame[position : position + 2] == ErrorCode.UNSUPPORTED_VERSION.to_bytes(
-            2, "big"
-        ):
-            version = 0  # a broker that doesn't know the version answers in the first one (KIP-511)
-        response, end = reader(api.response_class, version)(frame, position)
-        if end != len(frame):
-            raise MalformedMessage(f"expected the end at byte {end}, found {len(frame) - end} bytes more")
         return response
 
     def _receive_frame(self, deadline: Deadline) -> memoryview:
@@ -263,19 +245,14 @@ class Connection:
             self._ends_s = monotonic_s() + lifetime_ms / 1000 * SESSION_SHARE
 
     def _ask_versions(self, deadline: Deadline) -> dict[int, Versions]:
-        """Send ApiVersions and return the versions that the broker supports.
-
-        The first request has our highest version; after UNSUPPORTED_VERSION the broker's highest.
-        """
-        version = API_VERSIONS_REQUEST.versions[1]
-        request = ApiVersionsRequest(client_software_name="kqueue", client_software_version=kqueue.__version__)
-        response: ApiVersionsResponse = self.call(API_VERSIONS_REQUEST, version, request, deadline)
-        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            highest = next((row.max_version for row in response.api_keys if row.api_key == API_VERSIONS), 0)
-            response = self.call(API_VERSIONS_REQUEST, max(0, min(highest, version - 1)), request, deadline)
+        """Send ApiVersions and return the versions that the broker supports."""
+        version: int | None = API_VERSIONS_API.versions[1]
+        while version is not None:
+            response = self.call(API_VERSIONS_API, version, api_versions_request(), deadline)
+            version = older_version(response, version)
         if response.error_code:
-            raise response_error(response.error_code, API_VERSIONS_REQUEST.name, self.name)
-        return {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
+            raise response_error(response.error_code, API_VERSIONS_API.name, self.name)
+        return served_versions(response)
 
 
 def error_summary(error: Exception) -> str:

@@ -11,14 +11,13 @@ from typing import Any
 from kqueue.base.addresses import Address
 from kqueue.base.errors import SettingError
 from kqueue.client.errors import ConnectionLost, NotAuthenticated
+from kqueue.client_protocol.authentication import ClientAuthentication, CredentialsRefused, MechanismNotOffered
 from kqueue.config.client_security import ClientSecurity
 from kqueue.config.tls_client import client_context, handshake_error
 from kqueue.security.errors import SaslAuthenticationFailed
 from kqueue.security.sasl.oauthbearer import OAUTHBEARER
 from kqueue.wire.apis import BY_KEY, Api
 from kqueue.wire.error_codes import ErrorCode
-from kqueue.wire.messages.sasl_authenticate import SaslAuthenticateRequest
-from kqueue.wire.messages.sasl_handshake import SaslHandshakeRequest
 
 HANDSHAKE, AUTHENTICATE = BY_KEY[17], BY_KEY[36]
 REMEDY = "check sasl.mechanism and sasl.jaas.config, or sasl.username and sasl.password"
@@ -62,31 +61,27 @@ def authenticate(call: Callable[[Api, object], Any], address: Address, security:
     assert login is not None
     broker = str(address)
     remedy = TOKEN_REMEDY if login.mechanism == OAUTHBEARER else REMEDY
+    authentication = ClientAuthentication(login)
     try:
-        offer = call(HANDSHAKE, SaslHandshakeRequest(mechanism=login.mechanism))
-        if offer.error_code:
-            raise NotAuthenticated(
-                f"{broker} does not offer the mechanism {login.mechanism}, only {', '.join(offer.mechanisms)}: "
-                f"set sasl.mechanism",
-                broker=broker,
-            )
-        mechanism = login.begin()
-        token: bytes | None = mechanism.first()
-        lifetime_ms = 0
-        while token is not None:
-            answer = call(AUTHENTICATE, SaslAuthenticateRequest(auth_bytes=token))
-            if answer.error_code:
-                reason = answer.error_message or ErrorCode(answer.error_code).name
-                raise NotAuthenticated(
-                    f"{broker}: user {login.user} is not authenticated: {reason}; {remedy}", broker=broker
-                )
-            lifetime_ms = answer.session_lifetime_ms
-            token = mechanism.respond(bytes(answer.auth_bytes))
+        authentication.receive(call(HANDSHAKE, authentication.begin()))
+        while (request := authentication.next_request()) is not None:
+            authentication.receive(call(AUTHENTICATE, request))
+    except MechanismNotOffered as error:
+        raise NotAuthenticated(
+            f"{broker} does not offer the mechanism {login.mechanism}, only {', '.join(error.offered)}: "
+            f"set sasl.mechanism",
+            broker=broker,
+        ) from None
+    except CredentialsRefused as error:
+        reason = error.reason or ErrorCode(error.code).name
+        raise NotAuthenticated(
+            f"{broker}: user {login.user} is not authenticated: {reason}; {remedy}", broker=broker
+        ) from None
     except ConnectionLost as error:
         raise NotAuthenticated(f"{broker} ended the authentication: {error}; {remedy}", broker=broker) from error
     except SaslAuthenticationFailed as error:
         raise NotAuthenticated(f"{broker}: {error}", broker=broker) from None
-    return int(lifetime_ms)
+    return authentication.session_lifetime_ms
 
 
 def is_alive(connection: socket.socket) -> bool:

@@ -19,7 +19,6 @@ from kqueue.security.protocols import SecurityProtocol
 _LISTENER = re.compile(
     r"(?P<name>[A-Za-z0-9_-]+)://(?:\[(?P<ipv6>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^\[\]:/]*)):(?P<port>-?[0-9]+)\Z"
 )
-_ANY_ADDRESS = ("", "0.0.0.0", "::")
 CONTROLLER_LISTENERS = "controller.listener.names"
 CONTROL_PLANE_LISTENER = "control.plane.listener.name"
 PROCESS_ROLES = "process.roles"
@@ -37,11 +36,6 @@ class ListenerAddress(NamedTuple):
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.name}://{host}:{self.port}"
-
-    @property
-    def is_wildcard(self) -> bool:
-        """Whether it means every interface; then it can't be advertised."""
-        return self.host in _ANY_ADDRESS
 
     @property
     def is_localhost(self) -> bool:

@@ -47,35 +47,18 @@ class SourcedValue(NamedTuple):
     provided: str | None = None
 
 
-def read_config(
-    file: str | Path | None = None,
-    environment: Mapping[str, str] | None = None,
-    pairs: Iterable[str] = (),
-    keywords: Mapping[str, object] | None = None,
-) -> Config:
-    """Return the configuration from all sources, in increasing precedence.
-
-    Logs one warning for each setting that has no effect: of Kafka, or an unknown one of a file or
-    of the environment.
+def read_values(
+    file: str | Path | None, environment: Mapping[str, str] | None, pairs: Iterable[str]
+) -> dict[str, SourcedValue]:
+    """Return the texts of all sources, in increasing precedence; `make_config` checks the values.
 
     Args:
         file: path of a server.properties.
         environment: ``KQUEUE_LOG_DIRS`` sets ``log.dirs``; see `environment`.
         pairs: ``name=value`` texts.
-        keywords: values by setting name.
-    Raises: SettingError: an unknown name (with the nearest one), a bad value (with the valid ones)
-        or an unreadable file; the message names the source. An unknown name of the environment is
-        an error if it looks like a setting of security.
+    Raises: SettingError: an unreadable file, or an unknown name of the environment that looks like
+        a setting of security. Other unknown names of a file or of the environment are logged.
     """
-    given = read_values(file, environment, pairs)
-    given.update({name: SourcedValue(value, "the arguments") for name, value in (keywords or {}).items()})
-    return make_config(given)
-
-
-def read_values(
-    file: str | Path | None, environment: Mapping[str, str] | None, pairs: Iterable[str]
-) -> dict[str, SourcedValue]:
-    """Return the texts of all sources, which are not checked yet; see `read_config`."""
     given: dict[str, SourcedValue] = {}
     if file is not None:
         given.update(_without_unknown(read_file(Path(file))))
@@ -110,8 +93,12 @@ def _listener_names(
 
 
 def make_config(given: Mapping[str, SourcedValue], objects: plugins.PluginObjects | None = None) -> Config:
-    """Check every value against its setting; see `read_config`. `objects`: plugins that values may
-    name.
+    """Check every value against its setting. Logs one warning for each setting of Kafka that has no
+    effect.
+
+    Args: objects: plugins that values may name.
+    Raises: SettingError: an unknown name (with the nearest one) or a bad value (with the valid
+        ones); the message names the source.
     """
     given = _resolved(given)
     named = {name: value.value for name, value in given.items() if name == plugins.POLICIES_SETTING}

@@ -363,10 +363,6 @@ class GroupCoordinator:
         """Return the partition of `__consumer_offsets` that keeps this group."""
         return self._writer.partition_of(group_id)
 
-    def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Return whether an open transaction has an offset of this partition pending (KIP-447)."""
-        return self._offsets.store.pending.is_pending(group_id, (topic, partition))
-
     def offsets(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
         """Return the committed offsets, topic -> partition -> offset. A view, valid until the next
         change.
@@ -375,6 +371,32 @@ class GroupCoordinator:
         """
         self._writer.check_readable(group_id)
         return self._offsets.store.of(group_id)
+
+    def fetch_offsets(
+        self,
+        group_id: str,
+        topic: str,
+        topic_id: bytes | None,
+        partitions: Iterable[int] | None = None,
+        *,
+        require_stable: bool = False,
+    ) -> dict[int, CommittedOffset]:
+        """Return a group's offsets of one topic, as `OffsetStore.fetch`.
+
+        Raises: NotCoordinator: the group's records could not be read.
+        """
+        self._writer.check_readable(group_id)
+        return self._offsets.store.fetch(group_id, topic, topic_id, partitions, require_stable=require_stable)
+
+    def check_offset_fetch(self, group_id: str, member_id: str | None, epoch: int) -> None:
+        """Check that a member may fetch offsets, as `ModernGroupManager.check_offset_fetch`."""
+        for manager in (self.consumer, self.streams):
+            manager.check_offset_fetch(group_id, member_id, epoch)
+
+    def check_old_commit(self, group_id: str, member_id: str) -> None:
+        """Check an OffsetCommit before version 9, as `ModernGroupManager.check_old_commit`."""
+        for manager in (self.consumer, self.streams):
+            manager.check_old_commit(group_id, member_id)
 
     def offsets_of_topic(self, topic: str) -> Iterator[tuple[str, int, int]]:
         """Yield group, partition and offset of all committed offsets of a topic."""

@@ -222,11 +222,6 @@ class ProducerStateManager:
         producer = self.by_id.get(producer_id)
         return 0 if producer is None else max(producer.coordinator_epoch, 0)
 
-    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Whether a transaction of the producer in this epoch is open."""
-        producer = self.by_id.get(producer_id)
-        return producer is not None and producer.transaction_offset >= 0 and producer.epoch == epoch
-
     def start_verification(
         self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, from_zero: bool
     ) -> Verification | None:

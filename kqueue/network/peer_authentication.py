@@ -1,5 +1,5 @@
-"""The authentication of this broker at another one, by SASL: SaslHandshake, then SaslAuthenticate
-until the mechanism is complete. What the mechanism computes runs in jobs.
+"""The authentication of this broker at another one, by SASL. What the mechanism computes runs in
+jobs.
 """
 
 from __future__ import annotations
@@ -8,13 +8,12 @@ from collections.abc import Callable
 
 from kqueue.base.errors import KqueueError
 from kqueue.base.jobs import IoJob, Jobs
+from kqueue.client_protocol.authentication import ClientAuthentication
 from kqueue.interbroker.contract import PeerCallback
 from kqueue.interbroker.errors import PeerError
 from kqueue.network.peer_security import PeerSecurity
-from kqueue.security.sasl.contract import ClientMechanism
-from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from kqueue.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from kqueue.wire.messages.sasl_handshake import SaslHandshakeResponse
 
 _QUEUE = "authentication at brokers"
 
@@ -28,8 +27,6 @@ class PeerAuthentication:
         failed: gets the reason.
     """
 
-    _mechanism: ClientMechanism
-
     def __init__(
         self,
         security: PeerSecurity,
@@ -39,10 +36,10 @@ class PeerAuthentication:
         done: Callable[[int], None],
         failed: Callable[[str], None],
     ) -> None:
-        assert security.login is not None
-        self._login = security.login
-        who = f"user {self._login.user} by {self._login.mechanism}"
-        self._who = f"{who}, see sasl.jaas.config of listener {security.listener}"
+        login = security.login
+        assert login is not None
+        self._who = f"user {login.user} by {login.mechanism}, see sasl.jaas.config of listener {security.listener}"
+        self._authentication = ClientAuthentication(login)
         self._jobs = jobs
         self._ask = ask
         self._done = done
@@ -51,55 +48,33 @@ class PeerAuthentication:
 
     def start(self) -> None:
         """Send the first request."""
-        self._ask(SaslHandshakeRequest(mechanism=self._login.mechanism), self._chosen)
+        self._ask(self._authentication.begin(), self._answered)
 
     def close(self) -> None:
         """End it without a call."""
         self._ended = True
 
-    def _chosen(self, response: SaslHandshakeResponse | PeerError) -> None:
+    def _answered(self, response: SaslHandshakeResponse | SaslAuthenticateResponse | PeerError) -> None:
         if self._ended or isinstance(response, PeerError):
             return
-        if response.error_code:
-            offered = ", ".join(response.mechanisms)
-            self._fail(f"it does not offer {self._login.mechanism} but {offered} (error {response.error_code})")
+        try:
+            self._authentication.receive(response)
+        except KqueueError as error:
+            self._fail(str(error))
             return
-        self._compute(self._begin)
 
-    def _begin(self) -> bytes:
-        self._mechanism = self._login.begin()  # in a job: a token may have to be asked for
-        return self._mechanism.first()
-
-    def _authenticate(self, token: bytes) -> None:
-        self._ask(SaslAuthenticateRequest(auth_bytes=token), self._answered)
-
-    def _answered(self, response: SaslAuthenticateResponse | PeerError) -> None:
-        if self._ended or isinstance(response, PeerError):
-            return
-        if response.error_code:
-            code = response.error_code
-            reason = response.error_message or f"error {code}"
-            what = "it refuses the credentials" if code == ErrorCode.SASL_AUTHENTICATION_FAILED else "it refuses"
-            self._fail(f"{what}: {reason}")
-            return
-        token, lifetime_ms = bytes(response.auth_bytes), response.session_lifetime_ms
-        self._compute(lambda: self._mechanism.respond(token), lifetime_ms)
-
-    def _compute(self, step: Callable[[], bytes | None], lifetime_ms: int = 0) -> None:
-        def computed(token: bytes | None, error: BaseException | None) -> None:
+        def computed(request: SaslAuthenticateRequest | None, error: BaseException | None) -> None:
             if self._ended:
                 return
             if error is not None:
                 self._fail(str(error) if isinstance(error, KqueueError) else f"unexpected {type(error).__name__}")
-            elif token is not None:
-                self._authenticate(token)
-            elif not self._mechanism.is_complete:
-                self._fail("it ended the authentication too early")
+            elif request is not None:
+                self._ask(request, self._answered)
             else:
                 self._ended = True
-                self._done(lifetime_ms)
+                self._done(self._authentication.session_lifetime_ms)
 
-        self._jobs.submit(IoJob("authenticate at a broker", step, computed, _QUEUE))
+        self._jobs.submit(IoJob("authenticate at a broker", self._authentication.next_request, computed, _QUEUE))
 
     def _fail(self, reason: str) -> None:
         self._ended = True

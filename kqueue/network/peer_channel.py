@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING
 
 from kqueue.base.errors import KqueueError, MalformedMessage
 from kqueue.base.timers import Timer
-from kqueue.base.version import __version__
+from kqueue.client_protocol.requests import RequestCodec, codec_of, decode_response, next_correlation_id
+from kqueue.client_protocol.versions import (
+    API_VERSIONS_API,
+    Versions,
+    api_versions_request,
+    older_version,
+    served_versions,
+)
 from kqueue.interbroker.contract import PeerAddress, PeerCallback
 from kqueue.interbroker.errors import (
     BadPeerResponse,
@@ -31,14 +38,11 @@ from kqueue.interbroker.errors import (
 )
 from kqueue.network.peer_connector import PeerConnector
 from kqueue.network.peer_contract import ChannelHost, ChannelState
-from kqueue.network.peer_request import PeerRequest, PeerRoute, negotiated_route, route_at
+from kqueue.network.peer_request import PeerRequest, negotiated_codec
 from kqueue.network.response_buffer import ResponseBuffer
 from kqueue.network.send_queue import SendQueue
 from kqueue.schema import Chunk
-from kqueue.wire.apis import API_VERSIONS, BY_KEY
-from kqueue.wire.error_codes import ErrorCode
-from kqueue.wire.headers import read_response_header
-from kqueue.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kqueue.wire.messages.api_versions import ApiVersionsResponse
 
 if TYPE_CHECKING:
     from kqueue.network.peer_authentication import PeerAuthentication
@@ -57,8 +61,6 @@ IN_FLIGHT_MAX = 5
 WAITING_MAX = 1000
 RESPONSE_ITEMS_MAX = 1_000_000
 """Elements of all arrays of one response."""
-CORRELATION_MAX = 2**31 - 1
-API_VERSIONS_API = BY_KEY[API_VERSIONS]
 logger = logging.getLogger("kqueue.server")
 
 
@@ -84,8 +86,8 @@ class PeerChannel:
         self._output: SendQueue
         self._input: ResponseBuffer
         self._reading = False
-        self._served: dict[int, tuple[int, int]] = {}
-        self._routes: dict[type, PeerRoute] = {}
+        self._served: dict[int, Versions] = {}
+        self._codecs: dict[type, RequestCodec] = {}
         self._correlation_id = 0
         self._attempt = 0  # counts connections, so that a late callback finds that it is late
         self._failures = 0  # since ApiVersions was last answered
@@ -119,7 +121,7 @@ class PeerChannel:
             if not request.pending:
                 continue
             try:
-                request.route = self._route(type(request.request))
+                request.codec = self._codec(type(request.request))
                 chunks = self._encoded(request)
             except PeerError as error:
                 self._fail_soon(request, error)
@@ -132,15 +134,15 @@ class PeerChannel:
         self._output.flush()
 
     def _encoded(self, request: PeerRequest) -> list[Chunk]:
-        self._correlation_id = self._correlation_id % CORRELATION_MAX + 1
+        self._correlation_id = next_correlation_id(self._correlation_id)
         return request.encoded(self._correlation_id, self._client_id)
 
-    def _route(self, request_class: type) -> PeerRoute:
+    def _codec(self, request_class: type) -> RequestCodec:
         """Raises PeerIncompatible."""
-        route = self._routes.get(request_class)
-        if route is None:
-            route = self._routes[request_class] = negotiated_route(request_class, self._served, self._name)
-        return route
+        codec = self._codecs.get(request_class)
+        if codec is None:
+            codec = self._codecs[request_class] = negotiated_codec(request_class, self._served, self._name)
+        return codec
 
     def _fail_soon(self, request: PeerRequest, error: PeerError) -> None:
         self._host.loop.call_soon(request.finish, error)
@@ -159,7 +161,7 @@ class PeerChannel:
         now_ms = self._host.clock.monotonic_ms()
         late = next((request for request in self._in_flight if request.deadline_ms <= now_ms), None)
         if late is not None:
-            error = PeerTimedOut(f"{self._name}: no response to {late.route.api.name} in time", sent=True)
+            error = PeerTimedOut(f"{self._name}: no response to {late.codec.api.name} in time", sent=True)
             self._in_flight.remove(late)
             self._fail(str(error))
             late.finish(error)
@@ -211,14 +213,13 @@ class PeerChannel:
         self._ask_versions(API_VERSIONS_API.versions[1])
 
     def _ask_versions(self, version: int) -> None:
-        request = ApiVersionsRequest(client_software_name="kqueue", client_software_version=__version__)
-        route = route_at(API_VERSIONS_API, version)
-        self._ask(request, route, lambda response: self._negotiated(response, version))
+        codec = codec_of(API_VERSIONS_API, version)
+        self._ask(api_versions_request(), codec, lambda response: self._negotiated(response, version))
 
-    def _ask(self, request: object, route: PeerRoute, answered: PeerCallback) -> None:
+    def _ask(self, request: object, codec: RequestCodec, answered: PeerCallback) -> None:
         """Send a request of the connection's own; the attempt has a timer of its own."""
         asked = PeerRequest(request, answered, float("inf"))
-        asked.route = route
+        asked.codec = codec
         self._output.add(self._encoded(asked))
         self._in_flight.append(asked)
         self._output.flush()
@@ -226,14 +227,14 @@ class PeerChannel:
     def _negotiated(self, response: ApiVersionsResponse | PeerError, version: int) -> None:
         if isinstance(response, PeerError) or self.state is not ChannelState.NEGOTIATING:
             return
-        if response.error_code == ErrorCode.UNSUPPORTED_VERSION and version > 0:
-            highest = next((row.max_version for row in response.api_keys if row.api_key == API_VERSIONS), 0)
-            self._ask_versions(max(0, min(highest, version - 1)))
+        older = older_version(response, version)
+        if older is not None:
+            self._ask_versions(older)
             return
         if response.error_code:
             self._fail(f"it refuses ApiVersions with error {response.error_code}")
             return
-        self._served = {row.api_key: (row.min_version, row.max_version) for row in response.api_keys}
+        self._served = served_versions(response)
         if self._host.security is None or self._host.security.login is None:
             self._open()
         else:
@@ -265,7 +266,7 @@ class PeerChannel:
 
     def _ask_to_authenticate(self, request: object, answered: PeerCallback) -> None:
         try:
-            self._ask(request, self._route(type(request)), answered)
+            self._ask(request, self._codec(type(request)), answered)
         except PeerError as error:
             self._fail(f"it has no SASL: {error}")
 
@@ -342,18 +343,7 @@ class PeerChannel:
         if not self._in_flight:
             raise MalformedMessage("expected nothing, no request is unanswered")
         request = self._in_flight[0]
-        api, version, _, read = request.route
-        correlation_id, position = read_response_header(frame, api.key, version)
-        if correlation_id != request.correlation_id:
-            raise MalformedMessage(
-                f"expected the response to request {request.correlation_id} ({api.name}), "
-                f"found one to request {correlation_id}"
-            )
-        if api is API_VERSIONS_API and frame[position : position + 2] == _UNSUPPORTED:
-            read = route_at(api, 0).read  # a broker that doesn't know the version answers in the first one (KIP-511)
-        response, end = read(frame, position, RESPONSE_ITEMS_MAX)
-        if end != len(frame):
-            raise MalformedMessage(f"{api.name}: expected the end at byte {end}, found {len(frame) - end} bytes more")
+        response = decode_response(request.codec, frame, request.correlation_id, RESPONSE_ITEMS_MAX)
         self._in_flight.popleft()
         request.finish(response)
 
@@ -400,7 +390,7 @@ class PeerChannel:
             self._authentication = None
         self._in_flight.clear()
         self._waiting.clear()
-        self._served, self._routes = {}, {}
+        self._served, self._codecs = {}, {}
         sock = self._socket
         if sock is not None:
             self._stop_reading()
@@ -435,7 +425,6 @@ class PeerChannel:
 
 
 _CONNECTED = (ChannelState.NEGOTIATING, ChannelState.AUTHENTICATING, ChannelState.OPEN)
-_UNSUPPORTED = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
 def _reason(error: BaseException) -> str:

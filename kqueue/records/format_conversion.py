@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from kqueue.base.errors import CorruptBatch, InvalidRecord, InvalidTimestamp
-from kqueue.base.sliced_task import SlicedWork, run_to_end
+from kqueue.base.sliced_task import SlicedWork
 from kqueue.records.any_format import AnyBatch, iter_any_batches
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, MAGIC_POSITION, decompressed, iter_batches
 from kqueue.records.builder import BatchBuilder
@@ -29,14 +29,16 @@ from kqueue.records.record import Record, decode_records
 
 def up_convert(
     message_set: Buffer, *, max_batch_bytes: int = 2**31 - 1, limit_bytes: int = DECOMPRESSED_BYTES_MAX
-) -> list[bytearray]:
-    """Return batches of magic 2 with the records that a producer sent in Produce 0-2.
+) -> SlicedWork[list[bytearray]]:
+    """Return, in steps, batches of magic 2 with the records that a producer sent in Produce 0-2.
 
     The caller validates and appends them one by one. A wrapper becomes a batch of its codec.
     Uncompressed messages in a row become one batch, or several where one would exceed
     `max_batch_bytes`. The producer's offsets are ignored. Batches of magic 2 are copied unchanged.
 
-    Args: limit_bytes: most bytes that all wrappers together may decompress to.
+    Args:
+        message_set: unchanged until the last step.
+        limit_bytes: most bytes that all wrappers together may decompress to.
     Returns: the batches; empty for an empty set.
     Raises:
         CorruptBatch: a wrong checksum or length, or trailing bytes.
@@ -44,11 +46,6 @@ def up_convert(
         InvalidTimestamp: a message claims LogAppendTime.
         UnsupportedCodec: the message format does not have the codec.
     """
-    return run_to_end(up_convert_steps(message_set, max_batch_bytes=max_batch_bytes, limit_bytes=limit_bytes))
-
-
-def up_convert_steps(message_set: Buffer, *, max_batch_bytes: int, limit_bytes: int) -> SlicedWork[list[bytearray]]:
-    """`up_convert` in steps. `message_set` must stay unchanged until the last step."""
     if len(message_set) > MAGIC_POSITION and message_set[MAGIC_POSITION] == 2:
         return _whole_batches(message_set)
     runs: list[tuple[int, list[LegacyEntry]]] = []  # codec id, messages of one batch
@@ -118,8 +115,8 @@ def down_convert(
     start_offset: int = 0,
     max_bytes: int | None = None,
     limit_bytes: int = DECOMPRESSED_BYTES_MAX,
-) -> bytes:
-    """Return the records of a fetched region as message sets of `magic` 0 or 1.
+) -> SlicedWork[bytes]:
+    """Return, in steps, the records of a fetched region as message sets of `magic` 0 or 1.
 
     Entries of that magic or below are copied unchanged. Headers, sequences and (in magic 0)
     timestamps are dropped, because the format has no fields for them. Control batches are dropped,
@@ -128,20 +125,12 @@ def down_convert(
     Checksums are not compared.
 
     Args:
-        buf: whole batches; an incomplete last one is skipped.
+        buf: whole batches, unchanged until the last step; an incomplete last one is skipped.
         start_offset: uncompressed records below it are omitted.
         max_bytes: stop after the batch that reaches it; None: no limit.
         limit_bytes: most bytes that one batch may decompress to.
     Raises: CorruptBatch, UnsupportedCodec: as `iter_any_records`.
     """
-    steps = down_convert_steps(buf, magic, start_offset=start_offset, max_bytes=max_bytes, limit_bytes=limit_bytes)
-    return run_to_end(steps)
-
-
-def down_convert_steps(
-    buf: Buffer, magic: int, *, start_offset: int, max_bytes: int | None, limit_bytes: int
-) -> SlicedWork[bytes]:
-    """`down_convert` in steps. `buf` must stay unchanged until the last step."""
     assert magic in (0, 1), magic
     parts: list[bytes] = []
     size = 0

@@ -38,7 +38,6 @@ LEGACY_CODEC_MAX = 3  # zstd needs magic 2
 _START = struct.Struct(">qiIbb")  # offset, size, crc, magic, attributes
 _TIMESTAMP = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")
-_SIZE_POSITION = 8
 _CRC_START = 16
 _SIZE_MIN = (14, 22)  # by magic: an entry with null key and value, less the overhead
 _LZ4_ID = 3

@@ -33,11 +33,6 @@ def read_raw(data: bytes, pos: int, bits: int) -> tuple[int, int]:
     return value, pos
 
 
-def unzigzag(raw: int) -> int:
-    """Return the signed number of a zigzag-encoded one."""
-    return (raw >> 1) ^ -(raw & 1)
-
-
 def encode(value: int) -> bytes:
     """Return the varint bytes of `value`. Raises: InvalidRecord: it exceeds 64 bits."""
     raw = value << 1 if value >= 0 else (-value << 1) - 1

@@ -21,7 +21,6 @@ from kqueue.replication.elections import (
     topic_min_isr,
     with_isr,
 )
-from kqueue.replication.errors import ElectionNotNeeded, EligibleLeadersNotAvailable, PreferredLeaderNotAvailable
 from kqueue.replication.reassignments import complete_reassignment, is_complete
 from kqueue.replication.registrations import (
     NO_LEADER,
@@ -135,39 +134,6 @@ def balance_leaders(
             if log.compare(name, topic.partitions, partitions):
                 changed[name] = topic._replace(partitions=partitions)
     return Decision(topics=changed, lines=log.lines())
-
-
-def elect_leader(
-    partition: PartitionRegistration, image: ClusterImage, unclean: bool, min_isr: int
-) -> PartitionRegistration:
-    """Return the partition after an election that an operator asked for (ElectLeaders).
-
-    Args: unclean: elect any active replica if the partition has no leader; else its preferred one.
-    Raises:
-        ElectionNotNeeded: it leads already; unclean: the partition has a leader.
-        PreferredLeaderNotAvailable: the preferred leader is not in sync, or not active.
-        EligibleLeadersNotAvailable: unclean: no replica is active.
-    """
-    active = frozenset(node for node, broker in image.brokers.items() if broker.is_active)
-    preferred = partition.replicas[0]
-    if unclean:
-        if partition.leader != NO_LEADER:
-            raise ElectionNotNeeded(f"broker {partition.leader} leads the partition")
-        after = elect(partition, active, min_isr)
-        if after.leader == NO_LEADER:
-            after = elect_unclean(partition, active)
-        if after.leader == NO_LEADER:
-            raise EligibleLeadersNotAvailable(f"no replica is active: {_nodes(partition.replicas)}")
-    else:
-        if partition.leader == preferred:
-            raise ElectionNotNeeded(f"broker {preferred}, the preferred leader, leads the partition")
-        after = elect_preferred(partition, active)
-        if after is partition:
-            raise PreferredLeaderNotAvailable(
-                f"broker {preferred}, the preferred leader, is not in sync or not active; in sync: "
-                f"{_nodes(partition.isr)}"
-            )
-    return raise_epochs(partition, after)
 
 
 def _broker_changes(

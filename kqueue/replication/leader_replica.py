@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from kqueue.base.errors import (
     FencedLeaderEpoch,
-    NotEnoughReplicas,
     NotLeader,
     OffsetOutOfRange,
     UnknownLeaderEpoch,
@@ -139,17 +138,10 @@ class LeaderReplica:
     # --- appends
 
     def is_under_min_isr(self, min_isr: int) -> bool:
-        """Whether the in-sync set is too small to commit; waiting appends fail (rule 13)."""
+        """Whether the in-sync set is too small to commit; appends with acks=all are refused
+        (rule 11), waiting ones fail (rule 13).
+        """
         return len(self.registration.isr) < effective_min_isr(self.registration, min_isr)
-
-    def check_min_isr(self, min_isr: int) -> None:
-        """Check before an append with acks=all: rule 11. Raises NotEnoughReplicas."""
-        if self.is_under_min_isr(min_isr):
-            isr = ", ".join(map(str, self.registration.isr))
-            raise NotEnoughReplicas(
-                f"{len(self.registration.isr)} replica(s) are in sync ({isr}), "
-                f"{effective_min_isr(self.registration, min_isr)} are needed: min.insync.replicas"
-            )
 
     # --- fetches of followers
 

@@ -23,6 +23,7 @@ _DURATION = re.compile(r"by_duration:P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\
 LATEST = "latest"
 EARLIEST = "earliest"
 READ_COMMITTED = "read_committed"
+WRITE_TIMEOUT = "share.coordinator.write.timeout.ms"
 
 
 def _row(name: str, default: int, valid: Validator, doc: str, kind: SettingType = SettingType.INT) -> Setting:
@@ -116,7 +117,7 @@ SETTINGS: tuple[Setting, ...] = (
         "Bytes of __share_group_state that a start reads at once.",
     ),
     _row(
-        "share.coordinator.write.timeout.ms",
+        WRITE_TIMEOUT,
         5000,
         at_least(1),
         "Time that an acknowledgement waits to become durable before it fails.",

@@ -12,7 +12,7 @@ Source: KIP-932, Kafka's ShareSessionCache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from kqueue.base.errors import InvalidRequest
@@ -75,6 +75,33 @@ class ShareSessions:
     def find(self, key: MemberKey) -> ShareSession | None:
         """Return a member's session, or None."""
         return self._sessions.get(key)
+
+    def open(
+        self,
+        key: MemberKey,
+        epoch: int,
+        partitions: Sequence[SessionPartition],
+        forgotten: Iterable[SessionPartition],
+        connection: object,
+        owner: object = None,
+    ) -> tuple[ShareSession, list[SessionPartition]]:
+        """Return the session of a fetch, and those of `partitions` that are new in it.
+
+        The last request changes no partitions.
+
+        Args:
+            partitions, forgotten: to add and to remove.
+            owner: the principal of the client.
+        Raises: as `create` and `use`.
+        """
+        if epoch == EPOCH_NEW:
+            session = self.create(key, partitions, connection, owner)
+            return session, list(session.partitions)
+        session = self.use(key, epoch, owner)
+        added = [partition for partition in partitions if partition not in session.partitions]
+        if epoch != EPOCH_FINAL:
+            self.update(session, partitions, forgotten)
+        return session, added
 
     def create(
         self, key: MemberKey, partitions: Iterable[SessionPartition], connection: object, owner: object = None

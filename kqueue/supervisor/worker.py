@@ -29,8 +29,6 @@ from kqueue.supervisor.logs import log_to_stderr
 from kqueue.supervisor.messages import FAILED, OPEN, READY, SERVES, WorkerOrder, encode
 from kqueue.workers.process_setup import raise_open_files_limit, tune_garbage_collector
 
-logger = logging.getLogger("kqueue.server")
-
 
 class Worker:
     """Serves what its order says, on the running event loop.

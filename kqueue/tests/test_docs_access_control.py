@@ -12,8 +12,8 @@ from click.testing import CliRunner
 import kqueue
 from kqueue.cli.acl_options import OPERATIONS
 from kqueue.cli.app import kqueue as root
-from kqueue.config.properties import read_config
 from kqueue.security.standard_authorizer import StandardAuthorizer
+from kqueue.tests.config.configs import read_config
 
 TEXT = (Path(__file__).parents[2] / "docs" / "access-control.md").read_text()
 

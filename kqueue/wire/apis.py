@@ -111,7 +111,6 @@ ALL = (
     Api(50, "DescribeUserScramCredentials", (0, 0), 0),
     Api(51, "AlterUserScramCredentials", (0, 0), 0),
     Api(55, "DescribeQuorum", (0, 2), 0),
-    Api(56, "AlterPartition", (0, 3), 0),
     Api(57, "UpdateFeatures", (0, 2), 0),
     Api(60, "DescribeCluster", (0, 2), 0),
     Api(61, "DescribeProducers", (0, 0), 0),

@@ -39,7 +39,6 @@ ACCESS = (
     on_each(AclOperation.DESCRIBE, ResourceType.TOPIC, "left out of all topics"),
 )
 ITEM_WEIGHT = 8
-NO_LAG = -1
 
 
 def handle(

@@ -77,8 +77,7 @@ def _handle_sliced(
         return response
     try:
         if context.api_version < VERSION_EPOCHS:
-            for manager in (context.broker.groups.consumer, context.broker.groups.streams):
-                manager.check_old_commit(request.group_id, request.member_id)
+            context.broker.groups.check_old_commit(request.group_id, request.member_id)
         promise = context.broker.groups.commit(
             request.group_id,
             request.generation_id_or_member_epoch,

@@ -30,6 +30,7 @@ from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics.topics import Topic
 from kqueue.groups.log.records import CommittedOffset
+from kqueue.groups.offsets.offset_store import NOT_COMMITTED, UNSTABLE
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.offset_fetch import (
@@ -53,10 +54,6 @@ VERSION_NONE_IS_NO_ERROR = 1
 VERSION_TOP_ERROR = 2
 VERSION_GROUPS = 8
 VERSION_IDS = 10
-NONE = CommittedOffset(offset=-1, leader_epoch=-1, metadata="", committed_ms=-1)
-"""Stands for an offset that the group has not committed."""
-UNSTABLE = CommittedOffset(offset=-1, leader_epoch=-1, metadata="", committed_ms=-1)
-"""Stands for an offset that an open transaction may replace."""
 T = TypeVar("T", OffsetFetchResponseTopic, OffsetFetchResponseTopics)
 
 
@@ -101,11 +98,9 @@ def _respond_groups(request: OffsetFetchRequest, context: RequestContext) -> Sli
 
 def _refusal(group: OffsetFetchRequestGroup, context: RequestContext) -> OffsetFetchResponseGroup | None:
     """Return the answer to a group whose member may not fetch; None: it may."""
-    groups = context.broker.groups
     try:
         context.require(AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id)
-        for manager in (groups.consumer, groups.streams):
-            manager.check_offset_fetch(group.group_id, group.member_id, group.member_epoch)
+        context.broker.groups.check_offset_fetch(group.group_id, group.member_id, group.member_epoch)
     except KqueueError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code_of(error))
     return None
@@ -172,7 +167,10 @@ def error_response(request: OffsetFetchRequest, version: int, error: BaseExcepti
                 name=requested.name,
                 partitions=[
                     OffsetFetchResponsePartition(
-                        partition_index=index, committed_offset=NONE.offset, metadata=NONE.metadata, error_code=code
+                        partition_index=index,
+                        committed_offset=NOT_COMMITTED.offset,
+                        metadata=NOT_COMMITTED.metadata,
+                        error_code=code,
                     )
                     for index in requested.partition_indexes
                 ],
@@ -185,7 +183,7 @@ def error_response(request: OffsetFetchRequest, version: int, error: BaseExcepti
 def _code(committed: CommittedOffset, version: int) -> ErrorCode:
     if committed is UNSTABLE:
         return ErrorCode.UNSTABLE_OFFSET_COMMIT
-    if committed is NONE and version < VERSION_NONE_IS_NO_ERROR:
+    if committed is NOT_COMMITTED and version < VERSION_NONE_IS_NO_ERROR:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     return ErrorCode.NONE
 
@@ -193,26 +191,18 @@ def _code(committed: CommittedOffset, version: int) -> ErrorCode:
 def _find_offsets(
     group: OffsetFetchRequestGroup, require_stable: bool, context: RequestContext
 ) -> SlicedWork[list[TopicOffsets]]:
-    """Return the group's offsets of the requested topics; of all topics if None are named.
-
-    `require_stable`: with `UNSTABLE` for offsets that an open transaction may replace.
-    """
-    groups, topics = context.broker.groups, context.broker.topics
+    """Return the group's offsets of the requested topics; of all topics if None are named."""
+    groups, topics, group_id = context.broker.groups, context.broker.topics, group.group_id
     if group.topics is not None:
-        group_id = group.group_id
         return (yield from collect(lambda topic: _find_topic(group_id, topic, require_stable, context), group.topics))
     all_offsets = []
-    for name in list(groups.offsets(group.group_id)):
-        if not context.describes(name):
-            yield None
-            continue
-        committed = groups.offsets(group.group_id).get(name, {})
-        topic = topics.find(name)
-        offsets = {index: offset for index, offset in committed.items() if _belongs_to(topic, offset)}
-        if require_stable:
-            offsets = _without_unstable(group.group_id, name, offsets, context)
-        if offsets and (topic is not None or context.api_version < VERSION_IDS):
-            all_offsets.append(TopicOffsets(name, UUID_ZERO if topic is None else topic.id, offsets))
+    for name in list(groups.offsets(group_id)):
+        if context.describes(name):
+            topic = topics.find(name)
+            topic_id = None if topic is None else topic.id
+            offsets = groups.fetch_offsets(group_id, name, topic_id, require_stable=require_stable)
+            if offsets and (topic is not None or context.api_version < VERSION_IDS):
+                all_offsets.append(TopicOffsets(name, topic_id or UUID_ZERO, offsets))
         yield None
     return all_offsets
 
@@ -220,6 +210,7 @@ def _find_offsets(
 def _find_topic(
     group_id: str, requested: OffsetFetchRequestTopics, require_stable: bool, context: RequestContext
 ) -> TopicOffsets:
+    named, indexes = (requested.name, requested.topic_id), requested.partition_indexes
     try:
         if context.api_version >= VERSION_IDS:
             topic: Topic | None = context.topic_with_id(AclOperation.DESCRIBE, requested.topic_id)
@@ -227,26 +218,8 @@ def _find_topic(
             context.require(AclOperation.DESCRIBE, ResourceType.TOPIC, requested.name)
             topic = context.broker.topics.find(requested.name)
     except KqueueError as error:
-        return TopicOffsets(
-            requested.name, requested.topic_id, dict.fromkeys(requested.partition_indexes, NONE), code_of(error)
-        )
-    name = requested.name if topic is None else topic.name
-    partitions = context.broker.groups.offsets(group_id).get(name, {})
-    offsets = {index: partitions.get(index, NONE) for index in requested.partition_indexes}
-    offsets = {index: offset if _belongs_to(topic, offset) else NONE for index, offset in offsets.items()}
-    if require_stable:
-        offsets = _without_unstable(group_id, name, offsets, context)
-    return TopicOffsets(requested.name, requested.topic_id, offsets)
-
-
-def _without_unstable(
-    group_id: str, topic: str, offsets: Mapping[int, CommittedOffset], context: RequestContext
-) -> dict[int, CommittedOffset]:
-    """Return `offsets`, with `UNSTABLE` for those that an open transaction may replace."""
-    is_pending = context.broker.groups.is_pending
-    return {index: UNSTABLE if is_pending(group_id, topic, index) else offset for index, offset in offsets.items()}
-
-
-def _belongs_to(topic: Topic | None, committed: CommittedOffset) -> bool:
-    """Return whether the offset is of this topic, and not of a deleted topic of the same name."""
-    return topic is None or committed.topic_id in (UUID_ZERO, topic.id)
+        return TopicOffsets(*named, dict.fromkeys(indexes, NOT_COMMITTED), code_of(error))
+    name, topic_id = (requested.name, None) if topic is None else (topic.name, topic.id)
+    return TopicOffsets(
+        *named, context.broker.groups.fetch_offsets(group_id, name, topic_id, indexes, require_stable=require_stable)
+    )

@@ -12,11 +12,13 @@ from kqueue.api.access import on_each, on_group
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.leader_hints import add_share_leader_hint
 from kqueue.api.request_context import RequestContext
-from kqueue.api.share_acknowledgements import Acknowledgements, acknowledgements_of, share_groups
+from kqueue.api.share_acknowledgements import acknowledgements_of
 from kqueue.api.slices import in_slices
+from kqueue.api.topic_access import TopicAccess
 from kqueue.base.errors import KqueueError
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.broker.share.share_acknowledgements import ShareAcknowledgements
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.share.errors import InvalidShareSessionEpoch
 from kqueue.share.sessions import EPOCH_FINAL, EPOCH_NEW, check_member
@@ -45,7 +47,7 @@ def handle(
 def _handle_sliced(
     request: ShareAcknowledgeRequest, context: RequestContext
 ) -> SlicedWork[ShareAcknowledgeResponse | DelayedOperation[ShareAcknowledgeResponse]]:
-    groups = share_groups(context)
+    groups = context.broker.share
     try:
         member = check_member(request.group_id, request.member_id)
         if request.share_session_epoch == EPOCH_NEW:
@@ -54,12 +56,12 @@ def _handle_sliced(
     except KqueueError as error:
         return error_response(request, context.api_version, error)
     lock_ms = groups.config_of(member.group).lock_duration_ms
-    work = Acknowledgements(context, member)
-    is_final = request.share_session_epoch == EPOCH_FINAL
-    yield from work.start(acknowledgements_of(request.topics), renews=request.is_renew_ack)
-    if is_final and groups.sessions.find(member) is session:
-        work.add(groups.end_session(session))
-    return work.wait(lambda: _respond(work, lock_ms, context))
+    acknowledgements = ShareAcknowledgements(groups, member, TopicAccess(context, AclOperation.READ).error)
+    is_final = request.share_session_epoch == EPOCH_FINAL  # before a slice ends
+    yield from acknowledgements.start(acknowledgements_of(request.topics), renews=request.is_renew_ack)
+    if is_final:
+        acknowledgements.end_session(session)
+    return acknowledgements.wait(lambda: _respond(acknowledgements, lock_ms, context))
 
 
 def error_response(request: ShareAcknowledgeRequest, version: int, error: BaseException) -> ShareAcknowledgeResponse:
@@ -67,10 +69,12 @@ def error_response(request: ShareAcknowledgeRequest, version: int, error: BaseEx
     return ShareAcknowledgeResponse(error_code=code_of(error), error_message=message_of(error))
 
 
-def _respond(work: Acknowledgements, lock_ms: int, context: RequestContext) -> ShareAcknowledgeResponse:
+def _respond(
+    acknowledgements: ShareAcknowledgements, lock_ms: int, context: RequestContext
+) -> ShareAcknowledgeResponse:
     response = ShareAcknowledgeResponse(acquisition_lock_timeout_ms=lock_ms)
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
-    for key, error in work.results().items():
+    for key, error in acknowledgements.results().items():
         topic_id, index = key
         topic = topics.setdefault(topic_id, ShareAcknowledgeTopicResponse(topic_id=topic_id))
         data = PartitionData(partition_index=index, error_code=code_of(error), error_message=message_of(error))

@@ -32,7 +32,7 @@ from kqueue.records.batch_validation import (
     validate_header,
 )
 from kqueue.records.codecs import CODECS
-from kqueue.records.format_conversion import up_convert_steps
+from kqueue.records.format_conversion import up_convert
 from kqueue.records.recompression import recompress
 from kqueue.records.record import decode_records
 from kqueue.records.record_validation import RecordValidator
@@ -91,7 +91,7 @@ class ProduceAppender:
             last one's end. A promise if the append is deferred: the records take long to read, or
             deferred appends of the partition precede them.
         Raises: RequestTimedOut: too many deferred appends. What `validate_header`,
-            `RecordValidator`, `up_convert_steps` and `Partition.append` raise. Nothing is appended
+            `RecordValidator`, `up_convert` and `Partition.append` raise. Nothing is appended
             if a check fails.
         """
         if records is None or not len(records):
@@ -153,9 +153,7 @@ class ProduceAppender:
                 _check_transaction(partition, header, transaction)
             return partition.append(checked_batch, header)
         rules = self.rules
-        batches = yield from up_convert_steps(
-            records, max_batch_bytes=rules.max_batch_bytes, limit_bytes=rules.limit_bytes
-        )
+        batches = yield from up_convert(records, max_batch_bytes=rules.max_batch_bytes, limit_bytes=rules.limit_bytes)
         checked: list[ValidatedBatch] = []
         for batch in batches:
             checked += [(yield from self._check(memoryview(batch), now_ms, produce_version))]

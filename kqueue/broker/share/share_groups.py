@@ -39,7 +39,7 @@ from kqueue.broker.share.dead_letters import DeadLetters, DeadLetterSource
 from kqueue.broker.share.share_persister import SharePersister
 from kqueue.broker.topics.topics import Topic, Topics
 from kqueue.groups.share.records import StateTopic
-from kqueue.share.config import DEAD_LETTER_TOPIC, EARLIEST, ShareGroupConfig
+from kqueue.share.config import DEAD_LETTER_TOPIC, EARLIEST, WRITE_TIMEOUT, ShareGroupConfig
 from kqueue.share.coordinator import ShareCoordinator
 from kqueue.share.errors import NoShareState
 from kqueue.share.sessions import ShareSession, ShareSessions
@@ -101,6 +101,11 @@ class ShareGroups:
         self._configs: dict[str, ShareGroupConfig] = {}
         self._generation = -1
         timers.every(PRUNE_INTERVAL_MS, lambda: self._slices.add_once("prune", self.coordinator.prune()))
+
+    @property
+    def write_timeout_ms(self) -> int:
+        """Time that a request waits for the share coordinators."""
+        return int(self._config[WRITE_TIMEOUT])
 
     def config_of(self, group: str) -> ShareGroupConfig:
         """Return the present values of a group."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import kqueue
-from kqueue.client.connection import Versions
 from kqueue.client.retry_policy import response_error
+from kqueue.client_protocol.versions import Versions
 from kqueue.wire.apis import API_VERSIONS, BY_KEY
 from kqueue.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 

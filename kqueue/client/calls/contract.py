@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from kqueue.client.connection import Versions
 from kqueue.client.deadline import Deadline
 from kqueue.client.metadata import MetadataCache
 from kqueue.client.topic_partition import TopicPartition
+from kqueue.client_protocol.versions import Versions
 from kqueue.wire.apis import Api
 
 A = TypeVar("A")

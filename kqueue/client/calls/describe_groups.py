@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from kqueue.client.connection import Versions
 from kqueue.client.retry_policy import bad_answer, response_error
 from kqueue.client.topic_partition import TopicPartition
+from kqueue.client_protocol.versions import Versions
 from kqueue.wire.apis import BY_MODULE, Api
 from kqueue.wire.messages import consumer_group_describe, share_group_describe, streams_group_describe
 

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from kqueue.base.errors import RequestRefused, UnknownMember
+from kqueue.base.errors import IllegalGeneration, RequestRefused, StaleMemberEpoch, UnknownMember
 from kqueue.base.names import random_uuid, uuid_text
 from kqueue.base.promise import Promise
 from kqueue.groups.classic.member import JoinRequest, JoinResult, LeavingMember
@@ -26,7 +26,6 @@ from kqueue.groups.consumer.member import (
     HeartbeatResult,
     Subscription,
 )
-from kqueue.groups.consumer.offset_checks import check_commit
 from kqueue.groups.consumer.subscriptions import Subscriptions
 from kqueue.groups.errors import UnreleasedInstanceId
 from kqueue.groups.group import Committer, Group
@@ -116,11 +115,30 @@ class ConsumerGroupManager(ModernGroupManager[ConsumerGroup]):
         self._subscriptions.bump_epoch(changes, group)
 
     def check_commit(self, group: ConsumerGroup, committer: Committer, partitions: Iterable[tuple[str, int]]) -> None:
-        """Check the member epoch of a commit. Raises: UnknownMember, StaleMemberEpoch,
-        IllegalGeneration.
+        """Check the member epoch of a commit; an empty group accepts one without a member.
+
+        An older epoch is accepted if the member has had all of the partitions since then: its
+        heartbeat and its commit have overtaken each other (KIP-1251).
+
+        Raises: UnknownMember, StaleMemberEpoch; IllegalGeneration: the member is a classic one.
+            Source: Kafka ConsumerGroup.
         """
-        if not committer.is_producer:
-            check_commit(group, self.topics, committer.epoch, committer.member_id, partitions)
+        epoch, member_id = committer.epoch, committer.member_id
+        if committer.is_producer or (epoch < 0 and group.is_empty):
+            return
+        member = group.check_member(member_id)
+        current = member.current
+        if epoch == current.epoch:
+            return
+        if member.metadata.classic is not None:
+            raise IllegalGeneration(f"member {member_id!r} is at epoch {current.epoch}, not {epoch}")
+        if not 0 <= epoch < current.epoch or not all(
+            (topic := self.topics.find(name)) is not None and current.is_owned_since(topic.id, index, epoch)
+            for name, index in partitions
+        ):
+            raise StaleMemberEpoch(
+                f"member {member_id!r} of group {group.group_id!r} has epoch {current.epoch}, the commit has {epoch}"
+            )
 
     def _heartbeat(self, changes: Changes, request: HeartbeatRequest) -> HeartbeatResult:
         is_join = request.member_epoch == EPOCH_JOIN

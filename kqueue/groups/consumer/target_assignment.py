@@ -7,7 +7,6 @@ being assigned. Source: KIP-848, Kafka TargetAssignmentBuilder.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 
 from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError
@@ -18,9 +17,7 @@ from kqueue.groups.consumer.group import ConsumerGroup
 from kqueue.groups.consumer.member import Assignment, ConsumerGroupMember
 from kqueue.groups.modern.group import NOTHING
 from kqueue.groups.modern.target_assignment import TargetAssignment, changed_targets
-from kqueue.groups.modern.topics import TopicMetadata, TopicsMetadata
-
-FindTopic = Callable[[str], TopicMetadata | None]
+from kqueue.groups.modern.topics import TopicsMetadata
 
 
 class AssignmentFailed(KqueueError):

@@ -63,6 +63,11 @@ class CurrentAssignment(NamedTuple, Generic[K]):
         """Return whether the member has reached the target assignment of this epoch."""
         return self.state is ModernMemberState.STABLE and self.epoch == target_epoch
 
+    def is_owned_since(self, key: K, index: int, epoch: int) -> bool:
+        """Return whether the member has had an index since this epoch, or longer, and still has."""
+        since = self.assigned.get(key, {}).get(index, self.revoking.get(key, {}).get(index))
+        return since is not None and since <= epoch
+
 
 def must_revoke(current: CurrentAssignment[K], epoch: int) -> bool:
     """Return whether a member still has to revoke what it had to at this epoch."""

@@ -19,6 +19,7 @@ from kqueue.base.errors import (
     GroupMaxSizeReached,
     InconsistentGroupProtocol,
     RequestRefused,
+    StaleMemberEpoch,
     UnknownMember,
     UnsupportedVersion,
 )
@@ -32,7 +33,6 @@ from kqueue.groups.modern.assignment import CurrentAssignment, must_revoke
 from kqueue.groups.modern.environment import Environment
 from kqueue.groups.modern.group import ModernGroup
 from kqueue.groups.modern.member_timers import MemberTimers
-from kqueue.groups.modern.offset_checks import check_fetch
 
 G = TypeVar("G", bound=ModernGroup[Any, Any])
 T = TypeVar("T")
@@ -178,11 +178,16 @@ class ModernGroupManager(ABC, Generic[G]):
         """Check that a member may fetch offsets; of groups of other types anybody may.
 
         Args: member_id, epoch: None and -1: not a member (OffsetFetch before version 9).
-        Raises: UnknownMember, StaleMemberEpoch.
+        Raises: UnknownMember, StaleMemberEpoch. Source: Kafka ConsumerGroup, StreamsGroup.
         """
         group = self.find(group_id)
-        if group is not None:
-            check_fetch(group, member_id, epoch)
+        if group is None or (member_id is None and epoch < 0):
+            return
+        current = group.check_member(member_id or "").current
+        if epoch != current.epoch:
+            raise StaleMemberEpoch(
+                f"member {member_id!r} of group {group_id!r} has epoch {current.epoch}, the request has {epoch}"
+            )
 
     # --- members
 

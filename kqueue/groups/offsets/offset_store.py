@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from kqueue.base.names import UUID_ZERO
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.groups.group import Group
 from kqueue.groups.limits import GroupLimits, offsets_bytes
@@ -13,6 +14,10 @@ from kqueue.groups.offsets.pending_offsets import CompletedOffset, PendingOffset
 TopicOffsets = dict[str, dict[int, CommittedOffset]]
 OffsetObserver = Callable[[str, str, int, int | None], None]
 _NONE: Mapping[str, Mapping[int, CommittedOffset]] = {}
+NOT_COMMITTED = CommittedOffset(offset=-1, leader_epoch=-1, metadata="", committed_ms=-1)
+"""Stands for an offset that the group has not committed."""
+UNSTABLE = CommittedOffset(offset=-1, leader_epoch=-1, metadata="", committed_ms=-1)
+"""Stands for an offset that an open transaction may replace (KIP-447)."""
 
 
 class OffsetStore:
@@ -37,6 +42,38 @@ class OffsetStore:
     def of(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
         """Return a view of all offsets of a group, valid until the next change; empty if none."""
         return self._committed.get(group_id, _NONE)
+
+    def fetch(
+        self,
+        group_id: str,
+        topic: str,
+        topic_id: bytes | None,
+        partitions: Iterable[int] | None = None,
+        *,
+        require_stable: bool = False,
+    ) -> dict[int, CommittedOffset]:
+        """Return a group's offsets of one topic, as its clients see them.
+
+        Args:
+            topic_id: offsets of a deleted topic of the same name are not returned; None: there is
+                no such topic, and offsets of any are.
+            partitions: also those without an offset, as `NOT_COMMITTED`; None: those that have one.
+            require_stable: with `UNSTABLE` for offsets that an open transaction may replace.
+        """
+        committed = self.of(group_id).get(topic, {})
+        if partitions is None:
+            offsets = {index: offset for index, offset in committed.items() if _is_of_topic(offset, topic_id)}
+        else:
+            offsets = {index: committed.get(index, NOT_COMMITTED) for index in partitions}
+            offsets = {
+                index: offset if _is_of_topic(offset, topic_id) else NOT_COMMITTED for index, offset in offsets.items()
+            }
+        if require_stable:
+            is_pending = self.pending.is_pending
+            offsets = {
+                index: UNSTABLE if is_pending(group_id, (topic, index)) else offset for index, offset in offsets.items()
+            }
+        return offsets
 
     def has(self, group_id: str) -> bool:
         """Return whether a group has offsets, committed or pending."""
@@ -149,3 +186,7 @@ def is_expired(committed: CommittedOffset, since_ms: int, now_ms: int, retention
     if committed.expires_ms is not None:
         return now_ms >= committed.expires_ms
     return now_ms - since_ms >= retention_ms
+
+
+def _is_of_topic(committed: CommittedOffset, topic_id: bytes | None) -> bool:
+    return topic_id is None or committed.topic_id in (UUID_ZERO, topic_id)

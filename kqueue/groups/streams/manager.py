@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from kqueue.base.errors import GroupMaxSizeReached, InvalidRequest
+from kqueue.base.errors import GroupMaxSizeReached, InvalidRequest, StaleMemberEpoch
 from kqueue.base.promise import Promise
 from kqueue.groups.group import Committer, Group
 from kqueue.groups.log.changes import Changes
@@ -31,9 +31,9 @@ from kqueue.groups.streams.member import (
     StreamsMemberMetadata,
     SubtopologyRole,
     TaskAssignment,
+    TaskRole,
     with_epochs_of_active,
 )
-from kqueue.groups.streams.offset_checks import check_commit
 from kqueue.groups.streams.topology import Topology, item_count, topology_bytes
 
 
@@ -71,9 +71,29 @@ class StreamsGroupManager(ModernGroupManager[StreamsGroup]):
         return self._submit_description(group_id, self._describe)
 
     def check_commit(self, group: StreamsGroup, committer: Committer, partitions: Iterable[tuple[str, int]]) -> None:
-        """Check the member epoch of a commit. Raises: UnknownMember, StaleMemberEpoch."""
-        if not committer.is_producer:
-            check_commit(group, committer.epoch, committer.member_id, partitions)
+        """Check the member epoch of a commit; an empty group accepts one without a member.
+
+        An older epoch is accepted if the member has had the active tasks of all partitions since
+        then: its heartbeat and its commit have overtaken each other.
+
+        Raises: UnknownMember, StaleMemberEpoch. Source: Kafka StreamsGroup.
+        """
+        epoch, member_id = committer.epoch, committer.member_id
+        if committer.is_producer or (epoch < 0 and group.is_empty):
+            return
+        current = group.check_member(member_id).current
+        if epoch == current.epoch:
+            return
+        if epoch > current.epoch:
+            raise StaleMemberEpoch(f"Received member epoch {epoch} is newer than current member epoch {current.epoch}.")
+        if epoch < 0 or not all(
+            (subtopology := group.subtopology_of(topic)) is not None
+            and current.is_owned_since(SubtopologyRole(TaskRole.ACTIVE, subtopology), task, epoch)
+            for topic, task in partitions
+        ):
+            raise StaleMemberEpoch(
+                f"member {member_id!r} of group {group.group_id!r} has epoch {current.epoch}, the commit has {epoch}"
+            )
 
     def _check_items(self, request: StreamsHeartbeat) -> None:
         """Bound a topology before it is looked at."""

@@ -63,11 +63,6 @@ class OffsetMap:
         self._window = bytearray()
         self._window_start = 0
 
-    @property
-    def is_full(self) -> bool:
-        """Whether no further key fits."""
-        return self.count >= self.capacity
-
     def put(self, key: bytes, offset: int) -> bool:
         """Set the latest offset of `key`; return False if the map is full and lacks the key."""
         return self.put_all((key,), (offset,), 0) == 1

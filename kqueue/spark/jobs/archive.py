@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 BATCH_BYTES = 2 * 1024**3
 FILE_BYTES = 128 * 1024**2
-CODECS = ("zstd", "snappy", "gzip", "lz4", "none")
 COLUMNS = ("key", "value", "headers", "partition", "offset", "timestamp", "timestampType", "topic", "date")
 SCHEMA = (
     "key binary, value binary, headers array<struct<key:string,value:binary>>, partition int, offset bigint, "
@@ -83,7 +82,7 @@ def archive(
     Args:
         source: options of the kqueue source. The default isolation level is read_committed: aborted
             transactions are left out, and open ones wait for their end.
-        compression: one of `CODECS`.
+        compression: zstd, snappy, gzip, lz4 or none.
         since_ms: partitions new to the archive begin with the first record at or after this time.
         until_ms: end before the first record at or after this time.
         folder: on a file system that the executors reach too, or a location in an object store.

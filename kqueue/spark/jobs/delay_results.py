@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from kqueue.spark.event_schema import FLIGHTS, seconds_of
 
-HOUR_MS = 60 * 60 * 1000
 LATENESS_MS = seconds_of(FLIGHTS.lateness, "lateness") * 1000
 """The maximum delay of a record after its departure."""
 

@@ -19,7 +19,6 @@ NO_TIMESTAMP = -1  # the numbers that Kafka's own TimestampType has
 CREATE_TIME = 0
 LOG_APPEND_TIME = 1
 MS_MAX = (2**63 - 1) // 1_000
-Source = tuple[TopicPartition, AnyHeader]
 
 
 def arrow_schema(*, headers: bool, value: pa.DataType | None = None, permissive: bool = False) -> pa.Schema:

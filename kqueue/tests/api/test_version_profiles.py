@@ -4,7 +4,7 @@ import pytest
 
 from kqueue.api import handler_table, version_profiles
 from kqueue.api.request_context import RequestContext
-from kqueue.api.version_profiles import KAFKA, VERSIONS, WITH_RECEIVER, MissingVersions, VersionProfile
+from kqueue.api.version_profiles import KAFKA, VERSIONS, WITH_RECEIVER, VersionProfile
 from kqueue.base.errors import SettingError, UnsupportedVersion
 from kqueue.tests.api.harness import SimulatedClient
 from kqueue.wire.apis import ALL, BY_KEY
@@ -151,13 +151,12 @@ def _update(version: str, feature: str, level: int) -> tuple[int, str]:
 
 
 def test_an_unknown_version_is_named_with_those_that_there_are() -> None:
-    for make in (VersionProfile, version_profiles.missing):
-        with pytest.raises(SettingError, match=r"version '2\.7'; there are: 2\.8, 3\.9, 4\.3"):
-            make("2.7")
+    with pytest.raises(SettingError, match=r"version '2\.7'; there are: 2\.8, 3\.9, 4\.3"):
+        VersionProfile("2.7")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_advertised_and_missing_versions_are_those_of_the_kafka(version: str) -> None:
+def test_advertised_versions_are_among_those_of_the_kafka(version: str) -> None:
     whole = {
         name: set(range(row_found[0], row_found[1] + 1))
         for name, row in KAFKA.items()
@@ -166,27 +165,14 @@ def test_advertised_and_missing_versions_are_those_of_the_kafka(version: str) ->
     advertised = {
         name: set(range(low, high + 1)) for name, (low, high) in ranges(version).items() if name not in WITH_RECEIVER
     }
-    missing = version_profiles.missing(version)
-    assert missing
-    for missing_range in missing:
-        numbers = set(range(missing_range.low, missing_range.high + 1))
-        assert numbers
-        assert not numbers & advertised.get(missing_range.api, set())
-        advertised.setdefault(missing_range.api, set()).update(numbers)
-    assert advertised == whole
-
-
-def test_only_the_missing_versions_of_an_api_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(KAFKA, "Metadata", ((0, 99), (0, 12), None))
-    top = handler_table.load("metadata").versions[1]
-    assert MissingVersions("Metadata", top + 1, 99) in version_profiles.missing("2.8")
-    assert "Metadata" not in {one.api for one in version_profiles.missing("3.9")}
-    assert "Metadata" not in {one.api for one in version_profiles.missing("4.3")}
+    assert advertised
+    for name, versions in advertised.items():
+        assert versions <= whole[name]
 
 
 def test_the_table_names_apis_as_the_protocol_does() -> None:
     between_brokers = {"LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown"}
-    unserved = {"AddRaftVoter", "RemoveRaftVoter"}
+    unserved = {"AlterPartition", "AddRaftVoter", "RemoveRaftVoter"}
     assert set(KAFKA) - {api.name for api in ALL} == between_brokers | unserved
     for columns in KAFKA.values():
         assert any(columns)

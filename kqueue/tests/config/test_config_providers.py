@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kqueue.base.errors import SettingError
-from kqueue.config.properties import read_config
+from kqueue.tests.config.configs import read_config
 
 PROVIDERS = """config.providers=env,file,dir
 config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider

@@ -29,8 +29,8 @@ from kqueue.config.kafka_settings import (
     refusal_of,
     undeclared_setting,
 )
-from kqueue.config.properties import read_config
 from kqueue.groups.config import TIMINGS, ModernType
+from kqueue.tests.config.configs import read_config
 from kqueue.tests.network.harness import connect, serving
 
 SOURCE = Path(kqueue.__file__).parent

@@ -20,7 +20,6 @@ from kqueue.config.plugins import (
     register_plugins,
     storage_factory,
 )
-from kqueue.config.properties import read_config
 from kqueue.groups.assignors import ASSIGNORS
 from kqueue.log.policies import POLICIES
 from kqueue.records.codecs import CODECS
@@ -28,6 +27,7 @@ from kqueue.records.partitioners import PARTITIONERS, make_partitioner
 from kqueue.storage import LocalStorage
 from kqueue.testing.process_environment import process_environment
 from kqueue.tests.cli.plugins.installed import add_distribution
+from kqueue.tests.config.configs import read_config
 from kqueue.tests.plugged import MARKED, NAMED_GZIP, NEVER, KeptStore, LastPartition, MarkedCodec, OtherStorage
 
 HERE = "kqueue.tests.plugged"

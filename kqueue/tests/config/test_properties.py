@@ -14,7 +14,8 @@ from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
 from kqueue.base.settings import Catalog, Scope, Setting, SettingType, at_least, is_secret
 from kqueue.config.catalog import CATALOG
-from kqueue.config.properties import from_environment, keyword_name, parse_properties, read_config
+from kqueue.config.properties import from_environment, keyword_name, parse_properties
+from kqueue.tests.config.configs import read_config
 
 
 def parse(text: str) -> dict[str, str]:

@@ -35,6 +35,7 @@ from kqueue.groups.log.group_log import (
 from kqueue.groups.log.records import OFFSET_VERSION
 from kqueue.groups.modern.topics import TopicMetadata
 from kqueue.groups.offsets.offset_manager import OffsetToCommit
+from kqueue.groups.offsets.offset_store import UNSTABLE
 from kqueue.groups.share.manager import Partitions
 from kqueue.testing.manual_clock import ManualClock
 
@@ -337,6 +338,12 @@ def committed_offsets(world: World, group_id: str = "g") -> dict[tuple[str, int]
     return {
         (topic, partition): one.offset for topic, partitions in offsets.items() for partition, one in partitions.items()
     }
+
+
+def is_pending(groups: GroupCoordinator, group_id: str, topic: str, partition: int) -> bool:
+    """Whether an open transaction may replace an offset."""
+    offsets = groups.fetch_offsets(group_id, topic, None, [partition], require_stable=True)
+    return offsets[partition] is UNSTABLE
 
 
 def group_ids(world: World) -> set[str]:

@@ -26,6 +26,7 @@ from kqueue.tests.groups.support import (
     commit_transactional,
     committed_offsets,
     group_ids,
+    is_pending,
 )
 
 G = coordinator_partition("g", PARTITIONS)
@@ -330,7 +331,7 @@ def test_a_load_that_is_broken_off_leaves_nothing_behind(world: World, steps: in
     check_empty(world)
     load(world)
     assert committed_offsets(world) == expected, "the marker is not in the log"
-    assert world.groups.is_pending("g", "t", 0)
+    assert is_pending(world.groups, "g", "t", 0)
 
 
 def test_a_marker_of_a_transaction_counts_only_where_the_partition_is_led(world: World) -> None:

@@ -11,6 +11,7 @@ from kqueue.base.promise import Promise
 from kqueue.broker.topics.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kqueue.records.batch import COMMIT, decode_control, iter_batches, iter_records
 from kqueue.tests.api.harness import batch
+from kqueue.tests.groups.support import is_pending
 from kqueue.tests.interbroker.simulated_peers import Member, SimulatedCluster
 from kqueue.transactions.transaction_metadata import ProducerIdAndEpoch
 from kqueue.transactions.transaction_state import TransactionState
@@ -125,7 +126,7 @@ def test_offsets_in_a_transaction_are_committed_by_their_coordinator(cluster: Si
     response = cluster.ask(THIRD, request, 5)
     assert response.topics[0].partitions[0].error_code == 0
     assert dict(groups.offsets("g")) == {}
-    assert groups.is_pending("g", "t", 0)
+    assert is_pending(groups, "g", "t", 0)
     assert end(cluster, producer).error_code == 0
     assert groups.offsets("g")["t"][0].offset == 7
 

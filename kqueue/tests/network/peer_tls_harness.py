@@ -73,7 +73,7 @@ async def serve_echo(broker: ScriptedBroker, reader: asyncio.StreamReader, write
 
 
 def serve_sasl(password: str, session_ms: int = 0) -> Serve:
-    """Serve PLAIN, for every authentication on a connection."""
+    """Serve PLAIN, for every authentication on a connection; a refusal ends it, as in a broker."""
 
     def respond(key: int, body: Any) -> object:
         if key == SASL_HANDSHAKE:
@@ -91,7 +91,10 @@ def serve_sasl(password: str, session_ms: int = 0) -> Serve:
         await broker.negotiate(reader, writer)
         while True:
             key, version, correlation_id, body = await broker.request(reader)
-            writer.write(response_frame(key, version, correlation_id, respond(key, body)))
+            response = respond(key, body)
+            writer.write(response_frame(key, version, correlation_id, response))
+            if isinstance(response, SaslAuthenticateResponse) and response.error_code:
+                return
 
     return serve
 

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from kqueue.interbroker.contract import PeerCallback
+from kqueue.network.peer_authentication import PeerAuthentication
+from kqueue.testing.stepped_jobs import SteppedJobs
 from kqueue.tests.network.peer_harness import FETCH, PeerHarness, fetch, peered
 from kqueue.tests.network.peer_tls_harness import (
     AUTHORITY,
@@ -17,6 +20,8 @@ from kqueue.tests.network.peer_tls_harness import (
     security,
     serve_sasl,
 )
+from kqueue.wire.messages.sasl_authenticate import SaslAuthenticateResponse
+from kqueue.wire.messages.sasl_handshake import SaslHandshakeResponse
 
 
 def test_requests_follow_the_authentication(tmp_path: Path) -> None:
@@ -62,3 +67,21 @@ def test_a_wrong_password_is_one_line_without_it(tmp_path: Path, caplog: pytest.
     lines = [record.getMessage() for record in caplog.records if record.name == "kqueue.server"]
     assert len(lines) == 1
     assert "user broker by PLAIN, see sasl.jaas.config of listener SASL_PLAINTEXT" in lines[0]
+
+
+def test_a_refusal_is_known_before_another_job_runs(tmp_path: Path) -> None:
+    """A broker closes the connection after a refusal, which would be the reason then."""
+    jobs, callbacks, failures = SteppedJobs(), list[PeerCallback](), list[str]()
+    authentication = PeerAuthentication(
+        security(tmp_path, protocol="SASL_PLAINTEXT"),
+        jobs,
+        lambda request, answered: callbacks.append(answered),
+        done=lambda lifetime_ms: failures.append("authenticated"),
+        failed=failures.append,
+    )
+    authentication.start()
+    callbacks.pop()(SaslHandshakeResponse(mechanisms=["PLAIN"]))
+    assert jobs.step()
+    callbacks.pop()(SaslAuthenticateResponse(error_code=58, error_message="no such user", auth_bytes=b""))
+    [reason] = failures
+    assert reason.endswith("it refuses the credentials: no such user")

@@ -9,6 +9,7 @@ import pytest
 
 from kqueue.interbroker.contract import PeerAddress
 from kqueue.interbroker.errors import BadPeerResponse, PeerIncompatible, PeerTimedOut, PeerUnavailable
+from kqueue.network import peer_channel
 from kqueue.network.peer_channel import IN_FLIGHT_MAX, WAITING_MAX
 from kqueue.tests.network.harness import framed, until
 from kqueue.tests.network.peer_harness import (
@@ -25,8 +26,11 @@ from kqueue.tests.network.peer_harness import (
     peered,
     response_frame,
 )
-from kqueue.wire.messages.metadata import MetadataRequest, MetadataResponse
+from kqueue.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from kqueue.wire.messages.write_txn_markers import WriteTxnMarkersRequest
+
+ITEMS_MAX = 100
+"""More than the elements of an ApiVersions response here."""
 
 
 def test_a_request_goes_out_in_the_highest_common_version_after_api_versions() -> None:
@@ -303,6 +307,11 @@ def another_api(correlation_id: int) -> bytes:
     return response_frame(FETCH, 18, correlation_id, fetch_response(b"abc" * 100))
 
 
+def too_many_elements(correlation_id: int) -> bytes:
+    topics = [MetadataResponseTopic(name=str(number)) for number in range(ITEMS_MAX + 1)]
+    return response_frame(METADATA, 13, correlation_id, MetadataResponse(topics=topics))
+
+
 def unsolicited(correlation_id: int) -> bytes:
     frame = response_frame(METADATA, 13, correlation_id, MetadataResponse())
     return frame + frame
@@ -319,12 +328,15 @@ def unsolicited(correlation_id: int) -> bytes:
         bytes_left_over,
         empty_frame,
         another_api,
+        too_many_elements,
         unsolicited,
     ],
 )
 def test_a_hostile_broker_loses_its_connection_only(
-    hostile: Callable[[int], bytes], caplog: pytest.LogCaptureFixture
+    hostile: Callable[[int], bytes], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(peer_channel, "RESPONSE_ITEMS_MAX", ITEMS_MAX)
+
     async def serve(broker: ScriptedBroker, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await broker.negotiate(reader, writer)
         _, _, correlation_id, _ = await broker.request(reader)

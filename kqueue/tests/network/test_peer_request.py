@@ -2,14 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from kqueue.base.errors import UnsupportedVersion
+from kqueue.client_protocol.requests import codec_of
 from kqueue.interbroker.errors import PeerIncompatible
-from kqueue.network.peer_request import PeerRequest, negotiated_route, route_at
-from kqueue.schema import decode, join
+from kqueue.network.peer_request import PeerRequest, negotiated_codec
+from kqueue.schema import join
 from kqueue.wire.apis import BY_KEY
 from kqueue.wire.headers import read_request_header
-from kqueue.wire.messages.fetch import FetchRequest, ReplicaState
-from kqueue.wire.messages.init_producer_id import InitProducerIdRequest
+from kqueue.wire.messages.fetch import FetchRequest
 
 FETCH = BY_KEY[1]
 INIT_PRODUCER_ID = BY_KEY[22]
@@ -24,38 +23,23 @@ def new_request(message: object) -> tuple[PeerRequest, list[object]]:
     return PeerRequest(message, outcomes.append, 0), outcomes
 
 
-@pytest.mark.parametrize(("served", "version"), [((0, 18), 18), ((0, 99), 18), ((4, 12), 12), ((0, 0), 0)])
-def test_the_highest_common_version_is_chosen(served: tuple[int, int], version: int) -> None:
-    assert negotiated_route(FetchRequest, {1: served}, "broker 1").version == version
+def test_the_codec_has_the_highest_common_version() -> None:
+    assert negotiated_codec(FetchRequest, {1: (4, 12)}, "broker 1").version == 12
 
 
-def test_a_version_that_is_not_final_is_not_chosen() -> None:
-    route = negotiated_route(InitProducerIdRequest, {22: (0, 99)}, "broker 1")
-    assert route.version == INIT_PRODUCER_ID.versions[1] - 1
+def test_no_common_version_names_the_broker() -> None:
+    with pytest.raises(PeerIncompatible, match=r"broker 1: Fetch is needed in versions 0 to 18, but this broker"):
+        negotiated_codec(FetchRequest, {1: (19, 20)}, "broker 1")
 
 
-@pytest.mark.parametrize("served", [{}, {1: (19, 20)}])
-def test_no_common_version_names_both_sides(served: dict[int, tuple[int, int]]) -> None:
-    with pytest.raises(PeerIncompatible, match=r"broker 1: Fetch is needed in versions 0 to 18, and that broker"):
-        negotiated_route(FetchRequest, served, "broker 1")
-
-
-def test_the_encoded_request_can_be_read() -> None:
-    request, _ = new_request(fetch(replica_state=ReplicaState(replica_id=3, replica_epoch=9)))
-    request.route = route_at(FETCH, 18)
+def test_an_encoded_request_keeps_no_message() -> None:
+    request, _ = new_request(fetch())
+    request.codec = codec_of(FETCH, 18)
     data = memoryview(join(request.encoded(77, "broker-3-fetch-0")))
-    assert int.from_bytes(data[:4], "big") == len(data) - 4
-    header, position = read_request_header(data[4:])
-    assert (header.api_key, header.api_version, header.correlation_id) == (1, 18, 77)
+    header, _ = read_request_header(data[4:])
+    assert (header.correlation_id, request.correlation_id) == (77, 77)
     assert header.client_id == "broker-3-fetch-0"
-    assert decode(FetchRequest, 18, data[4 + position :]).replica_state.replica_epoch == 9
-
-
-def test_a_value_that_the_version_can_not_carry_is_refused() -> None:
-    request, _ = new_request(fetch(replica_state=ReplicaState(replica_id=3, replica_epoch=9)))
-    request.route = route_at(FETCH, 12)
-    with pytest.raises(UnsupportedVersion):
-        request.encoded(1, "x")
+    assert request.request is None
 
 
 def test_finish_calls_once_and_cancel_never() -> None:

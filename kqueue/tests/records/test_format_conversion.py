@@ -9,9 +9,9 @@ from kqueue.records.any_format import iter_any_records
 from kqueue.records.batch import check_crc, iter_records, read_header, set_log_append_time
 from kqueue.records.batch_validation import ValidationLevel, ValidationRules
 from kqueue.records.builder import BatchBuilder, build_batch
-from kqueue.records.format_conversion import down_convert, up_convert
 from kqueue.records.message_set import encode_entry, encode_set, iter_entries
 from kqueue.records.record import COMMIT, Record, control_key_value
+from kqueue.tests.records.conversions import down_convert, up_convert
 from kqueue.tests.records.strategies import CODEC_NAMES, record_lists
 from kqueue.tests.records.validation import validate_batch
 from kqueue.tests.thorough import examples

@@ -19,10 +19,10 @@ from kqueue.records.batch import (
     set_log_append_time,
     stamp,
 )
-from kqueue.records.format_conversion import down_convert, up_convert
 from kqueue.records.message_set import LegacyEntry, check_entry
 from kqueue.records.record import ABORT, COMMIT, Record, decode_control
 from kqueue.tests import golden
+from kqueue.tests.records.conversions import down_convert, up_convert
 
 TOPICS = [
     (version, topic)

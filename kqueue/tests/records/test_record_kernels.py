@@ -11,8 +11,9 @@ from kqueue.records import varints
 from kqueue.records.batch import BATCH_OVERHEAD, BatchHeader, read_header
 from kqueue.records.builder import build_batch
 from kqueue.records.record import Record, decode_records
-from kqueue.records.varints import encode, unzigzag
+from kqueue.records.varints import encode
 from kqueue.tests.records.strategies import record_lists
+from kqueue.tests.records.test_varints import unzigzag
 from kqueue.tests.thorough import examples
 
 np = pytest.importorskip("numpy", reason="kqueue[fast] is not installed")

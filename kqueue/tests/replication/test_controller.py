@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kqueue.replication.controller import DecisionOptions, balance_leaders, decide, elect_leader
-from kqueue.replication.errors import ElectionNotNeeded, EligibleLeadersNotAvailable, PreferredLeaderNotAvailable
+from kqueue.replication.controller import DecisionOptions, balance_leaders, decide
 from kqueue.replication.registrations import NO_LEADER, ClusterImage, PartitionRegistration
 from kqueue.tests.replication.support import broker, brokers, image, topic
 from kqueue.tests.steps import steps
@@ -158,28 +157,6 @@ def test_leaders_go_back_to_preferred_brokers_above_the_percentage() -> None:
     assert decision.lines == ("t-3: leader 2 -> 1 (epoch 1)",)
     fenced = before._replace(brokers={1: broker(1, fenced=True), 2: broker(2)})
     assert not balance_leaders(fenced, 0)
-
-
-@pytest.mark.parametrize(
-    ("partition", "registered", "unclean", "expected"),
-    [
-        (P((1, 2), (1, 2), 2), brokers(1, 2), False, 1),
-        (P((1, 2), (1, 2), 1), brokers(1, 2), False, ElectionNotNeeded),
-        (P((1, 2), (2,), 2), brokers(1, 2), False, PreferredLeaderNotAvailable),
-        (P((1, 2), (1, 2), 2), {1: broker(1, fenced=True), 2: broker(2)}, False, PreferredLeaderNotAvailable),
-        (P((1, 2), (), -1, elr=(1,)), {2: broker(2)}, True, 2),
-        (P((1, 2), (), -1, elr=(2,)), brokers(1, 2), True, 2),  # without loss, if possible
-        (P((1, 2), (2,), 2), brokers(1, 2), True, ElectionNotNeeded),
-        (P((1, 2), (), -1), {}, True, EligibleLeadersNotAvailable),
-    ],
-)
-def test_elections_that_an_operator_asks_for(partition, registered, unclean, expected) -> None:
-    if isinstance(expected, int):
-        after = elect_leader(partition, image(registered), unclean, 2)
-        assert (after.leader, after.leader_epoch, after.partition_epoch) == (expected, 1, 1)
-    else:
-        with pytest.raises(expected):
-            elect_leader(partition, image(registered), unclean, 2)
 
 
 # --- any state

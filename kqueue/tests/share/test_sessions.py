@@ -6,7 +6,7 @@ import pytest
 
 from kqueue.share import sessions
 from kqueue.share.errors import InvalidShareSessionEpoch, ShareSessionLimitReached, ShareSessionNotFound
-from kqueue.share.sessions import EPOCH_MAX, MemberKey, ShareSessions
+from kqueue.share.sessions import EPOCH_FINAL, EPOCH_MAX, EPOCH_NEW, MemberKey, ShareSessions
 
 A, B = MemberKey("g", "a"), MemberKey("g", "b")
 P0, P1 = (b"\1" * 16, 0), (b"\1" * 16, 1)
@@ -24,6 +24,17 @@ def test_epochs_count_up_and_begin_again() -> None:
     assert all_sessions.use(A, -1) is session
     with pytest.raises(ShareSessionNotFound):
         all_sessions.use(B, 1)
+
+
+def test_a_fetch_adds_and_forgets_partitions_but_the_last_one_does_not() -> None:
+    all_sessions = ShareSessions(lambda: 2)
+    session, added = all_sessions.open(A, EPOCH_NEW, [P0], [P0], None)
+    assert added == [P0]
+    assert list(session.partitions) == [P0], "a new session has nothing to forget"
+    assert all_sessions.open(A, 1, [P0, P1], [P0], None) == (session, [P1])
+    assert list(session.partitions) == [P1]
+    assert all_sessions.open(A, EPOCH_FINAL, [P0], [P1], None) == (session, [P0])
+    assert list(session.partitions) == [P1]
 
 
 def test_partitions_change_and_rotate() -> None:

@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from kqueue.base.errors import (
     FencedLeaderEpoch,
     InvalidReplicaAssignment,
-    NotEnoughReplicas,
     NotLeader,
     OffsetOutOfRange,
     UnknownLeaderEpoch,
@@ -282,11 +281,8 @@ class ReplicationWorld:
         """Append a record, with acks=all or acks=1."""
         if node.leader is None:
             return
-        if self._random() < 0.7:  # acks=all
-            try:
-                node.leader.check_min_isr(node.min_isr)
-            except NotEnoughReplicas:
-                return
+        if self._random() < 0.7 and node.leader.is_under_min_isr(node.min_isr):  # acks=all
+            return
         self.records += 1
         node.append([node.leader.leader_epoch * EPOCH + self.records])
         self.note("append", node, node.log[-1])

@@ -18,18 +18,18 @@ from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import KqueueError
 from kqueue.broker.broker import Broker
 from kqueue.broker.metadata.brokers import ClusterBrokers
+from kqueue.client_protocol.requests import RequestCodec, codec_of, decode_response
 from kqueue.interbroker.contract import REQUESTS, PeerCallback
 from kqueue.interbroker.errors import PeerError, PeerTimedOut, PeerUnavailable
 from kqueue.network.contract import Chunks, Connection, ResponseShaper
 from kqueue.network.dispatch import PRODUCE_KEY, Dispatcher, Route
 from kqueue.network.peer_connections import peer_address
-from kqueue.network.peer_request import PeerRequest, PeerRoute, route_at
+from kqueue.network.peer_request import PeerRequest
 from kqueue.network.responses import DeferredResponse
 from kqueue.schema import message_schema_of
 from kqueue.security.principals import ANONYMOUS
 from kqueue.tests.simulation.event_queue import EventQueue
 from kqueue.wire.apis import BY_KEY
-from kqueue.wire.headers import read_response_header
 
 LISTENER = "PLAINTEXT"
 ITEMS_MAX = 1_000_000
@@ -234,10 +234,10 @@ class Link:
         self._count = 0
 
     def send(self, request: PeerRequest) -> None:
-        """Send a request, whose route is set by this."""
+        """Send a request, whose codec is set by this."""
         self._count += 1
         request_class: Any = type(request.request)
-        request.route = route_of(request_class)
+        request.codec = codec_of_class(request_class)
         frame = bytearray(_joined(request.encoded(self._count, f"{self.source.number}")))
         del frame[:LENGTH_SIZE]
         self._requests.append(request)
@@ -259,11 +259,8 @@ class Link:
         if not self.is_open:
             return
         request = self._requests.popleft()
-        api, version, _, read = request.route
         frame = memoryview(response)[LENGTH_SIZE:]
-        correlation_id, position = read_response_header(frame, api.key, version)
-        assert correlation_id == request.correlation_id, "answers come in order"
-        finish(request, read(frame, position, ITEMS_MAX)[0])
+        finish(request, decode_response(request.codec, frame, request.correlation_id, ITEMS_MAX))
 
     def lose(self) -> None:
         """End the connection; both ends learn of it later."""
@@ -344,13 +341,13 @@ def finish(request: PeerRequest, outcome: Any | PeerError) -> None:
 
 
 @functools.cache
-def route_of(request_class: Any) -> PeerRoute:
-    """Return the route of a request's highest version that is served."""
+def codec_of_class(request_class: Any) -> RequestCodec:
+    """Return the codec of a request's highest version that is served."""
     key = message_schema_of(request_class).api_key
     assert key is not None
     api = BY_KEY[key]
     stable = api.versions[1] - api.unstable
-    return route_at(api, handler_table.lookup(key, stable).versions[1])
+    return codec_of(api, handler_table.lookup(key, stable).versions[1])
 
 
 def _joined(chunks: Chunks) -> bytes:

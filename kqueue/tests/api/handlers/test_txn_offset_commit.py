@@ -13,6 +13,7 @@ from kqueue.broker.topics.topics import OFFSETS_TOPIC
 from kqueue.tests.api.group_client import codes, committed, join, stable, start_join, sync, world
 from kqueue.tests.api.handlers import test_consumer_group_heartbeat as heartbeat
 from kqueue.tests.api.harness import SimulatedClient, versions_of
+from kqueue.tests.groups.support import is_pending
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kqueue.wire.messages.end_txn import EndTxnRequest
@@ -97,10 +98,10 @@ def test_the_end_of_the_transaction_decides(version: int, committed_at_end: bool
     assert txn.commit({("t", 0): 5, ("t", 1): 2**62}, version) == {(0, 0): 0, (0, 1): 0}
     groups = txn.client.sim.broker.groups
     assert committed(txn.client) == {}
-    assert groups.is_pending("g", "t", 0)
+    assert is_pending(groups, "g", "t", 0)
     txn.end(committed_at_end, 5 if version == 5 else 3)
     assert committed(txn.client) == ({("t", 0): 5, ("t", 1): 2**62} if committed_at_end else {})
-    assert not groups.is_pending("g", "t", 0)
+    assert not is_pending(groups, "g", "t", 0)
 
 
 def test_version_5_adds_the_partition_of_the_group() -> None:
@@ -119,13 +120,13 @@ def test_older_versions_must_have_added_the_group(version: int) -> None:
     partition_of = txn.client.sim.broker.groups.partition_of
     txn.add_offsets(next(name for name in ("other", "else", "more") if partition_of(name) != partition_of("g")))
     assert txn.commit({("t", 0): 5}, version) == {(0, 0): expected}
-    assert not txn.client.sim.broker.groups.is_pending("g", "t", 0)
+    assert not is_pending(txn.client.sim.broker.groups, "g", "t", 0)
 
 
 def test_verification_can_be_switched_off() -> None:
     txn = producer(transaction_partition_verification_enable=False)
     assert txn.commit({("t", 0): 5}, VERIFYING) == {(0, 0): 0}
-    assert txn.client.sim.broker.groups.is_pending("g", "t", 0)
+    assert is_pending(txn.client.sim.broker.groups, "g", "t", 0)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -224,7 +225,7 @@ def test_a_late_commit_of_an_ended_transaction_is_refused_by_the_log() -> None:
     txn.end(True)
     assert txn.commit({("t", 0): 6}, VERIFYING, **old) == {(0, 0): ErrorCode.INVALID_PRODUCER_EPOCH}
     assert committed(txn.client) == {("t", 0): 5}
-    assert not txn.client.sim.broker.groups.is_pending("g", "t", 0)
+    assert not is_pending(txn.client.sim.broker.groups, "g", "t", 0)
 
 
 def test_metadata_has_its_bound() -> None:

@@ -17,6 +17,7 @@ from kqueue.records.batch import ABORT, COMMIT, Record, control_key_value, read_
 from kqueue.records.builder import build_batch
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
+from kqueue.tests.groups.support import is_pending
 from kqueue.transactions.marker_writer import MarkerResults, TransactionMarker
 
 PRODUCER = TransactionalProducer(7, 0)
@@ -182,13 +183,13 @@ def test_a_restart_keeps_an_open_transaction_pending() -> None:
     commit(sim, 5)
     sim.stop()
     sim = sim.restarted()
-    assert sim.broker.groups.is_pending("g", "t", 0)
+    assert is_pending(sim.broker.groups, "g", "t", 0)
     assert committed_offset(sim) is None
     end_transaction(sim, committed=True)
     assert committed_offset(sim) == 5
     sim.stop()
     sim = sim.restarted()
-    assert not sim.broker.groups.is_pending("g", "t", 0)
+    assert not is_pending(sim.broker.groups, "g", "t", 0)
     assert committed_offset(sim) == 5
 
 
@@ -209,7 +210,7 @@ def live_with_transactions(sim: Simulation, answered: list[Step]) -> None:
     ]
     for step in steps:
         step()
-        answered.append((committed_offset(sim), sim.broker.groups.is_pending("g", "t", 0)))
+        answered.append((committed_offset(sim), is_pending(sim.broker.groups, "g", "t", 0)))
 
 
 @pytest.mark.parametrize("remains", list(Remains))
@@ -226,6 +227,6 @@ def test_the_power_may_fail_at_every_step_of_transactions(remains: Remains) -> N
         with pytest.raises(PowerCut):
             live_with_transactions(Simulation(SMALL, storage=storage, store=store), answered)
         sim = Simulation(SMALL, storage=storage.after_cut(remains, random.Random(cut_at)), store=store)
-        found = (committed_offset(sim), sim.broker.groups.is_pending("g", "t", 0))
+        found = (committed_offset(sim), is_pending(sim.broker.groups, "g", "t", 0))
         at = len(answered)
         assert found in expected[at : at + 2], f"cut at {cut_at}: {at} steps were answered"

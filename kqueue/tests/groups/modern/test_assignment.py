@@ -15,6 +15,14 @@ def test_a_member_must_revoke_until_its_epoch_changes() -> None:
     assert not must_revoke(current._replace(revoking={}), 3)
 
 
+def test_an_index_is_owned_since_an_epoch_while_it_is_assigned_or_revoked() -> None:
+    current = CurrentAssignment(epoch=5, assigned={"t": {0: 2}}, revoking={"t": {1: 3}})
+    assert [current.is_owned_since("t", 0, epoch) for epoch in (1, 2, 3)] == [False, True, True]
+    assert [current.is_owned_since("t", 1, epoch) for epoch in (2, 3)] == [False, True]
+    assert not current.is_owned_since("t", 2, 5)
+    assert not current.is_owned_since("u", 0, 5)
+
+
 def test_epochs_do_not_make_a_difference_between_what_members_own() -> None:
     assert same_owned({"t": {0: 1}}, {"t": {0: 5}})
     assert not same_owned({"t": {0: 1}}, {"t": {0: 1, 1: 1}})

@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from kqueue.base.errors import GroupIdNotFound, GroupMaxSizeReached, InconsistentGroupProtocol
+from kqueue.base.errors import (
+    GroupIdNotFound,
+    GroupMaxSizeReached,
+    InconsistentGroupProtocol,
+    StaleMemberEpoch,
+    UnknownMember,
+)
 from kqueue.base.promise import Promise
 from kqueue.groups.share.member import ShareHeartbeat
 from kqueue.tests.groups.streams.applications import start
@@ -96,3 +102,15 @@ def test_of_two_deletions_in_one_append_the_second_is_refused(beat: Beat) -> Non
     assert (left.error, first.error) == (None, None)
     assert isinstance(second.error, GroupIdNotFound)
     assert not world.groups.groups()
+
+
+def test_a_member_fetches_in_its_epoch_and_others_without_one() -> None:
+    world = World()
+    world.consume("m")
+    check = world.groups.consumer.check_offset_fetch
+    check("g", None, -1)
+    check("g", "m", 2)
+    with pytest.raises(StaleMemberEpoch):
+        check("g", "m", 1)
+    with pytest.raises(UnknownMember):
+        check("g", None, 2)

@@ -11,7 +11,7 @@ from kqueue.groups.classic.group import ClassicGroup
 from kqueue.groups.classic.state import ClassicGroupState
 from kqueue.groups.lazy_timer import LazyTimer
 from kqueue.groups.log.records import CommittedOffset
-from kqueue.groups.offsets.offset_store import OffsetStore, is_expired
+from kqueue.groups.offsets.offset_store import NOT_COMMITTED, UNSTABLE, OffsetStore, is_expired
 from kqueue.tests.groups.support import unlimited
 
 
@@ -42,6 +42,31 @@ def test_keeps_the_last_offset_of_each_partition() -> None:
     store.put("g", "u", 3, offset(3))
     assert store.of("g") == {"t": {0: offset(2)}, "u": {3: offset(3)}}
     assert store.of("other") == {}
+
+
+def test_a_fetch_returns_no_offsets_of_a_deleted_topic() -> None:
+    store = OffsetStore(unlimited())
+    mine, other = b"\1" * 16, b"\2" * 16
+    store.put("g", "t", 0, offset(1)._replace(topic_id=mine))
+    store.put("g", "t", 1, offset(2)._replace(topic_id=other))
+    store.put("g", "t", 2, offset(3))
+    present = {0: offset(1)._replace(topic_id=mine), 2: offset(3)}
+    assert store.fetch("g", "t", mine) == present
+    assert list(store.fetch("g", "t", None)) == [0, 1, 2], "of a topic that is unknown, none is left out"
+    assert store.fetch("g", "t", mine, [2, 1, 7]) == {2: offset(3), 1: NOT_COMMITTED, 7: NOT_COMMITTED}
+    assert store.fetch("g", "u", mine) == {}
+
+
+def test_a_fetch_of_stable_offsets_names_those_that_a_transaction_may_replace() -> None:
+    store = OffsetStore(unlimited())
+    store.put("g", "t", 0, offset(1))
+    store.put("g", "t", 1, offset(2))
+    store.pending.add(0, 7, "g", ("t", 0), offset(9))
+    named = store.fetch("g", "t", None, [0, 1], require_stable=True)
+    assert named[0] is UNSTABLE
+    assert named[1] == offset(2)
+    assert store.fetch("g", "t", None, require_stable=True) == named
+    assert store.fetch("g", "t", None)[0] == offset(1)
 
 
 def test_what_is_removed_leaves_nothing_behind() -> None:

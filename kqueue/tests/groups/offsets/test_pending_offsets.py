@@ -15,6 +15,7 @@ from kqueue.groups.log.group_log import EndMarker, TransactionalProducer
 from kqueue.groups.log.records import CommittedOffset
 from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.groups.offsets.pending_offsets import PendingOffsets
+from kqueue.tests.groups import support
 from kqueue.tests.groups.support import (
     PARTITIONS,
     World,
@@ -33,7 +34,7 @@ PRODUCER = TransactionalProducer(7, 0)
 
 
 def is_pending(world: World, topic: str = "t", partition: int = 0, group_id: str = "g") -> bool:
-    return world.groups.is_pending(group_id, topic, partition)
+    return support.is_pending(world.groups, group_id, topic, partition)
 
 
 def test_an_offset_is_committed_by_the_marker() -> None:

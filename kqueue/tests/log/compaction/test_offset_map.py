@@ -36,7 +36,7 @@ def test_it_equals_a_dict_until_it_is_full(
             assert key is not None
             assert key not in expected
             assert len(expected) == found.capacity
-            assert found.is_full
+            assert found.count == found.capacity
             break
         offset += (deltas[-1] if deltas else 0) + 1
         found.end_offset = offset

@@ -9,10 +9,11 @@ import pytest
 
 from kqueue.spark.jobs import delay_charts as module
 from kqueue.spark.jobs.delay_charts import draw
-from kqueue.spark.jobs.delay_results import HOUR_MS, AirportHour
+from kqueue.spark.jobs.delay_results import AirportHour
 
 if find_spec("matplotlib") is None:
     pytest.skip("matplotlib comes with kqueue[spark]", allow_module_level=True)
+HOUR_MS = 3_600_000
 
 
 def row(origin: str, text: str, delay_min: float | None = 10.0) -> AirportHour:

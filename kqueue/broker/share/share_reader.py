@@ -22,9 +22,6 @@ from kqueue.share.sessions import SessionPartition
 from kqueue.share.share_partition import AcquiredRange, AcquireLimits
 from kqueue.storage import Region
 
-PASSES_MAX = 10
-"""Passes in one turn over partitions whose records are all skipped."""
-
 
 class SharePass(NamedTuple):
     """Result of one pass.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kqueue.broker.share.share_fetch import ShareReader
 from kqueue.broker.share.share_headers import read_headers
+from kqueue.broker.share.share_reader import ShareReader
 from kqueue.share.share_partition import AcquireLimits
 from kqueue.tests.api.harness import SimulatedClient
 from kqueue.tests.api.share_client import earliest, fill, give_states
