@@ -9,11 +9,11 @@ from kqueue.tests.test_docs_clusters import commands, folder, run
 
 __all__ = ["folder"]
 STORE = "kqueue.cluster.store="
-SESSION = "broker.session.timeout.ms=4000\nbroker.heartbeat.interval.ms=500"
 
 
 def test_three_brokers_by_hand(folder: Path, ensemble: Ensemble) -> None:
-    store = f"{STORE}zookeeper:{ensemble.address}/docs\n{SESSION}"
+    """With the page's sessions: one of 4 s is over before a busy machine starts broker 2 again."""
+    store = f"{STORE}zookeeper:{ensemble.address}/docs"
     script = commands("Three brokers by hand")
     assert f"{STORE}sqlite:cluster.db" in script
     printed = run(script.replace(f"{STORE}sqlite:cluster.db", store), folder)
