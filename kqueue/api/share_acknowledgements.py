@@ -91,7 +91,7 @@ class Acknowledgements:
             promise.resolve(None)
         else:
             promise.fail(error)
-        broker.purgatory.wake(promise)
+        broker.scheduler.purgatory.wake(promise)
 
     @property
     def pending(self) -> tuple[Promise[None], ...]:

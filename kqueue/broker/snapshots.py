@@ -43,7 +43,7 @@ def take_snapshot(broker: Broker, place: str) -> SlicedWork[None]:
     folder = Path(place)
     with _empty(folder):
         storage = LocalStorage(folder)
-        metadata = dict(broker.metadata.with_prefix(""))
+        metadata = dict(broker.metadata.cache.with_prefix(""))
         logs = broker.logs.copy_to(storage)
         yield partial(_write_metadata, folder, metadata)
         yield from logs

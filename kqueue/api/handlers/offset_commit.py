@@ -77,9 +77,9 @@ def _handle_sliced(
         return response
     try:
         if context.api_version < VERSION_EPOCHS:
-            for manager in (context.broker.groups.consumer, context.broker.groups.streams):
+            for manager in (context.broker.coordinators.groups.consumer, context.broker.coordinators.groups.streams):
                 manager.check_old_commit(request.group_id, request.member_id)
-        promise = context.broker.groups.commit(
+        promise = context.broker.coordinators.groups.commit(
             request.group_id,
             request.generation_id_or_member_epoch,
             request.member_id,
@@ -93,7 +93,7 @@ def _handle_sliced(
     return wait_for(
         promise,
         lambda promise: _respond(response, selection, promise),
-        context.deadline_ms(context.broker.groups.config.commit_timeout_ms),
+        context.deadline_ms(context.broker.coordinators.groups.config.commit_timeout_ms),
     )
 
 

@@ -101,7 +101,7 @@ def _respond_groups(request: OffsetFetchRequest, context: RequestContext) -> Sli
 
 def _refusal(group: OffsetFetchRequestGroup, context: RequestContext) -> OffsetFetchResponseGroup | None:
     """Return the answer to a group whose member may not fetch; None: it may."""
-    groups = context.broker.groups
+    groups = context.broker.coordinators.groups
     try:
         context.require(AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id)
         for manager in (groups.consumer, groups.streams):
@@ -197,7 +197,7 @@ def _find_offsets(
 
     `require_stable`: with `UNSTABLE` for offsets that an open transaction may replace.
     """
-    groups, topics = context.broker.groups, context.broker.topics
+    groups, topics = context.broker.coordinators.groups, context.broker.topics
     if group.topics is not None:
         group_id = group.group_id
         return (yield from collect(lambda topic: _find_topic(group_id, topic, require_stable, context), group.topics))
@@ -231,7 +231,7 @@ def _find_topic(
             requested.name, requested.topic_id, dict.fromkeys(requested.partition_indexes, NONE), code_of(error)
         )
     name = requested.name if topic is None else topic.name
-    partitions = context.broker.groups.offsets(group_id).get(name, {})
+    partitions = context.broker.coordinators.groups.offsets(group_id).get(name, {})
     offsets = {index: partitions.get(index, NONE) for index in requested.partition_indexes}
     offsets = {index: offset if _belongs_to(topic, offset) else NONE for index, offset in offsets.items()}
     if require_stable:
@@ -243,7 +243,7 @@ def _without_unstable(
     group_id: str, topic: str, offsets: Mapping[int, CommittedOffset], context: RequestContext
 ) -> dict[int, CommittedOffset]:
     """Return `offsets`, with `UNSTABLE` for those that an open transaction may replace."""
-    is_pending = context.broker.groups.is_pending
+    is_pending = context.broker.coordinators.groups.is_pending
     return {index: UNSTABLE if is_pending(group_id, topic, index) else offset for index, offset in offsets.items()}
 
 

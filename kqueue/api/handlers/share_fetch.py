@@ -149,7 +149,7 @@ class DelayedShareFetch:
         self.min_bytes = min(request.min_bytes, self.max_bytes)
         self.max_wait_ms = request.max_wait_ms
         self.verifications: FetchVerifications | None = None
-        self.headers = HeaderReads(context.broker.jobs, context.broker.purgatory)
+        self.headers = HeaderReads(context.broker.scheduler.jobs, context.broker.scheduler.purgatory)
 
     def start(self) -> ShareFetchResponse | DelayedOperation[ShareFetchResponse]:
         """Return the response, or the operation that waits for it."""
@@ -166,7 +166,7 @@ class DelayedShareFetch:
 
     def _try_complete(self, expired: bool) -> ShareFetchResponse | DelayedOperation[ShareFetchResponse] | None:
         former = self.operation
-        is_over = expired or self.context.broker.clock.monotonic_ms() >= self.deadline_ms
+        is_over = expired or self.context.broker.scheduler.clock.monotonic_ms() >= self.deadline_ms
         response = self._next(is_over, must_end=expired)
         if response is not None:
             former.try_complete = _completed  # ends the reference cycle of operation and fetch
@@ -201,13 +201,13 @@ class DelayedShareFetch:
             acquired = self._acquire(result)
             if self.headers.running and not (acquired or _has_failed(result) or must_end):
                 self.until_ms = max(self.deadline_ms, self.headers_until_ms)
-                if self.context.broker.clock.monotonic_ms() < self.until_ms:
+                if self.context.broker.scheduler.clock.monotonic_ms() < self.until_ms:
                     return None
             # Else all that was read is skipped: the next pass goes on behind it.
             has_news = acquired or _has_failed(result) or result.read.urgent
             if has_news or expired or not result.read.size:
                 return self.work.wait(partial(self._respond, result, acquired))
-        self.context.broker.purgatory.wake_in_later_turn(self.keys[0])
+        self.context.broker.scheduler.purgatory.wake_in_later_turn(self.keys[0])
         return None
 
     def _readable(self) -> list[SessionPartition]:
@@ -229,16 +229,20 @@ class DelayedShareFetch:
         if all(opened.share is not None for opened in result.opened.values()):
             return False
         self.until_ms = max(self.deadline_ms, self.open_until_ms)
-        return self.context.broker.clock.monotonic_ms() < self.open_until_ms
+        return self.context.broker.scheduler.clock.monotonic_ms() < self.open_until_ms
 
     def _is_verified(self, result: SharePass) -> bool:
         """Whether all that was read may be served; else start to verify it."""
         if self.verifications is None:
             self.verifications = FetchVerifications(
-                self.context.broker.purgatory, self.context.deadline_ms(max(self.max_wait_ms, VERIFICATION_WAIT_MS))
+                self.context.broker.scheduler.purgatory,
+                self.context.deadline_ms(max(self.max_wait_ms, VERIFICATION_WAIT_MS)),
             )
         result.read.fail_unverified(self.verifications.failed)
-        if not result.read.unverified or self.context.broker.clock.monotonic_ms() >= self.verifications.deadline_ms:
+        if (
+            not result.read.unverified
+            or self.context.broker.scheduler.clock.monotonic_ms() >= self.verifications.deadline_ms
+        ):
             result.read.drop_unverified()
             return True
         self.verifications.start(result.read)

@@ -11,18 +11,18 @@ from kqueue.tests.broker.replicas.test_partition import append
 
 def test_the_cluster_id_stays_with_the_data() -> None:
     sim = Simulation()
-    cluster_id = sim.broker.cluster_id
+    cluster_id = sim.broker.identity.cluster_id
     assert len(cluster_id) == 22
     sim.stop()
-    assert sim.restarted().broker.cluster_id == cluster_id
-    assert Simulation(seed=1).broker.cluster_id != cluster_id
+    assert sim.restarted().broker.identity.cluster_id == cluster_id
+    assert Simulation(seed=1).broker.identity.cluster_id != cluster_id
 
 
 @pytest.mark.parametrize(
     ("settings", "node_id"), [({}, 1), ({"node.id": 7}, 7), ({"broker.id": 3}, 3), ({"node.id": 7, "broker.id": 3}, 7)]
 )
 def test_the_node_id(settings: dict[str, object], node_id: int) -> None:
-    assert Simulation(settings).broker.node_id == node_id
+    assert Simulation(settings).broker.identity.node_id == node_id
 
 
 def kill(sim: Simulation) -> None:
@@ -33,16 +33,16 @@ def kill(sim: Simulation) -> None:
 
 def test_the_leader_epoch_rises_after_an_unclean_stop_only() -> None:
     sim = Simulation()
-    epoch = sim.broker.leader_epoch
+    epoch = sim.broker.replicas.host.sole_replica.leader_epoch
     sim.stop()
     clean = sim.restarted()
     clean.topic("orders")
-    assert clean.broker.leader_epoch == epoch
+    assert clean.broker.replicas.host.sole_replica.leader_epoch == epoch
     kill(clean)
     unclean = clean.restarted()
-    assert unclean.broker.leader_epoch == epoch + 1
+    assert unclean.broker.replicas.host.sole_replica.leader_epoch == epoch + 1
     unclean.stop()
-    assert unclean.restarted().broker.leader_epoch == epoch + 1
+    assert unclean.restarted().broker.replicas.host.sole_replica.leader_epoch == epoch + 1
 
 
 def test_a_second_broker_on_the_same_folder_is_refused() -> None:
@@ -63,14 +63,16 @@ def test_committed_offsets_outlive_a_restart() -> None:
 
     sim = Simulation({"offsets.topic.num.partitions": 3})
     sim.topic("orders")
-    promise = sim.broker.groups.commit("readers", -1, "", None, [OffsetToCommit("orders", 0, 42, -1, "note")])
+    promise = sim.broker.coordinators.groups.commit(
+        "readers", -1, "", None, [OffsetToCommit("orders", 0, 42, -1, "note")]
+    )
     assert sim.result(promise) == [None]
     sim.stop()
     again = sim.restarted()
-    assert again.broker.groups.offsets("readers")["orders"][0].offset == 42
+    assert again.broker.coordinators.groups.offsets("readers")["orders"][0].offset == 42
     again.result(again.broker.topics.delete("orders"))
     again.settle()
-    assert "orders" not in again.broker.groups.offsets("readers")
+    assert "orders" not in again.broker.coordinators.groups.offsets("readers")
 
 
 def test_recovery_points_are_written_periodically() -> None:
