@@ -7,7 +7,6 @@ jobs are passed in. A part is built by its package, and names in its constructor
 
 from __future__ import annotations
 
-import logging
 import random
 
 from kqueue.base.clock import Clock
@@ -37,8 +36,6 @@ from kqueue.broker.topics.topics import SHARE_TOPIC, Topics
 from kqueue.broker.upkeep.log_upkeep import LogUpkeep
 from kqueue.log.manager import LogManager
 from kqueue.metadata.store import MetadataStore
-
-logger = logging.getLogger("kqueue.broker")
 
 
 class Broker:
