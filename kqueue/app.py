@@ -280,7 +280,8 @@ class Server:
 
         Raises: SnapshotRefused, StorageFailed.
         """
-        await run_in_jobs(take_snapshot(self.broker, folder), self.jobs, "copy for a snapshot", "snapshots")
+        copying = take_snapshot(self.broker.metadata.cache, self.broker.logs, folder)
+        await run_in_jobs(copying, self.jobs, "copy for a snapshot", "snapshots")
 
     def close_descriptors(self) -> None:
         """Close this process's copies of all sockets, in a process that was forked from the
