@@ -21,7 +21,8 @@ from kqueue.base.issued_ids import IssuedIds
 from kqueue.base.promise import Promise
 from kqueue.base.text import counted
 from kqueue.base.version import __version__
-from kqueue.broker.broker import Broker, node_id
+from kqueue.broker.broker import Broker
+from kqueue.broker.metadata.identity import node_id
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.snapshots import Snapshot, take_snapshot
 from kqueue.config import plugins
@@ -202,7 +203,7 @@ class Server:
         self.connections.sessions.clear()
         self.jobs.cancel_cpu()
         self.jobs.stop(drop=True)
-        self.broker.metadata.stop()
+        self.broker.metadata.cache.stop()
         self.broker.configs.loggers.restore()
         self.broker.logs.abandon()
         if self._member is not None:
@@ -252,7 +253,7 @@ class Server:
         """Wait for a promise. Returns its result; raises the error with which it fails."""
         if not promise.done:
             settled = asyncio.Event()
-            self.broker.purgatory.add(
+            self.broker.scheduler.purgatory.add(
                 DelayedOperation((promise,), None, lambda expired: promise.done or None), lambda done: settled.set()
             )
             await settled.wait()
@@ -272,14 +273,15 @@ class Server:
     @property
     def advanced(self) -> Advanced:
         """What moves with the server's time."""
-        return Advanced(self.broker.timers, self.loop_driver, self.jobs)
+        return Advanced(self.broker.scheduler.timers, self.loop_driver, self.jobs)
 
     async def snapshot(self, folder: str) -> None:
         """Copy all data into `folder`; see `snapshots.take_snapshot`. Clients are served meanwhile.
 
         Raises: SnapshotRefused, StorageFailed.
         """
-        await run_in_jobs(take_snapshot(self.broker, folder), self.jobs, "copy for a snapshot", "snapshots")
+        copying = take_snapshot(self.broker.metadata.cache, self.broker.logs, folder)
+        await run_in_jobs(copying, self.jobs, "copy for a snapshot", "snapshots")
 
     def close_descriptors(self) -> None:
         """Close this process's copies of all sockets, in a process that was forked from the
@@ -317,14 +319,14 @@ class Server:
         cleanup.callback(guard.stop)
         guard.start()
         self._listeners.open(self.connections, quotas, cleanup)
-        self.broker.endpoints = self.endpoint
-        self.broker.listeners = {name: Endpoint(*self.endpoint(name)) for name in self.listener_names}
+        self.broker.identity.endpoints = self.endpoint
+        self.broker.identity.listeners = {name: Endpoint(*self.endpoint(name)) for name in self.listener_names}
         if self._member is not None:
             self._connect_peers(loop, cleanup)
         self.broker.start()
         self._listeners.authenticate(self.broker)
         self.loop_driver = LoopDriver(
-            loop, self.clock, self.broker.timers, self.broker.purgatory, self.connections.flush
+            loop, self.clock, self.broker.scheduler.timers, self.broker.scheduler.purgatory, self.connections.flush
         )
         cleanup.callback(self.loop_driver.stop)
         self._watchdog = Watchdog(loop, config["kqueue.watchdog.ms"], plugins.plugin_sources)
@@ -375,7 +377,7 @@ class Server:
         cluster_id = join_cluster(cluster, ((one.location, cluster_id_of(one)) for one in storages), rng)
         logs = self._open_logs(storages, offline, rng, cleanup, cluster_id)
         broker = Broker(self.config, logs, cluster, clock=self.clock, jobs=self.jobs, rng=rng, issued=self.issued)
-        broker.wake = self._on_owner
+        broker.scheduler.wake = self._on_owner
         broker.member = self._member = Member(broker, cluster, rng)
         cleanup.callback(self._member.stop)
         return broker
@@ -418,7 +420,7 @@ class Server:
             lookup = VersionProfile(config["kqueue.as.version"]).lookup
         dispatcher = Dispatcher(
             broker,
-            broker.purgatory,
+            broker.scheduler.purgatory,
             client_log,
             lookup if broker.security.authorizer is None else handler_table.guarded_lookup(lookup),
             plain_bytes_max=config["kqueue.request.max.bytes"],
@@ -438,7 +440,7 @@ class Server:
         return ConnectionRegistry(
             loop,
             self.clock,
-            broker.timers,
+            broker.scheduler.timers,
             self.jobs,
             SessionLimits.of(config),
             client_log,

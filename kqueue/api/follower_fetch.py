@@ -47,7 +47,7 @@ def handle(
     """
     node_id, broker_epoch = replica_of(request, context.api_version)
     try:
-        session = context.broker.follower_sessions.open(
+        session = context.broker.fetch_sessions.of_followers.open(
             request.session_id, request.session_epoch, node_id, broker_epoch
         )
     except KqueueError as error:
@@ -83,10 +83,10 @@ class DelayedFollowerFetch:
             yield None
         if fetches and self._is_kept:
             try:
-                broker.follower_sessions.check_size(session)
+                broker.fetch_sessions.of_followers.check_size(session)
             except KqueueError as error:
                 return FetchResponse(error_code=code_of(error))
-        now_ms = broker.clock.monotonic_ms()
+        now_ms = broker.scheduler.clock.monotonic_ms()
         session.record_some(now_ms, broker.config["replica.lag.time.max.ms"] / RECORD_PARTS)
         self._deadline_ms = now_ms + max(self._wait_ms, 0)
         look = session.look(self._max_bytes)

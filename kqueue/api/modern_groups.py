@@ -33,11 +33,11 @@ P = TypeVar("P")
 
 def check_served(context: RequestContext, kind: GroupType) -> None:
     """Check that this broker serves the protocol. Raises: UnsupportedVersion."""
-    protocols = context.broker.groups.config.protocols
+    protocols = context.broker.coordinators.groups.config.protocols
     # Share groups are switched by their feature alone, as in Kafka 4.3.
     if kind is not GroupType.SHARE and kind.value not in protocols:
         raise UnsupportedVersion(f"group.coordinator.rebalance.protocols does not have {kind.value}")
-    if context.broker.features.level(FEATURES[kind]) < 1:
+    if context.broker.metadata.features.level(FEATURES[kind]) < 1:
         raise UnsupportedVersion(f"the feature {FEATURES[kind]} is off")
 
 

@@ -201,11 +201,12 @@ class RequestContext:
 
     def cluster_view(self) -> ClusterView:
         """Return brokers and partitions as clients of this listener see them."""
-        return ClusterView(self.broker.cluster, self.listener, self.broker.listeners.get(self.listener))
+        broker = self.broker
+        return ClusterView(broker.metadata.cluster, self.listener, broker.identity.listeners.get(self.listener))
 
     def broker_address(self, node_id: int) -> BrokerAddress | None:
         """Return where clients of this listener reach a broker; None: they can't."""
-        cluster = self.broker.cluster
+        cluster = self.broker.metadata.cluster
         broker = cluster.find(node_id)
         return None if broker is None else address_of(cluster, broker, self.listener)
 
@@ -219,7 +220,7 @@ class RequestContext:
 
     def deadline_ms(self, timeout_ms: int) -> float:
         """Return `timeout_ms` from now, on the monotonic clock; a negative timeout is 0."""
-        return self.broker.clock.monotonic_ms() + max(timeout_ms, 0)
+        return self.broker.scheduler.clock.monotonic_ms() + max(timeout_ms, 0)
 
 
 def hidden_topic(context: RequestContext, topics: Iterable[str]) -> KqueueError | None:
@@ -279,7 +280,7 @@ def wait_for_write(
         return respond(promise)
 
     if timeout_ms is None:
-        timeout_ms = context.broker.groups.config.commit_timeout_ms
+        timeout_ms = context.broker.coordinators.groups.config.commit_timeout_ms
     return wait_for(promise, answer, context.deadline_ms(timeout_ms))
 
 

@@ -113,7 +113,7 @@ def accessed_topics(request: Any, api: str, broker: Broker) -> list[RequestTopic
 
 
 def _fetch_session(request: Any, broker: Broker) -> Iterable[tuple[str | bytes, int]]:
-    return broker.fetch_sessions.partitions_of(request.session_id) if request.session_epoch > 0 else ()
+    return broker.fetch_sessions.of_consumers.partitions_of(request.session_id) if request.session_epoch > 0 else ()
 
 
 def _share_session(request: Any, broker: Broker) -> Iterable[tuple[str | bytes, int]]:

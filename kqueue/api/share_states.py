@@ -122,7 +122,7 @@ def _begin(api: StateApi[Any], key: SharePartitionKey, partition: Any, broker: B
             promise.fail(outcome)
         else:
             promise.resolve(outcome)
-        broker.purgatory.wake(promise)
+        broker.scheduler.purgatory.wake(promise)
 
     try:
         if api.needs_topic:

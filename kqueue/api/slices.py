@@ -81,17 +81,17 @@ class _Slices(Generic[R]):
 
     def run_next(self, expired: bool) -> R | DelayedOperation[R] | None:
         """Run one slice; return None if more follow. `expired`: run all that remains."""
-        broker = self._context.broker
+        scheduler = self._context.broker.scheduler
         if expired:
             return run_to_end(self._work)
         try:
             pause_ms = run_slice(
-                self._work, broker.clock, SLICE_MS, steps_max=SLICE_ITEMS, steps_per_look=self._items_per_look
+                self._work, scheduler.clock, SLICE_MS, steps_max=SLICE_ITEMS, steps_per_look=self._items_per_look
             )
         except StopIteration as end:
             response: R | DelayedOperation[R] = end.value
             return response
-        purgatory = broker.purgatory
+        purgatory = scheduler.purgatory
         if isinstance(pause_ms, Promise):
             promise = pause_ms
             settled = DelayedOperation((promise,), None, lambda expired: True if promise.done else None)
@@ -99,6 +99,6 @@ class _Slices(Generic[R]):
         elif pause_ms is None:
             purgatory.wake_in_later_turn(self)
         else:
-            resume_ms = broker.clock.monotonic_ms() + cast(float, pause_ms)
-            broker.timers.at(resume_ms, lambda: purgatory.wake(self))
+            resume_ms = scheduler.clock.monotonic_ms() + cast(float, pause_ms)
+            scheduler.timers.at(resume_ms, lambda: purgatory.wake(self))
         return None

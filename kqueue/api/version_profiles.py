@@ -198,7 +198,7 @@ class VersionProfile:
         return replace(row, versions=(low, advertised_range.high))
 
     def _handle_api_versions(self, request: ApiVersionsRequest, context: RequestContext) -> ApiVersionsResponse:
-        features = FEATURES.get(self.version, context.broker.features.levels)
+        features = FEATURES.get(self.version, context.broker.metadata.features.levels)
         return api_versions.respond(request, context, self.advertised, features)
 
     def _handle_update_features(

@@ -30,13 +30,14 @@ class Member:
     """
 
     def __init__(self, broker: Broker, store: ClusterStore, rng: random.Random) -> None:
-        assert isinstance(broker.metadata, ClusterMetadata), "a broker without kqueue.cluster.store"
-        assert isinstance(broker.cluster, ClusterBrokers)
+        assert isinstance(broker.metadata.cache, ClusterMetadata), "a broker without kqueue.cluster.store"
+        assert isinstance(broker.metadata.cluster, ClusterBrokers)
         self._broker = broker
-        self._metadata = broker.metadata
-        self._cluster = broker.cluster
+        self._metadata = broker.metadata.cache
+        self._cluster = broker.metadata.cluster
         self._is_announced = False
-        config, jobs, logs = broker.config, broker.jobs, broker.logs
+        config, logs = broker.config, broker.logs
+        jobs, timers, clock = broker.scheduler.jobs, broker.scheduler.timers, broker.scheduler.clock
         identity = FolderIdentity(
             self._cluster.node_id,
             self._metadata,
@@ -52,7 +53,7 @@ class Member:
             MemberConfig.of(config),
             jobs,
             identity,
-            BrokerProcess(rng.randbytes(16).hex(), broker.rack, self._listeners, logs.appended_total),
+            BrokerProcess(rng.randbytes(16).hex(), broker.identity.rack, self._listeners, logs.appended_total),
         )
         self.controller = Controller(config, store, self._metadata, self._cluster, self.registration, jobs)
         self.isr_changes = IsrChanges(
@@ -61,14 +62,12 @@ class Member:
             self._cluster,
             broker.topics,
             self.registration,
-            broker.timers,
-            broker.clock,
+            timers,
+            clock,
         )
-        self.failed_logs = FailedLogs(
-            self._metadata, self._cluster, broker.topics, self.registration, broker.timers, broker.clock
-        )
+        self.failed_logs = FailedLogs(self._metadata, self._cluster, broker.topics, self.registration, timers, clock)
         broker.replicas.on_log_failed = self.failed_logs.note
-        broker.replica_events += [self.isr_changes, self.failed_logs]
+        broker.replicas.host.replica_events += [self.isr_changes, self.failed_logs]
         broker.replicas.on_isr_progress = self.isr_changes.consider
         broker.replicas.may_lead = lambda: self.is_unfenced
         self._cluster.observe(self._broker_changed)
@@ -82,19 +81,19 @@ class Member:
         self.registration.begin()
 
     def start(self) -> None:
-        self.registration.start(self._broker.timers)
-        self.controller.start(self._broker.timers)
+        self.registration.start(self._broker.scheduler.timers)
+        self.controller.start(self._broker.scheduler.timers)
         self.isr_changes.start()
 
     def recovered(self) -> None:
         if not self._is_announced:
             self._is_announced = True
-            logs, recovery = self._broker.logs, self._broker.recovery
+            logs, recovery = self._broker.logs, self._broker.upkeep.recovery
             found = LogsFound(
                 logs.directory_ids,
                 logs.stopped_epochs,
                 recovery.is_intact,
-                self._broker.flush_before_visible,
+                self._broker.replicas.host.flush_before_visible,
                 logs.has_new_folder,
                 self._is_in_sync(),
             )
@@ -136,7 +135,7 @@ class Member:
         self.registration.abandon()
 
     def _listeners(self) -> Mapping[str, Endpoint]:
-        return self._broker.listeners
+        return self._broker.identity.listeners
 
     def _is_in_sync(self) -> bool:
         own = self._cluster.node_id
@@ -150,7 +149,7 @@ class Member:
     def _broker_changed(self, node_id: int) -> None:
         # at the end of the turn: topics that changed with the broker's record are told after it
         if node_id == self._cluster.node_id:
-            self._broker.purgatory.defer(self._broker.replicas.review_leaders)
+            self._broker.scheduler.purgatory.defer(self._broker.replicas.review_leaders)
 
     def _has_to_give(self) -> bool:
         own = self._cluster.node_id

@@ -26,13 +26,14 @@ from kqueue.metadata.store import MetadataStore
 from kqueue.storage import LocalStorage, Storage
 
 if TYPE_CHECKING:
-    from kqueue.broker.broker import Broker
+    from kqueue.broker.metadata.cache import MetadataCache
+    from kqueue.log.manager import LogManager
 
 _COPIED = frozenset({*OFFSET_CHECKPOINTS, "bootstrap.checkpoint"})
 _IGNORED = frozenset({LOCK, "lost+found"})
 
 
-def take_snapshot(broker: Broker, place: str) -> SlicedWork[None]:
+def take_snapshot(metadata: MetadataCache, logs: LogManager, place: str) -> SlicedWork[None]:
     """Copy all data of a running broker, as it is at the first step, into the folder `place`.
 
     Clients are served meanwhile: the work yields callables for jobs.
@@ -43,10 +44,10 @@ def take_snapshot(broker: Broker, place: str) -> SlicedWork[None]:
     folder = Path(place)
     with _empty(folder):
         storage = LocalStorage(folder)
-        metadata = dict(broker.metadata.with_prefix(""))
-        logs = broker.logs.copy_to(storage)
-        yield partial(_write_metadata, folder, metadata)
-        yield from logs
+        records = dict(metadata.with_prefix(""))
+        copying = logs.copy_to(storage)
+        yield partial(_write_metadata, folder, records)
+        yield from copying
 
 
 def _write_metadata(folder: Path, metadata: dict[str, bytes]) -> None:

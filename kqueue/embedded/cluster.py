@@ -440,8 +440,8 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
     def _is_complete(self) -> bool:
         return all(
             broker._server.broker.ready.done
-            and broker._server.broker.cluster.controller_id >= 0
-            and len(broker._server.broker.cluster.brokers()) == len(self.brokers)
+            and broker._server.broker.metadata.cluster.controller_id >= 0
+            and len(broker._server.broker.metadata.cluster.brokers()) == len(self.brokers)
             for broker in self.brokers
         )
 

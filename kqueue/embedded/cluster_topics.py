@@ -255,7 +255,7 @@ class ClusterTopicsMixin(ABC):
         """Make a change of one partition by any broker. Raises: why it is refused."""
 
         async def work(server: Server) -> Outcomes:
-            return await server.result(_finish(change(server.broker.partition_changes)))
+            return await server.result(_finish(change(server.broker.replicas.changes)))
 
         for refusal in self._any_broker()._ask(work):
             if refusal is not None:

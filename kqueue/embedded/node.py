@@ -181,7 +181,7 @@ class Node(InspectionMixin):
 
         async def alter() -> None:
             broker = self._server.broker
-            resource = ConfigResource(ResourceType.BROKER, str(broker.node_id))
+            resource = ConfigResource(ResourceType.BROKER, str(broker.identity.node_id))
             changes = config_changes(settings)
             for change in changes:
                 if change.value is not None:  # clients may set unknown names, for plugins; a keyword is a misspelt one

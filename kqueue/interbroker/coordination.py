@@ -15,8 +15,8 @@ def connect_coordinators(broker: Broker, peers: Peers) -> None:
     """Let a member of a cluster reach other brokers' parts of its transactions and share groups.
     Call it once, before the first request.
     """
-    transactions = PeerTransactions(peers, broker.cluster, broker.purgatory.wake)
-    broker.marker_router.remote = transactions
-    broker.transaction_partitions.remote = transactions
-    broker.share.states.remote = PeerShareStates(peers, broker.cluster)
+    transactions = PeerTransactions(peers, broker.metadata.cluster, broker.scheduler.purgatory.wake)
+    broker.coordinators.marker_router.remote = transactions
+    broker.coordinators.transaction_partitions.remote = transactions
+    broker.share.states.remote = PeerShareStates(peers, broker.metadata.cluster)
     broker.share.ask_end = partial(ask_high_watermark, peers)

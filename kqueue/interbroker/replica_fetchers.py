@@ -19,25 +19,26 @@ class ReplicaFetchers:
     """Implements `ReplicaEvents`: follows the leaders. Belongs to the owner thread."""
 
     def __init__(self, broker: Broker, peers: Peers) -> None:
-        self.clock = broker.clock
-        self.timers = broker.timers
-        self.purgatory = broker.purgatory
+        scheduler = broker.scheduler
+        self.clock = scheduler.clock
+        self.timers = scheduler.timers
+        self.purgatory = scheduler.purgatory
         self.peers = peers
-        self.node_id = broker.node_id
-        self.flush_before_fetch = broker.flush_before_visible
+        self.node_id = broker.identity.node_id
+        self.flush_before_fetch = broker.replicas.host.flush_before_visible
         self._broker = broker
         self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
         self._assigned: dict[Partition, tuple[ReplicaFetcher, Key]] = {}
-        self.throttle = ReplicationThrottle(FOLLOWER_SIDE, broker.config, broker.topics, broker.clock, broker.node_id)
+        self.throttle = ReplicationThrottle(FOLLOWER_SIDE, broker.config, broker.topics, self.clock, self.node_id)
         self.config = FetcherConfig.of(broker.config)
         names = [f"replica.fetch.{name}" for name in ("max.bytes", "min.bytes", "response.max.bytes", "wait.max.ms")]
         broker.config.observe([*names, "replica.fetch.backoff.ms", "num.replica.fetchers"], self._reconfigure)
-        broker.replica_events.append(self)
+        broker.replicas.host.replica_events.append(self)
 
     @property
     def broker_epoch(self) -> int:
         """The epoch of this broker's present registration; -1: it has none."""
-        own = self._broker.cluster.find(self.node_id)
+        own = self._broker.metadata.cluster.find(self.node_id)
         return -1 if own is None else own.epoch
 
     def became_leader(self, partition: Partition) -> None:

@@ -27,15 +27,15 @@ def connect_peers(
     """Let the broker reach the others of its cluster, and copy what they lead; the caller closes
     both, the second first. `security` None: connections are plain.
     """
-    cluster = broker.cluster
+    cluster = broker.metadata.cluster
     assert isinstance(cluster, ClusterBrokers)
     peers = PeerConnections(
         loop,
-        broker.clock,
-        broker.timers,
-        broker.jobs,
+        broker.scheduler.clock,
+        broker.scheduler.timers,
+        broker.scheduler.jobs,
         lambda node_id: peer_address(cluster, node_id),
-        client_id=peer_client_id(broker.node_id),
+        client_id=peer_client_id(broker.identity.node_id),
         response_bytes_max=response_bytes_max(broker.config),
         rng=random.Random(),
     )

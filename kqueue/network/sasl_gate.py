@@ -51,8 +51,8 @@ class SaslAuthentication:
     def __init__(self, config: Config, registry: ConnectionRegistry, broker: Broker) -> None:
         self.config = config
         self.registry = registry
-        self.purgatory: Purgatory = broker.purgatory
-        made_up = MadeUpCredentials(SaltSecret(broker.metadata), [broker.security.scram.forms])
+        self.purgatory: Purgatory = broker.scheduler.purgatory
+        made_up = MadeUpCredentials(SaltSecret(broker.metadata.cache), [broker.security.scram.forms])
         find_scram = broker.security.find_scram_account
         self.sources = MechanismSources(find_scram, made_up, self._open_keys, registry.clock)
         self.failures = AuthenticationFailures(registry.clock)

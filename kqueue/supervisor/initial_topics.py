@@ -19,7 +19,7 @@ async def create_topics(server: Server, topics: Mapping[str, int | None]) -> Non
     Args: topics: partitions by name; None: num.partitions.
     Raises KqueueError: a topic cannot be created.
     """
-    if topics and not server.broker.cluster.is_alone:
+    if topics and not server.broker.metadata.cluster.is_alone:
         await server.ready()  # until then it is fenced, and may be the only broker
     for name, count in topics.items():
         try:
@@ -34,9 +34,9 @@ async def all_serve(server: Server, nodes: Collection[int]) -> None:
     seen = asyncio.Event()
 
     def look(_: int) -> None:
-        if set(nodes) <= {broker.id for broker in server.broker.cluster.brokers()}:
+        if set(nodes) <= {broker.id for broker in server.broker.metadata.cluster.brokers()}:
             seen.set()
 
-    server.broker.cluster.observe(look)
+    server.broker.metadata.cluster.observe(look)
     look(0)
     await seen.wait()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
 from kqueue.base.text import counted
-from kqueue.broker.broker import node_id
+from kqueue.broker.metadata.identity import node_id
 from kqueue.config.data_folders import data_folders, metadata_folder
 from kqueue.config.exposure import check_exposure
 from kqueue.config.listeners import ListenerAddress, ListenerConfig, parse_listeners

@@ -216,7 +216,7 @@ def _fetched(asked: InterceptedRequest) -> list[tuple[str | bytes, int]]:
     forgotten = {(topic_key(one), index) for one in request.forgotten_topics_data for index in one.partitions}
     named = {(topic_key(one), each.partition): None for one in request.topics for each in one.partitions}
     if request.session_epoch > 0:
-        remembered = asked.call.broker.fetch_sessions.partitions_of(request.session_id)
+        remembered = asked.call.broker.fetch_sessions.of_consumers.partitions_of(request.session_id)
         named.update(dict.fromkeys(key for key in remembered if key not in forgotten))
     return list(named)
 

@@ -252,7 +252,7 @@ class DelayFault(HoldFault):
     def apply(self, asked: InterceptedRequest) -> None:
         broker: Broker = asked.call.broker
         held = self._hold(asked)
-        broker.timers.at(broker.clock.monotonic_ms() + self._ms, lambda: self._over(held))
+        broker.scheduler.timers.at(broker.scheduler.clock.monotonic_ms() + self._ms, lambda: self._over(held))
 
     def _over(self, held: HeldRequest) -> None:
         if self._held.pop(held, False) is None:

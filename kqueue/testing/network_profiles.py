@@ -183,16 +183,16 @@ class NetworkShape(HoldFault):
             del self._links[asked.connection]
             asked.cut(f"injected fault: {self.what}")
             return
-        now_ms = broker.clock.monotonic_ms()
+        now_ms = broker.scheduler.clock.monotonic_ms()
         is_behind = now_ms - link.released_ms < TOGETHER_MS
         arrival_ms = link.requests.arrival_ms(now_ms, asked.size, latency=not is_behind)
         if arrival_ms > now_ms:
             held = self._hold(asked)
-            broker.timers.at(arrival_ms, lambda: self._arrived(link, held, broker))
+            broker.scheduler.timers.at(arrival_ms, lambda: self._arrived(link, held, broker))
 
     def _arrived(self, link: _Link, held: HeldRequest, broker: Broker) -> None:
         if self._held.pop(held, False) is None:
-            link.released_ms = broker.clock.monotonic_ms()
+            link.released_ms = broker.scheduler.clock.monotonic_ms()
             held.release()
 
     def _link_of(self, asked: InterceptedRequest) -> _Link:
@@ -207,10 +207,10 @@ class NetworkShape(HoldFault):
         return link
 
     def _shape(self, link: _Link, broker: Broker, chunks: Chunks, send: Callable[[], None]) -> None:
-        now_ms = broker.clock.monotonic_ms()
+        now_ms = broker.scheduler.clock.monotonic_ms()
         number = link.keep(send)
         arrival_ms = link.responses.arrival_ms(now_ms, sum(map(len, chunks)))
-        broker.timers.at(arrival_ms, lambda: link.send(number))
+        broker.scheduler.timers.at(arrival_ms, lambda: link.send(number))
 
     def _rng_of(self, client_id: str | None) -> Random:
         found = self._rngs.get(client_id)

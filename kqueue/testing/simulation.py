@@ -15,7 +15,8 @@ from kqueue.base.promise import Promise
 from kqueue.base.settings import Catalog
 from kqueue.base.virtual_time import advance_in_steps
 from kqueue.broker import config as broker_config
-from kqueue.broker.broker import Broker, node_id
+from kqueue.broker.broker import Broker
+from kqueue.broker.metadata.identity import node_id
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics.topics import NewTopic, Topic
 from kqueue.log.manager import LogManager
@@ -74,9 +75,9 @@ class Simulation:
             reserve_bytes=config["kqueue.disk.reserve.bytes"],
         )
         self.broker = Broker(config, self.logs, self.store, clock=self.clock, jobs=self.jobs, rng=rng)
-        self.broker.endpoints = lambda listener: ("127.0.0.1", 9092)
+        self.broker.identity.endpoints = lambda listener: ("127.0.0.1", 9092)
         self._calls: deque[Callable[[], None]] = deque()
-        self.broker.wake = self._calls.append
+        self.broker.scheduler.wake = self._calls.append
         if before_start is not None:
             before_start(self.broker)
         self.broker.start()
@@ -90,7 +91,7 @@ class Simulation:
 
     def settle_once(self) -> bool:
         """Run what is ready now; return whether there was anything."""
-        return bool(self.jobs.run_all() or self.broker.purgatory.run_ready() or self._run_calls())
+        return bool(self.jobs.run_all() or self.broker.scheduler.purgatory.run_ready() or self._run_calls())
 
     def _run_calls(self) -> bool:
         """Make the calls from outside, such as those of the store's watch."""
@@ -102,7 +103,7 @@ class Simulation:
 
     def advance(self, ms: float) -> None:
         """Advance the clock by `ms` milliseconds, and run all timers and jobs that become due."""
-        for _ in advance_in_steps(self.broker.timers, self.clock, ms):
+        for _ in advance_in_steps(self.broker.scheduler.timers, self.clock, ms):
             self.settle()
 
     def result(self, promise: Promise[T]) -> T:
@@ -126,10 +127,10 @@ class Simulation:
         if not isinstance(outcome, DelayedOperation):
             return outcome
         answers: list[Any] = []
-        waiter = self.broker.purgatory.add(outcome, answers.append)
+        waiter = self.broker.scheduler.purgatory.add(outcome, answers.append)
         self.settle()
         while not answers:
-            deadline = self.broker.timers.next_deadline_ms()
+            deadline = self.broker.scheduler.timers.next_deadline_ms()
             assert deadline is not None, f"no timer is left that could complete {waiter.operation}"
             self.advance(deadline - self.clock.monotonic_ms())
         return answers[0]  # type: ignore[no-any-return]
@@ -156,5 +157,5 @@ class Simulation:
             more_storages=self.more_storages,
             store=self.store,
             clock=self.clock,
-            seed=self.broker.leader_epoch + 1,
+            seed=self.broker.replicas.host.sole_replica.leader_epoch + 1,
         )

@@ -113,10 +113,10 @@ def test_a_stop_loses_nothing(acks: int, tmp_path: Path) -> None:
             await create_topic(client, "orders")
             for number in range(20):
                 await produce(client, "orders", b"%d" % number, acks=acks)
-            cluster_id = server.broker.cluster_id
+            cluster_id = server.broker.identity.cluster_id
         assert (tmp_path / ".kafka_cleanshutdown").exists()
         async with serving(tmp_path) as server:
-            assert server.broker.cluster_id == cluster_id
+            assert server.broker.identity.cluster_id == cluster_id
             client = await connect(server)
             send_fetch(client, "orders", 19)
             partition = await fetched(client)
@@ -134,7 +134,7 @@ def test_requests_under_way_are_answered_before_a_stop(tmp_path: Path) -> None:
             for number in range(5):
                 send_produce(producer, "orders", b"%d" % number, correlation_id=number)
             partition = server.broker.topics.get("orders").partition(0)
-            await until(lambda: partition.log_end_offset == 5 and len(server.broker.purgatory) > 0)
+            await until(lambda: partition.log_end_offset == 5 and len(server.broker.scheduler.purgatory) > 0)
             stopping = asyncio.ensure_future(server.stop())
             for number in range(5):
                 correlation_id, response = await producer.receive("Produce", 8)
@@ -342,7 +342,7 @@ def test_a_result_that_nobody_waits_for_any_more_is_no_failure(caplog: pytest.Lo
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(server.result(promise), 0.01)
             promise.resolve(1)
-            server.broker.purgatory.wake(promise)
+            server.broker.scheduler.purgatory.wake(promise)
             server.loop_driver.run_now()
             assert await server.result(promise) == 1
 

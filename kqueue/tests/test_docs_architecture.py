@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from kqueue.broker.broker import Broker
+from kqueue.testing.simulation import Simulation
 from kqueue.tests.source_tree import ROOT, SourceFile, shipped_files
 
 PAGE = ROOT / "ARCHITECTURE.md"
@@ -83,7 +85,25 @@ def table_of_broker() -> str:
     return "\n".join(["| package | what it holds |", "|---|---|", *sorted(rows)])
 
 
+def parts_of_broker() -> dict[str, str]:
+    """Return what the docstring of the broker says of each part: the attributes that it builds."""
+    rows = re.findall(r"^ {8}(\w+): (.*)$", Broker.__doc__ or "", re.MULTILINE)
+    return dict(rows)
+
+
+def table_of_parts() -> str:
+    """Return a row for each part of a broker: attribute, class, and what it is."""
+    broker = Simulation().broker
+    rows = []
+    for name, text in parts_of_broker().items():
+        kind = type(getattr(broker, name))
+        if name in vars(broker) and kind.__module__.startswith("kqueue.broker."):
+            rows.append(f"| `{name}` | `{kind.__module__.removeprefix('kqueue.')}.{kind.__name__}` | {text} |")
+    return "\n".join(["| part | class | what it is |", "|---|---|---|", *rows])
+
+
 DERIVED = {
+    "broker parts": table_of_parts,
     "packages": lambda: diagram("kqueue"),
     "broker packages": lambda: diagram("kqueue.broker"),
     "broker table": table_of_broker,
@@ -99,6 +119,11 @@ def test_the_page_has_what_the_code_says(name: str) -> None:
     found = block(name).search(PAGE.read_text(encoding="utf-8"))
     assert found is not None
     assert found[0] == f"{found[1]}{DERIVED[name]()}{found[2]}", "run python -m kqueue.tests.test_docs_architecture"
+
+
+def test_the_docstring_of_the_broker_names_all_its_parts() -> None:
+    public = {name for name in vars(Simulation().broker) if not name.startswith("_")}
+    assert set(parts_of_broker()) == public | {"member"}
 
 
 def test_an_arrow_that_a_longer_way_replaces_is_left_out() -> None:

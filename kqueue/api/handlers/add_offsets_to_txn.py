@@ -32,14 +32,14 @@ def handle(
 ) -> AddOffsetsToTxnResponse | DelayedOperation[AddOffsetsToTxnResponse]:
     """Add the partition that keeps the group's offsets."""
     broker, version = context.broker, context.api_version
-    promise = broker.transactions.add_partitions(
+    promise = broker.coordinators.transactions.add_partitions(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
-        [(OFFSETS_TOPIC, broker.groups.partition_of(request.group_id))],
+        [(OFFSETS_TOPIC, broker.coordinators.groups.partition_of(request.group_id))],
         transaction_version=0,
     )
-    timeout_ms = broker.transactions.write_timeout_ms(request.transactional_id)
+    timeout_ms = broker.coordinators.transactions.write_timeout_ms(request.transactional_id)
     return wait_for_write(promise, lambda promise: _respond(promise, version), context, timeout_ms)
 
 

@@ -144,7 +144,9 @@ def _handle_sliced(
     for requested in _requested(request, context.api_version):
         one = yield from _add(requested, context)
         added.append(one)
-        timeout_ms = max(timeout_ms, context.broker.transactions.write_timeout_ms(requested.transactional_id))
+        timeout_ms = max(
+            timeout_ms, context.broker.coordinators.transactions.write_timeout_ms(requested.transactional_id)
+        )
         yield None
     promises = tuple(one.promise for one in added if one.promise is not None)
     return wait_for_all(promises, lambda: in_slices(context, _respond(added, context)), context.deadline_ms(timeout_ms))
@@ -165,7 +167,7 @@ def _add(requested: RequestedTransaction, context: RequestContext) -> SlicedWork
         yield None
     if refused or not partitions:
         return AddedPartitions(requested, None, refused)
-    promise = broker.transactions.add_partitions(
+    promise = broker.coordinators.transactions.add_partitions(
         requested.transactional_id,
         requested.producer_id,
         requested.epoch,
@@ -220,7 +222,8 @@ def _error(added: AddedPartitions, partition: TopicPartition, broker: Broker) ->
         return CoordinatorNotAvailable("the partitions were not replicated in time")
     error = added.promise.error
     if isinstance(error, TransactionAbortable):  # only the missing partitions
-        return None if partition in broker.transactions.describe(added.requested.transactional_id).partitions else error
+        transaction = broker.coordinators.transactions.describe(added.requested.transactional_id)
+        return None if partition in transaction.partitions else error
     return error
 
 

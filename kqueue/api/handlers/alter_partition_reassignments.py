@@ -44,7 +44,7 @@ def handle(
     def start(topic: ReassignableTopic) -> SlicedWork[Promise[Outcomes]]:
         changes = [(row.partition_index, row.replicas) for row in topic.partitions]
         same_factor = not request.allow_replication_factor_change
-        return context.broker.partition_changes.reassign(topic.name, changes, same_factor=same_factor)
+        return context.broker.replicas.changes.reassign(topic.name, changes, same_factor=same_factor)
 
     def respond(topics: list[ReassignableTopicResponse]) -> AlterPartitionReassignmentsResponse:
         return AlterPartitionReassignmentsResponse(

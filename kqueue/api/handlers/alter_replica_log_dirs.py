@@ -46,7 +46,7 @@ def _handle_sliced(
         topic = results.setdefault(name, AlterReplicaLogDirTopicResult(topic_name=name))
         code = ErrorCode.NONE
         try:
-            context.broker.moves.alter(name, index, path)
+            context.broker.upkeep.moves.alter(name, index, path)
         except KqueueError as error:
             code = code_of(error)
         topic.partitions.append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code))

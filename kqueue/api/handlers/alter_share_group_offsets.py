@@ -50,10 +50,10 @@ def _handle_sliced(
     try:
         check_served(context, GroupType.SHARE)
         if allowed or not request.topics:  # else nothing is asked of the group, as by Kafka
-            broker.groups.share.check_alterable(request.group_id)
+            broker.coordinators.groups.share.check_alterable(request.group_id)
         is_named = any(broker.topics.find(name) is not None for name in allowed)
         if is_named:  # else there is nothing to create a group for, as by Kafka
-            created = broker.groups.share.ensure_empty(request.group_id)
+            created = broker.coordinators.groups.share.ensure_empty(request.group_id)
             if not created.done:
                 yield created
             created.result()
@@ -83,7 +83,7 @@ def _handle_sliced(
                 moved[answer.topic_id] = StateTopic(topic.topic_name, former | {partition.partition_index})
     if not is_named:
         return response
-    noted = broker.groups.share.add_states(request.group_id, moved)
+    noted = broker.coordinators.groups.share.add_states(request.group_id, moved)
     if not noted.done:
         yield noted
     if noted.error is not None:

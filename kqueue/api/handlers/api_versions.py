@@ -11,8 +11,8 @@ Versions 0 to 4:
     4       lowest feature versions may be 0 (KIP-584)
 
 A request of an unserved version gets UNSUPPORTED_VERSION with the range of ApiVersions, encoded as
-version 0 (KIP-511). Features are those of `broker.features`; version 3 leaves out supported ones
-whose lowest level is 0, which its clients refuse.
+version 0 (KIP-511). Features are those of `broker.metadata.features`; version 3 leaves out
+supported ones whose lowest level is 0, which its clients refuse.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def handle(
 
 def _handle_sliced(request: ApiVersionsRequest, context: RequestContext) -> SlicedWork[ApiVersionsResponse]:
     yield from handler_table.load_all()
-    return respond(request, context, _all(), context.broker.features.levels)
+    return respond(request, context, _all(), context.broker.metadata.features.levels)
 
 
 def respond(

@@ -62,9 +62,8 @@ def _handle_sliced(
         require_visible(context, _topics(described))
         return described
 
-    groups = yield from describe_each(
-        request.group_ids, context, GroupType.CONSUMER, context.broker.groups.consumer.describe, describe, _refused
-    )
+    of_group = context.broker.coordinators.groups.consumer.describe
+    groups = yield from describe_each(request.group_ids, context, GroupType.CONSUMER, of_group, describe, _refused)
     return ConsumerGroupDescribeResponse(groups=groups)
 
 

@@ -45,7 +45,7 @@ def handle(
     def send() -> Promise[HeartbeatResult]:
         check_served(context, GroupType.CONSUMER)
         require_topics(context, AclOperation.DESCRIBE, request.subscribed_topic_names or ())
-        return context.broker.groups.consumer.heartbeat(_heartbeat(request, context))
+        return context.broker.coordinators.groups.consumer.heartbeat(_heartbeat(request, context))
 
     return answer_heartbeat(context, send, _respond, lambda error: error_response(request, context.api_version, error))
 

@@ -117,7 +117,7 @@ def _factor(new: NewTopic, context: RequestContext) -> int:
         return len(new.assignments[0])
     if new.replication_factor != NO_COUNT:
         return new.replication_factor
-    return 1 if context.broker.cluster.is_alone else int(context.broker.config["default.replication.factor"])
+    return 1 if context.broker.metadata.cluster.is_alone else int(context.broker.config["default.replication.factor"])
 
 
 def _new_topic(requested: CreatableTopic) -> NewTopic:

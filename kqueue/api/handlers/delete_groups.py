@@ -51,14 +51,14 @@ def _handle_sliced(
         outcomes[group_id] = _delete(group_id, context)
         yield None
     promises = tuple(outcome for outcome in outcomes.values() if isinstance(outcome, Promise))
-    deadline_ms = context.deadline_ms(context.broker.groups.config.commit_timeout_ms)
+    deadline_ms = context.deadline_ms(context.broker.coordinators.groups.config.commit_timeout_ms)
     return wait_for_all(promises, lambda: in_slices(context, _respond(outcomes)), deadline_ms)
 
 
 def _delete(group_id: str, context: RequestContext) -> Outcome:
     try:
         context.require(AclOperation.DELETE, ResourceType.GROUP, group_id)
-        return context.broker.groups.delete(group_id)
+        return context.broker.coordinators.groups.delete(group_id)
     except KqueueError as error:
         return code_of(error)
 

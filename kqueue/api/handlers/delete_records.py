@@ -96,7 +96,7 @@ def _delete(
         topic = context.topic_named(AclOperation.DELETE, name)
         partition = topic.partition(index)
         partition.check_leader()
-        promise = context.broker.deletion.delete_before(topic, index, offset)
+        promise = context.broker.upkeep.deletion.delete_before(topic, index, offset)
     except KqueueError as error:
         return _result(index, UNKNOWN, error)
     result = _result(index, UNKNOWN, None)

@@ -41,7 +41,7 @@ def _handle_sliced(
     broker, response = context.broker, DeleteShareGroupOffsetsResponse()
     try:
         check_served(context, GroupType.SHARE)
-        group = broker.groups.share.check_empty(request.group_id)
+        group = broker.coordinators.groups.share.check_empty(request.group_id)
     except KqueueError as error:
         return error_response(request, context.api_version, error)
     for topic in {topic.topic_name: topic for topic in request.topics}.values():
@@ -53,7 +53,7 @@ def _handle_sliced(
             state = group.state_partitions
             if known.id not in state.initialized and known.id not in state.initializing:
                 raise UnknownTopicOrPartition("There is no offset information to delete.")
-            noted = broker.groups.share.forget_states(request.group_id, known.id)
+            noted = broker.coordinators.groups.share.forget_states(request.group_id, known.id)
             if not noted.done:
                 yield noted
             noted.result()

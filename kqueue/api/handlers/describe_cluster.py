@@ -35,7 +35,7 @@ def handle(request: DescribeClusterRequest, context: RequestContext) -> Describe
     view = context.cluster_view()
     addresses = {**view.brokers, **view.fenced} if request.include_fenced_brokers else view.brokers
     return DescribeClusterResponse(
-        cluster_id=context.broker.cluster_id,
+        cluster_id=context.broker.identity.cluster_id,
         controller_id=view.controller_id,
         brokers=[
             DescribeClusterBroker(broker_id=id, host=host, port=port, rack=rack, is_fenced=id in view.fenced)

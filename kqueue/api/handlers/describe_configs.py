@@ -142,7 +142,7 @@ class _Describer:
 
     def of_topic(self, name: str) -> list[ConfigEntry]:
         entries = self._topics.of(self.context.broker.topics.get(check_topic(name)).config)
-        backlog = self.context.broker.backlogs.of(name)
+        backlog = self.context.broker.upkeep.backlogs.of(name)
         return entries if backlog is None else [*entries, backlog_entry(backlog.describe(PARTITIONS_MAX))]
 
     def of_broker(self, name: str) -> list[ConfigEntry]:

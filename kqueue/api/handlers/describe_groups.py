@@ -60,7 +60,7 @@ def _describe(group_id: str, context: RequestContext, *, requested: bool) -> Des
     try:
         context.require(AclOperation.DESCRIBE, ResourceType.GROUP, group_id)
         operations = authorized_operations(context, ResourceType.GROUP, group_id, requested=requested)
-        group = context.broker.groups.describe(group_id)
+        group = context.broker.coordinators.groups.describe(group_id)
     except GroupIdNotFound as error:
         if context.api_version < VERSION_NOT_FOUND:  # older clients take a dead group for a missing one
             return DescribedGroup(

@@ -79,9 +79,9 @@ def _list(listing: LogDirListing, context: RequestContext) -> Promise[LogDirDesc
             )
         else:
             promise.resolve(log_dir)
-        context.broker.purgatory.wake(promise)
+        context.broker.scheduler.purgatory.wake(promise)
 
-    context.broker.jobs.submit(IoJob(f"list {listing.place}", listing.run, finish, listing.place))
+    context.broker.scheduler.jobs.submit(IoJob(f"list {listing.place}", listing.run, finish, listing.place))
     return promise
 
 

@@ -54,15 +54,15 @@ def handle(
 
 
 def _describe(context: RequestContext) -> DescribeQuorumResponse:
-    broker, cluster = context.broker, context.broker.cluster
-    end_offset = broker.metadata.end_offset
+    broker, cluster = context.broker, context.broker.metadata.cluster
+    end_offset = broker.metadata.cache.end_offset
     states = [_state(one.id, one.id == cluster.controller_id, context) for one in cluster.all()]
     voters = [state for state in states if state.replica_id == cluster.controller_id]
     partition = PartitionDataInResponse(
         partition_index=METADATA_PARTITION,
         error_message=None,
         leader_id=cluster.controller_id,
-        leader_epoch=broker.leader_epoch if cluster.is_alone else cluster.controller_epoch,
+        leader_epoch=broker.replicas.host.sole_replica.leader_epoch if cluster.is_alone else cluster.controller_epoch,
         high_watermark=end_offset,
         current_voters=voters,
         observers=[state for state in states if state not in voters],
@@ -82,11 +82,11 @@ def _describe(context: RequestContext) -> DescribeQuorumResponse:
 def _state(id: int, is_controller: bool, context: RequestContext) -> ReplicaState:
     broker = context.broker
     state = ReplicaState(replica_id=id, log_end_offset=UNKNOWN)
-    if is_controller or id == broker.node_id:
-        now_ms = int(broker.clock.wall_ms())
-        state.log_end_offset = broker.metadata.end_offset
+    if is_controller or id == broker.identity.node_id:
+        now_ms = int(broker.scheduler.clock.wall_ms())
+        state.log_end_offset = broker.metadata.cache.end_offset
         state.last_fetch_timestamp = state.last_caught_up_timestamp = now_ms
-    if id == broker.node_id and context.api_version >= VERSION_NODES:
+    if id == broker.identity.node_id and context.api_version >= VERSION_NODES:
         state.replica_directory_id = parse_uuid(broker.logs.directory_id)
     return state
 

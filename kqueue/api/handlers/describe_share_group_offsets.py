@@ -63,7 +63,7 @@ def _handle_sliced(
         except KqueueError as error:
             described.error_code, described.error_message = code_of(error), message_of(error)
             continue
-        group = context.broker.groups.share.find(requested.group_id)
+        group = context.broker.coordinators.groups.share.find(requested.group_id)
         for name, indexes in _partitions(requested, group):
             decide = context.allows if requested.topics is None else context.permits
             if not decide(AclOperation.DESCRIBE, ResourceType.TOPIC, name):

@@ -58,7 +58,7 @@ def _handle_sliced(
 
 def _describe(transactional_id: str, context: RequestContext) -> SlicedWork[TransactionState]:
     context.require(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, transactional_id)
-    metadata = context.broker.transactions.describe(transactional_id)
+    metadata = context.broker.coordinators.transactions.describe(transactional_id)
     may_describe = context.allowed(AclOperation.DESCRIBE, ResourceType.TOPIC, (name for name, _ in metadata.partitions))
     topics: dict[str, TopicData] = {}
     for topic, index in sorted(metadata.partitions):

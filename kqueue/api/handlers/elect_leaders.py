@@ -73,7 +73,7 @@ def _elect(
     election = ELECTIONS.get(request.election_type, Election.PREFERRED)
 
     def start(row: TopicPartitions) -> SlicedWork[Promise[Outcomes]]:
-        return context.broker.partition_changes.elect(row.topic, row.partitions, election)
+        return context.broker.replicas.changes.elect(row.topic, row.partitions, election)
 
     def build(row: TopicPartitions, outcome: Started) -> SlicedWork[ReplicaElectionResult]:
         results = yield from rows_of(row.partitions, outcome, LATE, _result)

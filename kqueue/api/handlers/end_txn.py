@@ -31,14 +31,14 @@ VERSION_EPOCH_BUMP = 5
 def handle(request: EndTxnRequest, context: RequestContext) -> EndTxnResponse | DelayedOperation[EndTxnResponse]:
     """End the producer's transaction."""
     version = context.api_version
-    promise = context.broker.transactions.end(
+    promise = context.broker.coordinators.transactions.end(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
         request.committed,
         transaction_version=2 if version >= VERSION_EPOCH_BUMP else 0,
     )
-    timeout_ms = context.broker.transactions.write_timeout_ms(request.transactional_id)
+    timeout_ms = context.broker.coordinators.transactions.write_timeout_ms(request.transactional_id)
     return wait_for_write(promise, lambda promise: _respond(promise, version), context, timeout_ms)
 
 

@@ -73,7 +73,7 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | De
         return follower_fetch.handle(request, context, _fetches(request, by_id), list(_forgotten(request, by_id)))
     is_read_committed(request.isolation_level)  # before a session is opened
     try:
-        fetch_context = context.broker.fetch_sessions.open(
+        fetch_context = context.broker.fetch_sessions.of_consumers.open(
             request.session_id,
             request.session_epoch,
             _fetches(request, by_id),
@@ -149,7 +149,7 @@ def _start(
         max_bytes = min(max_bytes, quotas.fetch_bytes_max(context.principal.name, context.client_id))
     selector = None
     if request.rack_id:  # else not even looked for
-        selector = selector_for(broker.cluster, broker.config["replica.selector.class"], request.rack_id)
+        selector = selector_for(broker.metadata.cluster, broker.config["replica.selector.class"], request.rack_id)
     read_committed = request.isolation_level == READ_COMMITTED
     limits = FetchLimits(
         max_bytes,
@@ -159,8 +159,9 @@ def _start(
         selector=selector,
     )
     # Of the request only numbers and names are kept, because its buffer is reused.
+    scheduler = broker.scheduler
     fetch = DelayedFetch(
-        broker.topics, broker.purgatory, broker.clock, fetches, limits, min(request.min_bytes, max_bytes),
+        broker.topics, scheduler.purgatory, scheduler.clock, fetches, limits, min(request.min_bytes, max_bytes),
         request.max_wait_ms, partial(_respond, context, fetch_context, denied, read_committed),
     )  # fmt: skip
     step = fetch.partitions_per_slice(names_partitions=bool(request.topics))

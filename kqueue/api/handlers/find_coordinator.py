@@ -76,7 +76,7 @@ def handle(
         return in_slices(context, finder.find_all(request.coordinator_keys))
 
     broker, name = context.broker, TOPICS[request.key_type]
-    if broker.cluster.is_alone or broker.topics.find(name) is not None or not _may_find(request, context):
+    if broker.metadata.cluster.is_alone or broker.topics.find(name) is not None or not _may_find(request, context):
         return respond()
     try:
         promise = broker.topics.create_on_demand(name)
@@ -113,7 +113,8 @@ class _Finder:
         self._name = TOPICS[key_type]
         self._pattern = SHARE_KEY if key_type == SHARE else None
         self._context = context
-        self._own = context.broker_address(context.broker.node_id) if context.broker.cluster.is_alone else None
+        cluster = context.broker.metadata.cluster
+        self._own = context.broker_address(cluster.node_id) if cluster.is_alone else None
         self._topic = context.broker.topics.find(self._name)
 
     def find_one(self, key: str) -> FindCoordinatorResponse:

@@ -25,7 +25,7 @@ ACCESS = (on_group(AclOperation.READ),)
 def handle(request: HeartbeatRequest, context: RequestContext) -> HeartbeatResponse:
     """Renew the member's session."""
     try:
-        context.broker.groups.heartbeat(
+        context.broker.coordinators.groups.heartbeat(
             request.group_id, request.generation_id, request.member_id, request.group_instance_id
         )
     except KqueueError as error:

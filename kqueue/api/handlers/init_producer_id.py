@@ -47,8 +47,10 @@ def handle(
     except KqueueError as error:
         return error_response(request, version, error)
     if request.transactional_id is None:
-        return wait_for(context.broker.producer_ids.allocate(), lambda promise: _respond_new(request, promise, version))
-    promise = context.broker.transactions.init_producer_id(
+        new = context.broker.metadata.producer_ids.allocate()
+        return wait_for(new, lambda promise: _respond_new(request, promise, version))
+    transactions = context.broker.coordinators.transactions
+    promise = transactions.init_producer_id(
         request.transactional_id,
         request.transaction_timeout_ms,
         request.producer_id,
@@ -56,9 +58,7 @@ def handle(
         two_phase=request.enable2_pc,
         keep_prepared=request.keep_prepared_txn,
     )
-    timeout_ms = (
-        context.broker.transactions.config.timeout_max_ms if request.enable2_pc else request.transaction_timeout_ms
-    )
+    timeout_ms = transactions.config.timeout_max_ms if request.enable2_pc else request.transaction_timeout_ms
     return wait_for_write(promise, lambda promise: _respond(request, promise, version), context, timeout_ms)
 
 

@@ -41,7 +41,7 @@ def handle(
     """Respond when the group's next generation is complete."""
     version = context.api_version
     try:
-        promise = context.broker.groups.join(
+        promise = context.broker.coordinators.groups.join(
             _joining(request, context),
             id_required=version >= VERSION_ID_REQUIRED,
             can_skip=version >= VERSION_SKIP_ASSIGNMENT,

@@ -42,7 +42,7 @@ def handle(
         else [LeavingMember(request.member_id)]
     )
     try:
-        promise = context.broker.groups.leave(request.group_id, leaving)
+        promise = context.broker.coordinators.groups.leave(request.group_id, leaving)
     except KqueueError as error:
         return LeaveGroupResponse(error_code=code_of(error))
     return wait_for_write(promise, lambda promise: _respond(leaving, promise, several=several), context)

@@ -58,5 +58,5 @@ def _list(types: list[ResourceType], context: RequestContext) -> SlicedWork[List
 
 def _names(type: ResourceType, context: RequestContext) -> Sequence[str]:
     if type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
-        return [str(broker.id) for broker in context.broker.cluster.all()]
+        return [str(broker.id) for broker in context.broker.metadata.cluster.all()]
     return context.broker.configs.names(type)

@@ -34,7 +34,7 @@ def handle(
 
 
 def _handle_sliced(request: ListGroupsRequest, context: RequestContext) -> SlicedWork[ListGroupsResponse]:
-    groups = context.broker.groups.groups(request.states_filter, request.types_filter)
+    groups = context.broker.coordinators.groups.groups(request.states_filter, request.types_filter)
     sees_all = context.allows(AclOperation.DESCRIBE, ResourceType.CLUSTER)
     response = ListGroupsResponse()
     for group in groups:

@@ -92,7 +92,7 @@ def _handle_sliced(
     ends = UncommittedEnds(())
     if request.replica_id >= 0:  # a follower asks for the log, committed or not
         return (yield from _respond(request, context, ends))
-    if context.broker.flush_before_visible or not context.broker.cluster.is_alone:
+    if context.broker.replicas.host.flush_before_visible or not context.broker.metadata.cluster.is_alone:
         for partition in _bounded_by_high_watermark(request, context):
             ends.add(partition)
             yield None
@@ -190,7 +190,7 @@ def _partition_response(
     ends.check(partition)
     if context.api_version < VERSION_ONE_OFFSET:
         offsets = segment_starts(
-            partition, requested.timestamp, requested.max_num_offsets, context.broker.clock.wall_ms()
+            partition, requested.timestamp, requested.max_num_offsets, context.broker.scheduler.clock.wall_ms()
         )
         return ListOffsetsPartitionResponse(partition_index=requested.partition_index, old_style_offsets=offsets)
     if request.replica_id >= 0:

@@ -38,7 +38,7 @@ def _list(
 ) -> SlicedWork[ListPartitionReassignmentsResponse]:
     response = ListPartitionReassignmentsResponse(error_message=None)
     topics = context.broker.topics
-    if context.broker.cluster.is_alone:
+    if context.broker.metadata.cluster.is_alone:
         return response
     wanted: list[tuple[Topic | None, Iterable[int] | None]] = (
         [(topic, None) for topic in topics]

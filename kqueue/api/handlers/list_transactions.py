@@ -41,14 +41,14 @@ def _handle_sliced(request: ListTransactionsRequest, context: RequestContext) ->
         return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     states = {STATES[name] for name in request.state_filters if name in STATES}
     producer_ids = set(request.producer_id_filters)
-    now_ms = context.broker.clock.wall_ms()
+    now_ms = context.broker.scheduler.clock.wall_ms()
     response = ListTransactionsResponse(
         unknown_state_filters=[name for name in request.state_filters if name not in STATES]
     )
     if request.state_filters and not states:
         return response
     try:
-        every = context.broker.transactions.all()
+        every = context.broker.coordinators.transactions.all()
     except CoordinatorLoadInProgress as error:
         return ListTransactionsResponse(error_code=code_of(error))
     for metadata in every:

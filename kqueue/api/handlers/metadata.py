@@ -162,16 +162,16 @@ def _respond(
                 context, ResourceType.TOPIC, response.name or ""
             )
         topics.append(response)
-        if request.topics is not None and isinstance(outcome, Topic) and not broker.recovery.is_done:
+        if request.topics is not None and isinstance(outcome, Topic) and not broker.upkeep.recovery.is_done:
             for partition in outcome.partitions:
-                broker.recovery.hurry(partition.topic, partition.index)
+                broker.upkeep.recovery.hurry(partition.topic, partition.index)
         yield None
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=id, host=host, port=port, rack=rack)
             for id, host, port, rack in view.bootstrap.values()
         ],
-        cluster_id=broker.cluster_id,
+        cluster_id=broker.identity.cluster_id,
         controller_id=view.controller_id,
         topics=topics,
         cluster_authorized_operations=cluster_operations(

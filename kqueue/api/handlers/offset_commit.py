@@ -77,8 +77,8 @@ def _handle_sliced(
         return response
     try:
         if context.api_version < VERSION_EPOCHS:
-            context.broker.groups.check_old_commit(request.group_id, request.member_id)
-        promise = context.broker.groups.commit(
+            context.broker.coordinators.groups.check_old_commit(request.group_id, request.member_id)
+        promise = context.broker.coordinators.groups.commit(
             request.group_id,
             request.generation_id_or_member_epoch,
             request.member_id,
@@ -92,7 +92,7 @@ def _handle_sliced(
     return wait_for(
         promise,
         lambda promise: _respond(response, selection, promise),
-        context.deadline_ms(context.broker.groups.config.commit_timeout_ms),
+        context.deadline_ms(context.broker.coordinators.groups.config.commit_timeout_ms),
     )
 
 

@@ -63,10 +63,10 @@ def _handle_sliced(
             yield None
         yield None
     try:
-        promise = context.broker.groups.delete_offsets(request.group_id, keys)
+        promise = context.broker.coordinators.groups.delete_offsets(request.group_id, keys)
     except KqueueError as error:
         return OffsetDeleteResponse(error_code=code_of(error))
-    deadline_ms = context.deadline_ms(context.broker.groups.config.commit_timeout_ms)
+    deadline_ms = context.deadline_ms(context.broker.coordinators.groups.config.commit_timeout_ms)
     return wait_for(promise, lambda promise: _respond(response, results, promise), deadline_ms)
 
 

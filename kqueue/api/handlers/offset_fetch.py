@@ -100,7 +100,7 @@ def _refusal(group: OffsetFetchRequestGroup, context: RequestContext) -> OffsetF
     """Return the answer to a group whose member may not fetch; None: it may."""
     try:
         context.require(AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id)
-        context.broker.groups.check_offset_fetch(group.group_id, group.member_id, group.member_epoch)
+        context.broker.coordinators.groups.check_offset_fetch(group.group_id, group.member_id, group.member_epoch)
     except KqueueError as error:
         return OffsetFetchResponseGroup(group_id=group.group_id, error_code=code_of(error))
     return None
@@ -192,7 +192,7 @@ def _find_offsets(
     group: OffsetFetchRequestGroup, require_stable: bool, context: RequestContext
 ) -> SlicedWork[list[TopicOffsets]]:
     """Return the group's offsets of the requested topics; of all topics if None are named."""
-    groups, topics, group_id = context.broker.groups, context.broker.topics, group.group_id
+    groups, topics, group_id = context.broker.coordinators.groups, context.broker.topics, group.group_id
     if group.topics is not None:
         return (yield from collect(lambda topic: _find_topic(group_id, topic, require_stable, context), group.topics))
     all_offsets = []
@@ -221,5 +221,8 @@ def _find_topic(
         return TopicOffsets(*named, dict.fromkeys(indexes, NOT_COMMITTED), code_of(error))
     name, topic_id = (requested.name, None) if topic is None else (topic.name, topic.id)
     return TopicOffsets(
-        *named, context.broker.groups.fetch_offsets(group_id, name, topic_id, indexes, require_stable=require_stable)
+        *named,
+        context.broker.coordinators.groups.fetch_offsets(
+            group_id, name, topic_id, indexes, require_stable=require_stable
+        ),
     )

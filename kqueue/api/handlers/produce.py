@@ -74,7 +74,7 @@ def handle(request: ProduceRequest, context: RequestContext) -> Answer:
         find_topic = broker.topics.by_id if by_id else broker.topics.get
     else:
         find_topic = partial(context.topic_with_id if by_id else context.topic_named, AclOperation.WRITE)
-    produce = DelayedProduce(broker, acks, version, topics, find_topic)
+    produce = DelayedProduce(broker.produce, acks, version, topics, find_topic)
     if request.transactional_id is not None:
         try:
             return _in_transaction(request, context, produce, request.transactional_id)
@@ -92,7 +92,11 @@ def _in_transaction(
     context.require(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
     broker = context.broker
     transaction = ProduceTransaction(
-        broker.config, broker.clock, broker.transaction_partitions, transactional_id, context.api_version
+        broker.config,
+        broker.scheduler.clock,
+        broker.coordinators.transaction_partitions,
+        transactional_id,
+        context.api_version,
     )
     adding = produce.add_to_transaction(transaction)
     if not produce.is_long():

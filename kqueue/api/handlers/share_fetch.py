@@ -78,7 +78,7 @@ def _handle_sliced(
     lock_ms = groups.config_of(member.group).lock_duration_ms
     # Before a slice ends: it copies the numbers of the request, whose buffer is reused.
     fetch = DelayedShareFetch(
-        groups, broker.topics, broker.purgatory, broker.jobs, session, _limits(request, context), refusal,
+        groups, broker.topics, broker.scheduler.purgatory, broker.scheduler.jobs, session, _limits(request, context), refusal,
         lambda result: acknowledgements.wait(partial(_respond, context, acknowledgements, added, lock_ms, result)),
     )  # fmt: skip
     yield from acknowledgements.start(acknowledged, renews=request.is_renew_ack)

@@ -55,9 +55,8 @@ def _handle_sliced(
         require_visible(context, _topics(described))
         return described
 
-    groups = yield from describe_each(
-        request.group_ids, context, GroupType.SHARE, context.broker.groups.share.describe, describe, _refused
-    )
+    of_group = context.broker.coordinators.groups.share.describe
+    groups = yield from describe_each(request.group_ids, context, GroupType.SHARE, of_group, describe, _refused)
     return ShareGroupDescribeResponse(groups=groups)
 
 

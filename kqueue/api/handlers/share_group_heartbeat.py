@@ -46,7 +46,7 @@ def handle(
             context.client_id or "",
             context.client_host,
         )
-        return context.broker.groups.share.heartbeat(heartbeat)
+        return context.broker.coordinators.groups.share.heartbeat(heartbeat)
 
     return answer_heartbeat(context, send, _respond, lambda error: error_response(request, context.api_version, error))
 

@@ -60,9 +60,8 @@ def _handle_sliced(
             yield None
         return described
 
-    groups = yield from describe_each(
-        request.group_ids, context, GroupType.STREAMS, context.broker.groups.streams.describe, describe, _refused
-    )
+    of_group = context.broker.coordinators.groups.streams.describe
+    groups = yield from describe_each(request.group_ids, context, GroupType.STREAMS, of_group, describe, _refused)
     return StreamsGroupDescribeResponse(groups=groups)
 
 

@@ -53,7 +53,7 @@ def handle(
         heartbeat = _heartbeat(request, context)
         if heartbeat.topology is not None:
             require_topics(context, AclOperation.DESCRIBE, topic_names(heartbeat.topology))
-        return context.broker.groups.streams.heartbeat(heartbeat)
+        return context.broker.coordinators.groups.streams.heartbeat(heartbeat)
 
     return answer_heartbeat(
         context,
@@ -122,7 +122,7 @@ def _respond(
 ) -> StreamsGroupHeartbeatResponse:
     statuses = result.statuses
     if result.missing:
-        topics, creatable = context.broker.streams_topics, _creatable(result.missing, context)
+        topics, creatable = context.broker.coordinators.streams_topics, _creatable(result.missing, context)
         statuses = tuple(_with_failures(each, topics.failures(creatable)) for each in statuses)
         topics.create(request.group_id, creatable)
         if len(creatable) < len(result.missing):

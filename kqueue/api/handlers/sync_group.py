@@ -35,7 +35,7 @@ def handle(
     try:
         if context.api_version >= VERSION_PROTOCOL and (request.protocol_type is None or request.protocol_name is None):
             raise InconsistentGroupProtocol("protocol type and name are required from version 5 on")
-        promise = context.broker.groups.sync(
+        promise = context.broker.coordinators.groups.sync(
             request.group_id,
             request.generation_id,
             request.member_id,

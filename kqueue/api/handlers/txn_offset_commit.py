@@ -77,7 +77,7 @@ def _handle_sliced(request: TxnOffsetCommitRequest, context: RequestContext) -> 
         yield None
     if not selection.offsets:
         return response
-    deadline_ms = context.deadline_ms(context.broker.groups.config.commit_timeout_ms)
+    deadline_ms = context.deadline_ms(context.broker.coordinators.groups.config.commit_timeout_ms)
     try:
         joined = _join_transaction(request, context)
     except KqueueError as error:
@@ -110,11 +110,11 @@ def _join_transaction(request: TxnOffsetCommitRequest, context: RequestContext) 
     is_added = context.api_version >= VERSION_ADDS_PARTITION
     if not is_added and not broker.config["transaction.partition.verification.enable"]:
         return None
-    return broker.transaction_partitions.add_partitions(
+    return broker.coordinators.transaction_partitions.add_partitions(
         request.transactional_id,
         request.producer_id,
         request.producer_epoch,
-        [(OFFSETS_TOPIC, broker.groups.partition_of(request.group_id))],
+        [(OFFSETS_TOPIC, broker.coordinators.groups.partition_of(request.group_id))],
         verify_only=not is_added,
         transaction_version=2 if is_added else 0,
     )
@@ -128,7 +128,7 @@ def _commit_offsets(
     context: RequestContext,
 ) -> Response:
     try:
-        promise = context.broker.groups.commit_in_transaction(
+        promise = context.broker.coordinators.groups.commit_in_transaction(
             request.group_id,
             TransactionalProducer(request.producer_id, request.producer_epoch),
             request.generation_id,

@@ -27,9 +27,9 @@ def handle(
 ) -> UnregisterBrokerResponse | DelayedOperation[UnregisterBrokerResponse]:
     """Respond when it is stored. Raises PolicyViolation: it serves. CodedError: it is unknown."""
     broker = context.broker
-    if broker.cluster.find(request.broker_id) is None:
+    if broker.metadata.cluster.find(request.broker_id) is None:
         raise CodedError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {request.broker_id} is not registered")
-    promise = remove_broker(request.broker_id, broker.metadata, broker.cluster)
+    promise = remove_broker(request.broker_id, broker.metadata.cache, broker.metadata.cluster)
     return wait_for(promise, lambda removed: _response(error_of(removed, LATE)), context.deadline_ms(WAIT_MS))
 
 

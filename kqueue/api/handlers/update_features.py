@@ -41,7 +41,7 @@ def handle(
 ) -> UpdateFeaturesResponse | DelayedOperation[UpdateFeaturesResponse]:
     """Respond when the levels are stored, or after `timeout_ms`."""
     updates = _updates(request, context.api_version)
-    features = context.broker.features
+    features = context.broker.metadata.features
     try:
         if request.validate_only:
             features.check(updates)

@@ -78,10 +78,10 @@ def _write(marker: WritableTxnMarker, context: RequestContext) -> Promise[Marker
 
     def done(results: MarkerResults) -> None:
         promise.resolve(results)
-        broker.purgatory.wake(promise)
+        broker.scheduler.purgatory.wake(promise)
 
     partitions = [(topic.name, index) for topic in marker.topics for index in topic.partition_indexes]
-    broker.transaction_markers.write(
+    broker.coordinators.markers.write(
         TransactionMarker(
             producer_id=marker.producer_id,
             producer_epoch=marker.producer_epoch,

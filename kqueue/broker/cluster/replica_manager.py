@@ -1,19 +1,20 @@
-"""What the broker does for the replicas of a cluster's partitions: see `ReplicaHost`."""
+"""What the broker does for the replicas of its partitions: see `ReplicaHost`."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
 
-from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError, StorageFailed, StorageUnavailable
-from kqueue.base.jobs import IoJob, Jobs
-from kqueue.broker.purgatory import Purgatory
+from kqueue.base.jobs import IoJob
+from kqueue.broker.cluster.partition_changes import PartitionChanges
+from kqueue.broker.metadata.broker_metadata import BrokerMetadata
 from kqueue.broker.replicas.partition import Partition
+from kqueue.broker.replicas.partition_host import PartitionHost
+from kqueue.broker.scheduler import Scheduler
 from kqueue.broker.topics.topics import Topics
-from kqueue.broker.upkeep.cleanup_scheduler import CleanupScheduler
-from kqueue.broker.upkeep.log_dir_moves import LogDirMoves
-from kqueue.broker.upkeep.log_recovery import LogRecovery
+from kqueue.broker.upkeep.log_upkeep import LogUpkeep
+from kqueue.log.log import Log
 from kqueue.log.log_cut import LogCut
 from kqueue.log.manager import LogManager
 
@@ -25,6 +26,8 @@ class Replicas:
     """Opens, cuts and deletes the logs of replicas. Belongs to the owner thread.
 
     Attributes:
+        host: what all partitions share.
+        changes: of replicas and leaders, which clients ask for.
         on_isr_progress: called with a partition whose in-sync set may change.
         on_log_failed: called with a partition whose log is read-only, offline, or can't be opened.
         may_lead: returns whether this broker is unfenced in its present session.
@@ -32,27 +35,40 @@ class Replicas:
 
     def __init__(
         self,
+        host: PartitionHost,
         topics: Topics,
         logs: LogManager,
-        recovery: LogRecovery,
-        moves: LogDirMoves,
-        cleanup: CleanupScheduler,
-        purgatory: Purgatory,
-        clock: Clock,
-        jobs: Jobs,
+        upkeep: LogUpkeep,
+        metadata: BrokerMetadata,
+        scheduler: Scheduler,
     ) -> None:
+        self.host = host
+        host.replicas = self
+        self.changes = PartitionChanges(topics, metadata.cache, metadata.cluster, scheduler.slices)
         self._topics = topics
         self._logs = logs
-        self._recovery = recovery
-        self._moves = moves
-        self._cleanup = cleanup
-        self._purgatory = purgatory
-        self._clock = clock
-        self._jobs = jobs
+        self._folders = upkeep.folders
+        self._recovery = upkeep.recovery
+        self._moves = upkeep.moves
+        self._cleanup = upkeep.cleanup
+        self._purgatory = scheduler.purgatory
+        self._clock = scheduler.clock
+        self._jobs = scheduler.jobs
         self._to_open: deque[Partition] = deque()
         self.on_isr_progress: Callable[[Partition], None] = _ignore
         self.on_log_failed: Callable[[Partition], None] = _ignore
         self.may_lead: Callable[[], bool] = _always
+
+    def open_log(self, topic: str, index: int) -> Log:
+        """Open the log of a partition, for `Partition` only.
+
+        Raises: StorageFailed. LogRecovering.
+        """
+        return self._folders.open_log(topic, index)
+
+    def is_recovering(self, topic: str, index: int) -> bool:
+        """Whether the log of a partition is being recovered."""
+        return self._recovery.is_pending(topic, index)
 
     def review_leaders(self) -> None:
         """Begin or cease to lead what this broker is registered as leader of: see `may_lead`."""

@@ -34,6 +34,7 @@ from kqueue.broker.configs.config_targets import (
 from kqueue.broker.configs.logger_levels import LoggerLevels
 from kqueue.broker.metadata.brokers import Cluster
 from kqueue.broker.metadata.cache import MetadataCache
+from kqueue.broker.topics.topic_events import TopicEvents
 from kqueue.broker.topics.topics import Topic, Topics
 from kqueue.groups.config import GroupConfig
 from kqueue.share import config as share_config
@@ -48,13 +49,19 @@ ATTEMPTS_MAX = 5
 Values = Mapping[str, Any]
 
 
-class IneffectiveSettings:
+class IneffectiveSettings(TopicEvents):
     """Warns once of each setting."""
 
     def __init__(self, catalog: Catalog, cluster: Cluster) -> None:
         self._catalog = catalog
         self._cluster = cluster
         self._reported: set[str] = set()
+
+    def created(self, topic: Topic, partitions: object) -> None:
+        self.warn_of(topic)
+
+    def configured(self, topic: Topic) -> None:
+        self.warn_of(topic)
 
     def warn_of(self, topic: Topic) -> None:
         """Warn of those of the topic's own settings that differ from the default."""

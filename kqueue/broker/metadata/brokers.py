@@ -7,6 +7,7 @@ from typing import Protocol
 
 from kqueue.base.config import Config
 from kqueue.base.version import __version__
+from kqueue.broker.metadata.identity import BrokerIdentity
 from kqueue.replication.config import INTER_BROKER_LISTENER, INTER_BROKER_PROTOCOL
 from kqueue.replication.registrations import NO_LEADER, BrokerRegistration, Endpoint
 
@@ -99,35 +100,23 @@ class Membership(Protocol):
 
 
 class SingleBroker:
-    """Implements `Cluster` for a broker that is in none.
-
-    Args:
-        listeners: its addresses, by name of the listener.
-        address: host and port of a listener.
-    """
+    """Implements `Cluster` for a broker that is in none."""
 
     is_alone = True
     controller_epoch = 0
 
-    def __init__(
-        self,
-        node_id: int,
-        rack: str | None,
-        listeners: Callable[[], Mapping[str, Endpoint]],
-        address: Callable[[str], tuple[str, int]],
-    ) -> None:
-        self.node_id = node_id
-        self._rack = rack
-        self._listeners = listeners
-        self._address = address
+    def __init__(self, identity: BrokerIdentity) -> None:
+        self.node_id = identity.node_id
+        self._identity = identity
 
     @property
     def controller_id(self) -> int:
         return self.node_id
 
     def brokers(self) -> list[BrokerRegistration]:
+        identity = self._identity
         own = BrokerRegistration(
-            self.node_id, 1, "", self._listeners(), fenced=False, rack=self._rack, release=__version__
+            self.node_id, 1, "", identity.listeners, fenced=False, rack=identity.rack, release=__version__
         )
         return [own]
 
@@ -138,7 +127,7 @@ class SingleBroker:
         return self.brokers()[0] if node_id == self.node_id else None
 
     def endpoint(self, node_id: int, listener: str) -> Endpoint | None:
-        return Endpoint(*self._address(listener)) if node_id == self.node_id else None
+        return Endpoint(*self._identity.endpoints(listener)) if node_id == self.node_id else None
 
     def observe(self, changed: BrokerChanged) -> None:
         """Nothing of a single broker changes."""

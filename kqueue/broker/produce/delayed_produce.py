@@ -6,26 +6,26 @@
     -1      when it is committed: below the high watermark
 
 A request with many partitions, or many closed logs, is appended in slices over several turns, with
-its records copied (`record_copies`). Source: Kafka's DelayedProduce.
+its records copied (`RecordCopies`). Source: Kafka's DelayedProduce.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kqueue.base.errors import InvalidTopic, KqueueError, NotLeader, RequestTimedOut, TooManyOpenFiles
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.produce.partition_append import PartitionAppend
 from kqueue.broker.produce.produce_transaction import ProduceTransaction
+from kqueue.broker.produce.record_copies import RecordCopies
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.replicas.partition import CLOSED_LOGS_MAX
 from kqueue.records.batch import BATCH_OVERHEAD
 
 if TYPE_CHECKING:
     from kqueue.base.clock import Clock
-    from kqueue.broker.produce.record_copies import RecordCopies
     from kqueue.broker.topics.topics import Topic, Topics
 
 R = TypeVar("R")
@@ -45,13 +45,21 @@ after the append. So a client that sends a small one expects no REQUEST_TIMED_OU
 """
 
 
-class ProduceHost(Protocol):
-    """What a request needs of its broker."""
+class ProduceHost:
+    """What the Produce requests of one broker share.
 
-    clock: Clock
-    topics: Topics
-    record_copies: RecordCopies
-    flush_before_visible: bool
+    Attributes:
+        copies: of records that wait for a later turn.
+        flush_before_visible: see `PartitionHost`.
+    """
+
+    __slots__ = ("clock", "copies", "flush_before_visible", "topics")
+
+    def __init__(self, clock: Clock, topics: Topics, *, flush_before_visible: bool) -> None:
+        self.clock = clock
+        self.topics = topics
+        self.copies = RecordCopies()
+        self.flush_before_visible = flush_before_visible
 
 
 class DelayedProduce:
@@ -72,26 +80,26 @@ class DelayedProduce:
     """
 
     __slots__ = (
-        "_broker", "_copied_bytes", "_deadline_ms", "_find_topic", "_is_out_of_files", "_now_ms", "_operation",
+        "_copied_bytes", "_deadline_ms", "_find_topic", "_host", "_is_out_of_files", "_now_ms", "_operation",
         "_timeout_ms", "_version", "_waits", "acks", "takes_turns", "throttle_ms", "topics", "transaction",
         "unappended", "unconfirmed",
     )  # fmt: skip
 
     def __init__(
         self,
-        broker: ProduceHost,
+        host: ProduceHost,
         acks: int,
         produce_version: int,
         topics: Sequence[TopicAppends],
         find_topic: Callable[[Any], Topic],
     ) -> None:
-        self._broker = broker
+        self._host = host
         self.acks = acks
         self._version = produce_version
         self.topics = topics
         self._find_topic = find_topic
-        self._waits = acks == ACKS_ALL or (acks == ACKS_LEADER and broker.flush_before_visible)
-        self._now_ms = broker.clock.wall_ms()
+        self._waits = acks == ACKS_ALL or (acks == ACKS_LEADER and host.flush_before_visible)
+        self._now_ms = host.clock.wall_ms()
         self.unappended: list[PartitionAppend] = []
         self.unconfirmed: list[PartitionAppend] = []
         self.transaction: ProduceTransaction | None = None
@@ -104,7 +112,7 @@ class DelayedProduce:
         """Return whether the partitions are too many for one turn, or too many logs are closed."""
         if len(self.topics) + sum(len(appends) for _, appends in self.topics) > PARTITIONS_AT_ONCE_MAX:
             return True
-        known, closed = self._broker.topics, 0
+        known, closed = self._host.topics, 0
         for key, appends in self.topics:
             topic = known.find_by_id(key) if isinstance(key, bytes) else known.find(key)
             if topic is not None:
@@ -170,13 +178,13 @@ class DelayedProduce:
                     append.records = None
                     yield None
         finally:
-            self._broker.record_copies.release(self._copied_bytes or 0)
+            self._host.copies.release(self._copied_bytes or 0)
 
     def keep(self) -> bool:
         """Copy the records that are not appended yet, once. Return False if there is no memory."""
         if self._copied_bytes is None:
             all_appends = [append for _, appends in self.topics for append in appends]
-            self._copied_bytes = self._broker.record_copies.hold(all_appends)
+            self._copied_bytes = self._host.copies.hold(all_appends)
         return self._copied_bytes is not None
 
     def _append_by_key(self, key: str | bytes, append: PartitionAppend) -> None:

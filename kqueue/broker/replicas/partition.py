@@ -220,7 +220,7 @@ class Partition:
         """Whether the partition serves; opens nothing."""
         if self._log is not None:
             return PartitionState.OFFLINE if self._log.health.state is LogState.OFFLINE else PartitionState.ONLINE
-        is_recovering = self._host.is_recovering(self.topic, self.index)
+        is_recovering = self._host.replicas.is_recovering(self.topic, self.index)
         return PartitionState.RECOVERING if is_recovering else PartitionState.ONLINE
 
     @property
@@ -239,7 +239,7 @@ class Partition:
         replica, host = self.replica, self._host
         if not replica.has_replica:
             raise NotLeader(f"broker {host.node_id} has no replica of {self.topic}-{self.index}")
-        log = host.open_log(self.topic, self.index)
+        log = host.replicas.open_log(self.topic, self.index)
         self.flush = PartitionFlush(log, host, self._flush_ended)
         self._begin_watermark(replica.committed_end(log, self._checkpointed_high_watermark))
         self._attach(log)

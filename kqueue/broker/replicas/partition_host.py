@@ -1,5 +1,5 @@
-"""What a partition needs of what surrounds it, its broker and the gate of its topic's backlog, and
-what its reads return.
+"""What a partition needs around it: what all partitions of a broker share, and the gate of its
+topic's backlog; and what its reads return.
 """
 
 from __future__ import annotations
@@ -7,24 +7,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from kqueue.broker.replicas.append_queue import AppendScheduler
+from kqueue.broker.replicas.refused_batches import RefusedBatches
+from kqueue.broker.replicas.replica import SoleReplica
+
 if TYPE_CHECKING:
-    from kqueue.base.clock import Clock
+    from kqueue.base.config import Config
     from kqueue.base.errors import KqueueError
-    from kqueue.base.jobs import Jobs
-    from kqueue.base.timers import Timers
     from kqueue.broker.metadata.brokers import Cluster
-    from kqueue.broker.purgatory import Purgatory
-    from kqueue.broker.replicas.append_queue import AppendScheduler
-    from kqueue.broker.replicas.refused_batches import RefusedBatches
-    from kqueue.broker.replicas.replica import SoleReplica
     from kqueue.broker.replicas.replica_events import ReplicaEvents
+    from kqueue.broker.scheduler import Scheduler
     from kqueue.log.log import Log
     from kqueue.log.log_cut import LogCut
     from kqueue.log.results import ReadResult
 
 
 class ReplicaHost(Protocol):
-    """What a replica of a cluster's partition needs of its broker."""
+    """What a replica needs of its broker; all but the first two only in a cluster."""
+
+    def open_log(self, topic: str, index: int) -> Log:
+        """Open the log of a partition. Raises StorageFailed, LogRecovering."""
+
+    def is_recovering(self, topic: str, index: int) -> bool:
+        """Whether the log of a partition is being recovered."""
 
     def may_lead(self) -> bool:
         """Whether this broker is unfenced in its present session; else it leads nothing."""
@@ -57,32 +62,32 @@ class ReplicaHost(Protocol):
         """Delete the log of a partition, whose next use makes an empty one."""
 
 
-class PartitionHost(Protocol):
-    """What a partition needs of its broker."""
+class PartitionHost:
+    """What the partitions of one broker share.
 
-    clock: Clock
-    timers: Timers
-    purgatory: Purgatory
-    jobs: Jobs
-    append_scheduler: AppendScheduler
-    refused_batches: RefusedBatches
-    node_id: int
-    cluster: Cluster
-    sole_replica: SoleReplica  # of each partition of a single broker
-    replica_events: list[ReplicaEvents[Any]]
-    flush_before_visible: bool  # group mode
-    flush_by_policy: bool  # kafka mode; memory has neither
-    verify_reads: bool  # verify checksums of data that was on disk at the start, before its first read
+    Attributes:
+        sole_replica: the replica of each partition, in a single broker.
+        replicas: the upkeep of replicas; `Replicas` sets it before a log is opened.
+        replica_events: subscribers, in the order in which they are called.
+        flush_before_visible: group mode.
+        flush_by_policy: kafka mode. Memory has neither.
+        verify_reads: verify checksums of data that was on disk at the start, before its first read.
+    """
 
-    @property
-    def replicas(self) -> ReplicaHost:
-        """The upkeep of replicas; of a cluster only."""
+    replicas: ReplicaHost
 
-    def open_log(self, topic: str, index: int) -> Log:
-        """Open the log of a partition. Raises StorageFailed, LogRecovering."""
-
-    def is_recovering(self, topic: str, index: int) -> bool:
-        """Whether the log of a partition is being recovered."""
+    def __init__(self, config: Config, cluster: Cluster, scheduler: Scheduler) -> None:
+        self.clock, self.timers, self.jobs = scheduler.clock, scheduler.timers, scheduler.jobs
+        self.purgatory = scheduler.purgatory
+        self.node_id, self.cluster = cluster.node_id, cluster
+        self.append_scheduler = AppendScheduler(self.purgatory, self.jobs, self.clock)
+        self.refused_batches = RefusedBatches()
+        self.sole_replica = SoleReplica(self.node_id)
+        self.replica_events: list[ReplicaEvents[Any]] = []
+        on_disk = config["kqueue.storage"] != "memory"  # memory has nothing to flush
+        self.flush_before_visible = on_disk and config["kqueue.flush"] == "group"
+        self.flush_by_policy = on_disk and not self.flush_before_visible
+        self.verify_reads = bool(config["kqueue.verify.reads"])
 
 
 class BacklogGate(Protocol):

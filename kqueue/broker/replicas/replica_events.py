@@ -1,8 +1,8 @@
 """Events of this broker's replicas: who leads a partition has changed.
 
-Subscribers join `Broker.replica_events`. They are called on the owner thread, one after another,
-after the partition has its new registration. A single broker leads every partition for ever, and
-emits no event.
+Subscribers join `PartitionHost.replica_events`. They are called on the owner thread, one after
+another, after the partition has its new registration. A single broker leads every partition for
+ever, and emits no event.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from kqueue.base.clock import Clock
 from kqueue.base.config import Config
 from kqueue.base.errors import (
     CoordinatorLoadInProgress,
@@ -30,14 +29,17 @@ from kqueue.base.errors import (
 from kqueue.base.promise import Promise
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.base.timers import Timers
 from kqueue.broker.configs.config_targets import NamedTarget
-from kqueue.broker.purgatory import Purgatory
+from kqueue.broker.coordinators.internal_topic_log import ShareTopicLog
+from kqueue.broker.metadata.broker_metadata import BrokerMetadata
 from kqueue.broker.replicas.append_queue import AppendScheduler
 from kqueue.broker.replicas.partition import Partition
+from kqueue.broker.scheduler import Scheduler
 from kqueue.broker.share.dead_letters import DeadLetters, DeadLetterSource
 from kqueue.broker.share.share_persister import SharePersister
+from kqueue.broker.topics.topic_events import TopicEvents
 from kqueue.broker.topics.topics import Topic, Topics
+from kqueue.broker.upkeep.record_deletion import RecordDeletion
 from kqueue.groups.share.records import StateTopic
 from kqueue.share.config import DEAD_LETTER_TOPIC, EARLIEST, WRITE_TIMEOUT, ShareGroupConfig
 from kqueue.share.coordinator import ShareCoordinator
@@ -45,7 +47,6 @@ from kqueue.share.errors import NoShareState
 from kqueue.share.sessions import ShareSession, ShareSessions
 from kqueue.share.share_partition import Acknowledgement, DeadRange, Done, RecordLocks, SharePartition
 from kqueue.share.share_state import NO_OFFSET, UNCHANGED, SharePartitionKey, ShareState, ShareUpdate
-from kqueue.share.state_log import StateLog
 
 logger = logging.getLogger("kqueue.broker")
 PRUNE_INTERVAL_MS = 300_000
@@ -57,11 +58,11 @@ that wait for it, which would ask again at once, without end.
 """
 
 
-class ShareGroups:
+class ShareGroups(TopicEvents):
     """All share groups of one broker. Thread: the owner thread.
 
     Attributes:
-        states: set by the broker before the first use.
+        log: of `coordinator`.
         ask_end: calls its second argument later with a partition's high watermark, which another
             broker leads, or an error; None: in a single broker. Raises: NotLeader.
 
@@ -72,26 +73,28 @@ class ShareGroups:
         self,
         config: Config,
         topics: Topics,
+        metadata: BrokerMetadata,
         group_settings: NamedTarget,
-        log: StateLog,
-        purgatory: Purgatory,
-        scheduler: AppendScheduler,
-        timers: Timers,
-        clock: Clock,
+        deletion: RecordDeletion,
+        appends: AppendScheduler,
+        scheduler: Scheduler,
     ) -> None:
+        """Args: appends: runs appends of dead letters beside the others."""
+        clock, timers, purgatory = scheduler.clock, scheduler.timers, scheduler.purgatory
         self.clock = clock
         self.timers = timers
         self.locks = RecordLocks(lambda: int(config["kqueue.max.share.record.locks"]))
         self.sessions = ShareSessions(lambda: int(config["group.share.max.share.sessions"]))
+        self.log = ShareTopicLog(config, topics, purgatory, clock, deletion)
         self.coordinator = ShareCoordinator(
-            log,
+            self.log,
             clock,
             lambda: int(config["share.coordinator.snapshot.update.records.per.snapshot"]),
             lambda: int(config["kqueue.max.share.partitions"]),
         )
-        self.states: SharePersister
+        self.states = SharePersister(lambda: metadata.cluster, topics, self.coordinator, timers, clock)
         self.ask_end: Callable[[Partition, Callable[[int | KqueueError], None]], None] | None = None
-        self.dead_letters = DeadLetters(topics, scheduler, purgatory, clock)
+        self.dead_letters = DeadLetters(topics, appends, purgatory, clock)
         self._config = config
         self._topics = topics
         self._group_settings = group_settings
@@ -293,7 +296,7 @@ class ShareGroups:
         for session in self.sessions.of_connection(connection):
             self.end_session(session)
 
-    def topic_deleted(self, topic: Topic) -> None:
+    def deleted(self, topic: Topic) -> None:
         """Forget the share partitions of a topic, in memory and persisted."""
         for key in [key for key in self._open if key.topic_id == topic.id]:
             self.close(key)

@@ -17,6 +17,7 @@ from kqueue.base.names import INTERNAL_TOPICS, METADATA_TOPIC, uuid_text
 from kqueue.base.text import counted
 from kqueue.broker.metadata.cache import MetadataCache
 from kqueue.broker.metadata.producer_ids import KEY as PRODUCER_IDS_KEY
+from kqueue.broker.replicas.sole_epoch import EPOCH_KEY
 from kqueue.broker.topics.kafka_metadata import KafkaTopic, log_fingerprint, read_topics
 from kqueue.broker.topics.topics import OFFSETS_TOPIC, PREFIX, SHARE_TOPIC, TRANSACTIONS_TOPIC, Topics
 from kqueue.log.folders.data_folder import is_meant
@@ -25,7 +26,6 @@ from kqueue.log.manager import LogManager
 logger = logging.getLogger("kqueue.broker")
 PRODUCER_ID_AFTER_IMPORT = 1 << 40
 IMPORT_KEY = "/adopted"
-EPOCH_KEY = "/leader_epoch"
 METADATA_TOPICS = {METADATA_TOPIC}
 """Kafka's logs that are not topics: neither served nor changed."""
 CONFIG_OF_INTERNAL = {"cleanup.policy": "compact", "compression.type": "producer"}

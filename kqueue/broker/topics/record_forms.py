@@ -17,8 +17,9 @@ from kqueue.base.errors import Conflict, StorageFailed
 from kqueue.base.names import INTERNAL_TOPICS
 from kqueue.base.text import counted
 from kqueue.broker.metadata.cache import MetadataCache
+from kqueue.broker.replicas.sole_epoch import EPOCH_KEY
 from kqueue.broker.topics.deleted_topics import deleted_topics
-from kqueue.broker.topics.folder_import import EPOCH_KEY, IMPORT_KEY, METADATA_TOPICS, NO_LOG
+from kqueue.broker.topics.folder_import import IMPORT_KEY, METADATA_TOPICS, NO_LOG
 from kqueue.broker.topics.topics import PREFIX
 from kqueue.log.folders.data_folder import is_meant
 from kqueue.log.manager import LogManager

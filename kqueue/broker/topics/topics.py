@@ -29,6 +29,7 @@ from kqueue.base.errors import (
 from kqueue.base.names import INTERNAL_TOPICS, METADATA_TOPIC, check_topic, collision_key, random_uuid, uuid_text
 from kqueue.base.promise import Promise
 from kqueue.base.settings import format_value
+from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.text import counted
 from kqueue.broker.metadata.cache import MetadataCache
@@ -38,6 +39,7 @@ from kqueue.broker.replicas.partition_host import PartitionHost
 from kqueue.broker.topics import coordinator_topics, deleted_topics
 from kqueue.broker.topics.replica_assignment import ReplicaAssignment
 from kqueue.broker.topics.topic_configs import config_of_new, stored_config
+from kqueue.broker.topics.topic_events import TopicEvents
 from kqueue.log.config import LogConfig
 from kqueue.replication.elections import with_configs
 from kqueue.replication.registrations import PartitionRegistration, TopicRegistration
@@ -49,6 +51,7 @@ SHARE_TOPIC = "__share_group_state"
 COORDINATOR_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_TOPIC})
 """Internal topics that the broker creates on first use."""
 NO_COUNT = -1
+DECOMPRESSED_MAX = "kqueue.max.decompressed.bytes"
 ATTEMPTS_MAX = 5
 """Commits of one change of a topic, whose record others may change meanwhile."""
 logger = logging.getLogger("kqueue.broker")
@@ -125,30 +128,18 @@ class Topic:
 
 
 class Topics:
-    """All topics of one broker. A change is a promise, done when it is stored and in effect."""
+    """All topics of one broker. A change is a promise, done when it is stored and in effect.
 
-    def __init__(
-        self,
-        config: Config,
-        metadata: MetadataCache,
-        host: PartitionHost,
-        rng: random.Random,
-        *,
-        on_created: Callable[[Topic, Sequence[Partition]], None],
-        on_configured: Callable[[Topic], None],
-        on_deleted: Callable[[Topic], None],
-    ) -> None:
-        """Take the callbacks: `on_created(topic, new partitions)`, `on_configured(topic)`,
-        `on_deleted(topic)`.
-        """
+    Attributes: observers: called after each change, in this order.
+    """
+
+    def __init__(self, config: Config, metadata: MetadataCache, host: PartitionHost, rng: random.Random) -> None:
+        self.observers: list[TopicEvents] = []
         self._config = config
         self._metadata = metadata
         self._host = host
         self._rng = rng
         self._assignment = ReplicaAssignment(config, host, rng)
-        self._on_created = on_created
-        self._on_configured = on_configured
-        self._on_deleted = on_deleted
         self._topics: dict[str, Topic] = {}
         self._names: list[str] | None = None
         self._by_id: dict[bytes, Topic] = {}
@@ -197,7 +188,10 @@ class Topics:
         if topic is not None and (registration is None or registration.id != topic.id):
             self._note_epochs(topic)
             self._remove(topic)
-            self._on_deleted(topic)
+            for observer in self.observers:
+                observer.deleted(topic)
+            for partition in topic.partitions:
+                partition.note_removed()
             topic = None
         if registration is None:
             return
@@ -211,10 +205,12 @@ class Topics:
             self._partition_count += len(added)
         self._apply_partitions(topic, registration)
         if added:
-            self._on_created(topic, added)
+            for observer in self.observers:
+                observer.created(topic, added)
         if not is_new and _texts(topic.config.overrides) != registration.configs:
             topic.configure(stored_config(self._config, name, registration.configs))
-            self._on_configured(topic)
+            for observer in self.observers:
+                observer.configured(topic)
 
     def _note_epochs(self, topic: Topic) -> None:
         """Keep the greatest leader epoch of a topic that is deleted, see `_assign_above`."""
@@ -475,6 +471,10 @@ class Topics:
             topic.configure(topic.config)
             yield None
 
+    def follow_defaults(self, slices: SliceQueue) -> None:
+        """From now on refresh all topics in `slices` when the broker has other values for them."""
+        self._config.observe(topic_defaults(self._config), lambda: slices.add(self.refresh()))
+
     def _coordinator_topic(self, name: str) -> NewTopic:
         row = _COORDINATOR_TOPICS[name]
         alone = self._host.cluster.is_alone
@@ -519,6 +519,11 @@ class Topics:
         del self._by_id[topic.id]
         self._collisions.pop(collision_key(topic.name), None)
         self._partition_count -= len(topic.partitions)
+
+
+def topic_defaults(config: Config) -> set[str]:
+    """Return the broker settings from which topics derive values that they keep."""
+    return {synonym.name for row in config.catalog.topic.values() for synonym in row.synonyms} | {DECOMPRESSED_MAX}
 
 
 def _texts(overrides: Mapping[str, Any]) -> dict[str, str]:

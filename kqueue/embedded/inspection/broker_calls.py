@@ -51,7 +51,7 @@ async def appended_visible(server: Server, partitions: Iterable[Partition]) -> N
     ends = UncommittedEnds(partitions)
     if not ends.all_committed():
         visible = asyncio.get_running_loop().create_future()
-        server.broker.purgatory.add(
+        server.broker.scheduler.purgatory.add(
             DelayedOperation(ends.keys, None, lambda expired: ends.all_committed() or None), visible.set_result
         )
         await visible

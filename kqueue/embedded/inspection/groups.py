@@ -122,7 +122,7 @@ class Groups(Mapping[str, Group]):
 
 def names(server: Server) -> list[str]:
     """Return the names of all groups. Thread: the broker's own."""
-    return sorted(listed.group_id for listed in server.broker.groups.groups())
+    return sorted(listed.group_id for listed in server.broker.coordinators.groups.groups())
 
 
 async def group_of(server: Server, name: str) -> Group:
@@ -152,7 +152,7 @@ class OtherCoordinator(NoSuchName):
 def _check_coordinator(server: Server, name: str) -> None:
     """Raise OtherCoordinator, of a member of a cluster."""
     try:
-        server.broker.groups.offsets(name)
+        server.broker.coordinators.groups.offsets(name)
     except NotCoordinator:
         raise OtherCoordinator(name) from None
 
@@ -168,7 +168,7 @@ class _Described(NamedTuple):
 
 def _described(server: Server, name: str) -> _Described:
     """Return type, state, assignor and members of a group. Raises NoSuchName."""
-    groups = server.broker.groups
+    groups = server.broker.coordinators.groups
     if (consumer := groups.consumer.find(name)) is not None:
         assignor = consumer.preferred_assignor(groups.config.assignors)
         members = tuple(_consumer(server, one) for one in consumer.members.values())
@@ -213,7 +213,9 @@ def _by_name(server: Server, assigned: Mapping[bytes, Iterable[int]]) -> dict[st
 def _streams(server: Server, group: StreamsGroup, member: StreamsGroupMember) -> Member:
     """Return a member with the partitions that its active tasks read."""
     metadata = member.metadata
-    partitions = partitions_of(group, member, TaskRole.ACTIVE, GroupTopics(server.broker.topics, server.broker.cluster))
+    partitions = partitions_of(
+        group, member, TaskRole.ACTIVE, GroupTopics(server.broker.topics, server.broker.metadata.cluster)
+    )
     assignment = {name: tuple(indexes) for name, indexes in partitions.items()}
     host = metadata.client_host.lstrip("/")
     return Member(member.member_id, metadata.client_id, host, metadata.instance_id, assignment)
@@ -234,7 +236,7 @@ ShareStates = dict[str, dict[int, ShareState]]
 
 async def _share_states(server: Server, name: str) -> ShareStates | None:
     """Return the states of a share group; None: it is of another type."""
-    group = server.broker.groups.share.find(name)
+    group = server.broker.coordinators.groups.share.find(name)
     if group is None:
         return None
     states: ShareStates = {}
@@ -250,7 +252,7 @@ async def _share_states(server: Server, name: str) -> ShareStates | None:
 def _offsets(server: Server, name: str, states: ShareStates | None) -> ByPartition:
     if states is not None:
         return {topic: {index: one.start_offset for index, one in found.items()} for topic, found in states.items()}
-    offsets = server.broker.groups.offsets(name)
+    offsets = server.broker.coordinators.groups.offsets(name)
     return {
         topic: {index: offsets[topic][index].offset for index in sorted(offsets[topic])} for topic in sorted(offsets)
     }

@@ -133,7 +133,7 @@ async def append(
     """
     if topic.is_internal:
         raise InvalidTopic(f"topic {topic.name} is the broker's own; clients may not write to it")
-    now_ms = server.broker.clock.wall_ms()
+    now_ms = server.broker.scheduler.clock.wall_ms()
     by_partition: dict[int, list[int]] = {}
     for number, one in enumerate(seeds):
         chosen = index if index is not None else choose_partition(topic, one, partitioners)
@@ -214,5 +214,7 @@ async def _committed(server: Server, appended: list[_Appended]) -> None:
 
     if not are_committed():
         keys = tuple({one.partition for one in appended})
-        server.broker.purgatory.add(DelayedOperation(keys, None, lambda expired: are_committed() or None), done, failed)
+        server.broker.scheduler.purgatory.add(
+            DelayedOperation(keys, None, lambda expired: are_committed() or None), done, failed
+        )
         await settled

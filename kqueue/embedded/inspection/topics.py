@@ -120,7 +120,7 @@ class Topic:
         """
 
         async def work(server: Server) -> Backlog | None:
-            found = server.broker.backlogs.of(_find(server, self._name).name)
+            found = server.broker.upkeep.backlogs.of(_find(server, self._name).name)
             if found is None:
                 return None
             described = found.describe()

@@ -31,7 +31,7 @@ class ClusterClient(SimulatedClient):
         super().__init__({"node.id": 1, **(settings or {})})
         self.cluster = ClusterBrokers(1)
         self.cluster.controller_id = 2
-        self.sim.broker.cluster = self.cluster
+        self.sim.broker.metadata.cluster = self.sim.broker.replicas.host.cluster = self.cluster
         self.register(*(brokers or (broker(1), broker(2, rack="r2"), broker(3))))
 
     def register(self, *brokers: BrokerRegistration) -> None:

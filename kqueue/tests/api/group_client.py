@@ -133,7 +133,7 @@ def codes(response: Any) -> dict[tuple[int, int], int]:
 
 
 def committed(client: SimulatedClient, group_id: str = "g") -> dict[tuple[str, int], int]:
-    stored = client.sim.broker.groups.offsets(group_id)
+    stored = client.sim.broker.coordinators.groups.offsets(group_id)
     return {
         (topic, partition): one.offset for topic, partitions in stored.items() for partition, one in partitions.items()
     }

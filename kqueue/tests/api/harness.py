@@ -77,7 +77,7 @@ class SimulatedClient:
             started.response = decode(api.response_class, version, raw)
 
         if isinstance(outcome, DelayedOperation):
-            started.watched = self.sim.broker.purgatory.add(outcome, done)
+            started.watched = self.sim.broker.scheduler.purgatory.add(outcome, done)
         elif outcome is not None:
             done(outcome)
         return started

@@ -19,8 +19,8 @@ def test_a_change_that_the_disk_does_not_take_in_time_is_reported() -> None:
     request = IncrementalAlterConfigsRequest(resources=[resource(TOPIC, "a", (SET, "retention.ms", "1"))])
     started = client.start(request, 1)
     client.sim.clock.advance(WAIT_MS)
-    client.sim.broker.timers.run_due(client.sim.clock.monotonic_ms())  # jobs are not run: the disk hangs
-    client.sim.broker.purgatory.run_ready()
+    client.sim.broker.scheduler.timers.run_due(client.sim.clock.monotonic_ms())  # jobs are not run: the disk hangs
+    client.sim.broker.scheduler.purgatory.run_ready()
     (result,) = started.response.responses
     assert (result.error_code, result.error_message) == (ErrorCode.REQUEST_TIMED_OUT, LATE)
     client.sim.settle()

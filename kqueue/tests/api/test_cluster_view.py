@@ -54,7 +54,7 @@ def test_there_is_always_a_broker_to_ask() -> None:
 def test_a_broker_that_has_not_registered_names_itself() -> None:
     client = ClusterClient({}, broker(2, fenced=True))
     assert client.ask(MetadataRequest(topics=[]), 13).brokers == []
-    client.sim.broker.listeners = {OUTSIDE: Endpoint("here", 9092)}
+    client.sim.broker.identity.listeners = {OUTSIDE: Endpoint("here", 9092)}
     (row,) = client.ask(MetadataRequest(topics=[]), 13).brokers
     assert (row.node_id, row.host, row.port) == (1, "here", 9092)
 

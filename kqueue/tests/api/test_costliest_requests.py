@@ -75,7 +75,7 @@ def longest_turn(
 ) -> int:
     """Calls in the turn that took most, from the decoded request to the response."""
     request, _ = counted_reader(row.api.request_class, version)(memoryview(bytearray(body)), 0, items_max)
-    waiting, responses, turn = client.sim.broker.purgatory, list[Any](), CallCounter()
+    waiting, responses, turn = client.sim.broker.scheduler.purgatory, list[Any](), CallCounter()
     with turn:
         try:
             outcome = row.handle(request, RequestContext(client.sim.broker, version, "tester", "/127.0.0.1"))

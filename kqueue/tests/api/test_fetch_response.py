@@ -20,7 +20,7 @@ def client() -> SimulatedClient:
 
 @pytest.mark.parametrize("version", range(9, 19))
 def test_clients_of_another_epoch_get_an_error(client: SimulatedClient, version: int) -> None:
-    client.sim.broker.leader_epoch = 5
+    client.sim.broker.replicas.host.sole_replica.begin_epoch(5)
     response = fetch(
         client, version, want(current_leader_epoch=4), want(1, current_leader_epoch=6), want(2, current_leader_epoch=5)
     )
@@ -43,7 +43,7 @@ def test_clients_of_another_epoch_get_an_error(client: SimulatedClient, version:
 def test_a_diverged_client_gets_the_diverging_epoch(client: SimulatedClient, version: int) -> None:
     broker = client.sim.broker
     for epoch, count in ((2, 3), (5, 2)):
-        broker.leader_epoch = epoch
+        broker.replicas.host.sole_replica.begin_epoch(epoch)
         for _ in range(count):
             client.produce("t", batch(b"a"))
     for last, offset, expected in ((3, 4, (2, 3)), (2, 4, (2, 3)), (5, 9, (5, 5))):

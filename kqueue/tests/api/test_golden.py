@@ -73,7 +73,7 @@ def test_kqueue_serves_every_version_of_its_apis_that_the_clients_sent() -> None
 def test_metadata(exchange: Exchange) -> None:
     client = world()
     kafkas = exchange.response
-    client.sim.broker.endpoints = lambda listener: (kafkas.brokers[0].host, kafkas.brokers[0].port)
+    client.sim.broker.identity.endpoints = lambda listener: (kafkas.brokers[0].host, kafkas.brokers[0].port)
     for topic in kafkas.topics:
         client.sim.topic(topic.name, len(topic.partitions))
     ours = client.ask(exchange.request, exchange.version)
@@ -90,7 +90,7 @@ def test_metadata(exchange: Exchange) -> None:
 @of("DescribeCluster")
 def test_describe_cluster(exchange: Exchange) -> None:
     client = world()
-    client.sim.broker.endpoints = lambda listener: (
+    client.sim.broker.identity.endpoints = lambda listener: (
         exchange.response.brokers[0].host,
         exchange.response.brokers[0].port,
     )
@@ -118,7 +118,7 @@ def test_features(exchange: Exchange) -> None:
 def test_describe_quorum(exchange: Exchange) -> None:
     client = world()
     (kafkas,), (listener,) = exchange.response.topics[0].partitions, exchange.response.nodes[0].listeners
-    client.sim.broker.endpoints = lambda name: (listener.host, listener.port)
+    client.sim.broker.identity.endpoints = lambda name: (listener.host, listener.port)
     ours = client.ask(exchange.request, exchange.version, listener=listener.name)
     (mine,) = ours.topics[0].partitions
     for partition in (mine, kafkas):

@@ -19,7 +19,9 @@ TRANSACTION = 1
 
 def put(client: SimulatedClient, group_id: str, value: GroupMetadataValue) -> None:
     """Let the group be what a record says."""
-    run_to_end(client.sim.broker.groups.load(0, [(records.group_key(group_id), records.group_value(value))]))
+    run_to_end(
+        client.sim.broker.coordinators.groups.load(0, [(records.group_key(group_id), records.group_value(value))])
+    )
 
 
 def put_member(
@@ -52,7 +54,7 @@ def test_find_coordinator(exchange: Exchange) -> None:
             OK
         }
         return
-    client.sim.broker.endpoints = lambda listener: (coordinators[0].host, coordinators[0].port)
+    client.sim.broker.identity.endpoints = lambda listener: (coordinators[0].host, coordinators[0].port)
     ours = client.ask(exchange.request, exchange.version)
     assert response.error_message in ("", "NONE")
     response.error_message = ours.error_message
@@ -109,7 +111,7 @@ def test_offset_fetch(exchange: Exchange) -> None:
                         created.name,
                         partition.partition_index,
                     )
-                    run_to_end(client.sim.broker.groups.load(0, [(key, records.offset_value(committed))]))
+                    run_to_end(client.sim.broker.coordinators.groups.load(0, [(key, records.offset_value(committed))]))
     assert client.ask(exchange.request, exchange.version) == exchange.response
 
 

@@ -17,7 +17,7 @@ STATES = {state.value: state for state in TransactionState}
 
 def put(client: SimulatedClient, metadata: TransactionMetadata) -> None:
     """As if the transactional id had been loaded."""
-    store = client.sim.broker.transactions._store
+    store = client.sim.broker.coordinators.transactions._store
     store._transactions[metadata.transactional_id] = Transaction(metadata)
 
 

@@ -287,7 +287,7 @@ def test_a_pattern_finds_only_topics_that_may_be_described() -> None:
     consumer_heartbeat(client, subscribed_topic_regex=".*")
     client.sim.advance(20)
     response = consumer_heartbeat(client, member_epoch=1, topic_partitions=None)
-    group = client.sim.broker.groups.consumer.find("c")
+    group = client.sim.broker.coordinators.groups.consumer.find("c")
     assert group is not None
     assert group.subscribed_topics() == {"t"}
     assert response.error_code == 0

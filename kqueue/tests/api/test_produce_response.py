@@ -24,7 +24,7 @@ def appended(client: SimulatedClient, topic: str, *records: bytes) -> DelayedPro
     """Append each to the partition of its place, with acks=1."""
     appends = [PartitionAppend(index, memoryview(bytearray(each))) for index, each in enumerate(records)]
     topics = client.sim.broker.topics
-    produce = DelayedProduce(client.sim.broker, ACKS_LEADER, 12, [(topic, appends)], topics.get)
+    produce = DelayedProduce(client.sim.broker.produce, ACKS_LEADER, 12, [(topic, appends)], topics.get)
     produce.append()
     return produce
 

@@ -109,5 +109,5 @@ def test_groups_answer_that_they_are_loading_until_they_are_loaded() -> None:
     assert served.error_response(ListGroupsRequest(), 5, caught.value).error_code == loading
     client.sim.settle()
     assert client.sim.broker.ready.done
-    assert client.sim.broker.groups.offsets("g")["t"][0].offset == 1
+    assert client.sim.broker.coordinators.groups.offsets("g")["t"][0].offset == 1
     assert codes(client.ask(commit_request(client, 9, {("t", 0): 2}), 9)) == {(0, 0): 0}

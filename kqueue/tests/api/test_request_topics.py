@@ -132,7 +132,7 @@ class Sessions:
 
 
 def test_names_stand_for_ids_and_sessions_for_what_they_remember() -> None:
-    broker: Any = SimpleNamespace(topics=Topics(), fetch_sessions=Sessions())
+    broker: Any = SimpleNamespace(topics=Topics(), fetch_sessions=SimpleNamespace(of_consumers=Sessions()))
     topics = [FetchTopic(topic_id=ID, partitions=[FetchPartition(partition=1)])]
     assert accessed_topics(FetchRequest(topics=topics, session_id=7, session_epoch=3), "Fetch", broker) == [
         ("t", (1,)),

@@ -48,8 +48,10 @@ def test_another_broker_may_be_the_coordinator(ask: Any) -> None:
 @each_api
 def test_without_the_feature_nothing_is_served(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     client = new_client()
-    level = client.sim.broker.features.level
-    monkeypatch.setattr(client.sim.broker.features, "level", lambda name: 0 if name == SHARE_VERSION else level(name))
+    level = client.sim.broker.metadata.features.level
+    monkeypatch.setattr(
+        client.sim.broker.metadata.features, "level", lambda name: 0 if name == SHARE_VERSION else level(name)
+    )
     assert ask(client).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 

@@ -39,12 +39,12 @@ def test_more_work_is_done_slice_by_slice_in_turns(sim: Simulation) -> None:
         wait = in_slices(call(sim), counted(3 * SLICE_ITEMS - 1, done))
         assert isinstance(wait, DelayedOperation)
         assert len(done) == SLICE_ITEMS
-        sim.broker.purgatory.add(wait, responses.append)
+        sim.broker.scheduler.purgatory.add(wait, responses.append)
     for slices in ((2, 1), (2, 2), (3, 2), (3, 3)):
-        sim.broker.purgatory.run_ready()
+        sim.broker.scheduler.purgatory.run_ready()
         assert (len(first), len(second)) == tuple(min(3 * SLICE_ITEMS - 1, count * SLICE_ITEMS) for count in slices)
     assert responses == ["done", "done"]
-    assert not sim.broker.purgatory.ready
+    assert not sim.broker.scheduler.purgatory.ready
 
 
 def test_a_slice_ends_when_its_time_is_over(sim: Simulation) -> None:
@@ -75,13 +75,13 @@ def test_work_that_pauses_goes_on_after_that_time(sim: Simulation) -> None:
 
     wait = in_slices(call(sim), work())
     assert isinstance(wait, DelayedOperation)
-    sim.broker.purgatory.add(wait, responses.append)
+    sim.broker.scheduler.purgatory.add(wait, responses.append)
     for count in (1, 2, 3):
-        sim.broker.purgatory.run_ready()
+        sim.broker.scheduler.purgatory.run_ready()
         assert done == list(range(count)), "nothing is done before its time"
         sim.clock.advance(50)
-        sim.broker.timers.run_due(sim.clock.monotonic_ms())
-    sim.broker.purgatory.run_ready()
+        sim.broker.scheduler.timers.run_due(sim.clock.monotonic_ms())
+    sim.broker.scheduler.purgatory.run_ready()
     assert responses == ["done"]
 
 
@@ -91,11 +91,11 @@ def test_work_that_fails_fails_its_wait_and_work_that_is_not_awaited_goes_no_fur
         raise InvalidRequest("no")
 
     failures = list[Exception]()
-    sim.broker.purgatory.add(in_slices(call(sim), failing()), pytest.fail, failures.append)  # type: ignore[arg-type]
+    sim.broker.scheduler.purgatory.add(in_slices(call(sim), failing()), pytest.fail, failures.append)  # type: ignore[arg-type]
     done = list[int]()
     wait = in_slices(call(sim), counted(9 * SLICE_ITEMS, done))
     assert isinstance(wait, DelayedOperation)
-    sim.broker.purgatory.add(wait, pytest.fail).cancel()
+    sim.broker.scheduler.purgatory.add(wait, pytest.fail).cancel()
     sim.settle()
     assert [str(error) for error in failures] == ["no"]
     assert len(done) == SLICE_ITEMS
@@ -107,10 +107,10 @@ def test_work_may_end_with_a_wait(sim: Simulation) -> None:
         return DelayedOperation(("key",), None, lambda expired: "woken")
 
     responses = list[str]()
-    sim.broker.purgatory.add(in_slices(call(sim), work()), responses.append)  # type: ignore[arg-type]
+    sim.broker.scheduler.purgatory.add(in_slices(call(sim), work()), responses.append)  # type: ignore[arg-type]
     sim.settle()
     assert responses == []
-    sim.broker.purgatory.wake("key")
+    sim.broker.scheduler.purgatory.wake("key")
     sim.settle()
     assert responses == ["woken"]
 
@@ -128,11 +128,11 @@ def test_work_waits_for_a_promise(sim: Simulation) -> None:
 
     wait = in_slices(call(sim), work())
     assert isinstance(wait, DelayedOperation)
-    sim.broker.purgatory.add(wait, responses.append)
+    sim.broker.scheduler.purgatory.add(wait, responses.append)
     sim.settle()
     assert responses == []
     promise.resolve(7)
-    sim.broker.purgatory.wake(promise)
+    sim.broker.scheduler.purgatory.wake(promise)
     sim.settle()
     assert responses == ["it is 7"]
-    assert len(sim.broker.purgatory) == 0
+    assert len(sim.broker.scheduler.purgatory) == 0

@@ -125,7 +125,7 @@ DONE: dict[str, Callable[[SimulatedClient], object]] = {
     "CreateTopics": lambda client: client.sim.broker.topics.find("new"),
     "DeleteRecords": lambda client: client.sim.broker.topics.partition("t", 0).log_start_offset == 1,
     "DeleteTopics": lambda client: not client.sim.broker.topics.find("t"),
-    "UpdateFeatures": lambda client: client.sim.broker.metadata.get(features.KEY) is not None,
+    "UpdateFeatures": lambda client: client.sim.broker.metadata.cache.get(features.KEY) is not None,
     "Produce": lambda client: client.sim.broker.topics.partition("t", 0).high_watermark == 3,
 }
 REFUSED_BY_KAFKA = {"session_timeout_ms"}
@@ -175,7 +175,7 @@ def test_a_request_without_time_is_served(
     setattr(request, field, time_ms)
     started = client.start(request, version)
     client.sim.clock.advance(CHANGE_WAIT_MS_MIN / 2)  # what the disk takes
-    client.sim.broker.timers.run_due(client.sim.clock.monotonic_ms())
+    client.sim.broker.scheduler.timers.run_due(client.sim.clock.monotonic_ms())
     client.sim.settle()
     client.sim.advance(0)
     assert started.response is not None

@@ -78,7 +78,7 @@ def test_offsets_and_heartbeats_are_answered_after_the_timeout(cluster: Cluster)
     assert [each.response.error_code for each in started[1:]] == [UNAVAILABLE] * 2
 
     cluster.heal()
-    assert cluster.client.sim.broker.groups.offsets("g")["t"][0].offset == 5, "it was committed later"
+    assert cluster.client.sim.broker.coordinators.groups.offsets("g")["t"][0].offset == 5, "it was committed later"
     assert cluster.client.ask(*requests[1]).error_code == 0
 
 

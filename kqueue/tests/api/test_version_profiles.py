@@ -140,13 +140,13 @@ def test_the_newest_kafka_changes_its_levels() -> None:
 def _update(version: str, feature: str, level: int) -> tuple[int, str]:
     """Return the error code and the message of a change of a level."""
     client = SimulatedClient()
-    before = client.sim.broker.features.levels
+    before = client.sim.broker.metadata.features.levels
     row = VersionProfile(version).lookup(57, 0 if version == "2.8" else 1)
     kind = 1 if version == "2.8" or level > 21 else 2
     update = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=kind)
     context = RequestContext(client.sim.broker, 0 if version == "2.8" else 1)
     response = client.sim.answer(row.handle(UpdateFeaturesRequest(feature_updates=[update]), context))
-    assert (client.sim.broker.features.levels == before) is (version != "4.3")
+    assert (client.sim.broker.metadata.features.levels == before) is (version != "4.3")
     return response.error_code, response.error_message or ""
 
 

@@ -79,8 +79,8 @@ def test_three_servers_elect_leaders_and_a_stopped_one_gives_its_leaderships_awa
         servers = [server(number, store) for number in (1, 2, 3)]
         async with serving(*servers):
             first, second, third = servers
-            assert len({each.broker.cluster_id for each in servers}) == 1
-            await until(lambda: all(len(each.broker.cluster.brokers()) == 3 for each in servers))
+            assert len({each.broker.identity.cluster_id for each in servers}) == 1
+            await until(lambda: all(len(each.broker.metadata.cluster.brokers()) == 3 for each in servers))
             await first.result(first.broker.topics.create(NewTopic("t", 6, 3)))
             await until(lambda: all(each.broker.topics.find("t") for each in servers))
             leaders = [partition.leader for partition in third.broker.topics.get("t").partitions]
@@ -90,8 +90,8 @@ def test_three_servers_elect_leaders_and_a_stopped_one_gives_its_leaderships_awa
             for each in (second, third):
                 partitions = each.broker.topics.get("t").partitions
                 await until(lambda found=partitions: {one.leader for one in found} == {2, 3})
-                await until(lambda found=each: found.broker.cluster.controller_id in (2, 3))
-                await until(lambda found=each: [one.id for one in found.broker.cluster.brokers()] == [2, 3])
+                await until(lambda found=each: found.broker.metadata.cluster.controller_id in (2, 3))
+                await until(lambda found=each: [one.id for one in found.broker.metadata.cluster.brokers()] == [2, 3])
                 assert all(sorted(one.isr) == [2, 3] for one in partitions)
             again = server(1, store)
             async with serving(again):
@@ -107,7 +107,7 @@ def test_an_orderly_stop_warns_nobody_and_the_store_is_asked_beside_the_loop(cap
         servers = [server(number, store) for number in (1, 2, 3)]
         async with serving(*servers):
             first, second, _ = servers
-            await until(lambda: all(len(each.broker.cluster.brokers()) == 3 for each in servers))
+            await until(lambda: all(len(each.broker.metadata.cluster.brokers()) == 3 for each in servers))
             await first.result(first.broker.topics.create(NewTopic("t", 3, 3)))
             await until(lambda: all(each.broker.topics.find("t") for each in servers))
             session = first.broker.member.registration.session  # type: ignore[union-attr]
@@ -116,7 +116,7 @@ def test_an_orderly_stop_warns_nobody_and_the_store_is_asked_beside_the_loop(cap
             session.end = lambda: (ended_on.append(threading.current_thread()), end())
             caplog.clear()
             await first.stop()
-            await until(lambda: [one.id for one in second.broker.cluster.brokers()] == [2, 3])
+            await until(lambda: [one.id for one in second.broker.metadata.cluster.brokers()] == [2, 3])
             await asyncio.sleep(0.3)
             assert len(ended_on) == 1
             assert ended_on[0] is not threading.main_thread()
@@ -259,7 +259,7 @@ def test_members_outlive_a_tool_that_holds_the_lock_of_the_store(
         servers = [server(number, f"sqlite:{path}", broker_session_timeout_ms=1000) for number in (1, 2)]
         async with serving(*servers):
             first, second = servers
-            await until(lambda: all(len(each.broker.cluster.brokers()) == 2 for each in servers))
+            await until(lambda: all(len(each.broker.metadata.cluster.brokers()) == 2 for each in servers))
             await first.result(first.broker.topics.create(NewTopic("t", assignments={0: [1, 2]})))
             await until(lambda: all(each.broker.topics.find("t") for each in servers))
             partition = first.broker.topics.partition("t", 0)
@@ -311,8 +311,8 @@ def test_an_unregistered_broker_that_comes_back_empty_is_known_to_have_lost_reco
             await until(lambda: partition.high_watermark == 1)
         again = server(1, store)
         async with serving(again):
-            remove_broker(2, again.broker.metadata, again.broker.cluster)
-            await until(lambda: again.broker.cluster.find(2) is None)
+            remove_broker(2, again.broker.metadata.cache, again.broker.metadata.cluster)
+            await until(lambda: again.broker.metadata.cluster.find(2) is None)
             assert again.broker.topics.partition("t", 0).leader == NO_LEADER
             async with serving(server(2, store)):
                 await until(lambda: again.broker.topics.partition("t", 0).leader == 2)

@@ -97,7 +97,7 @@ def test_a_storage_and_a_store_are_filled_and_the_folder_is_left_alone(broker: k
             assert storage.read(name) == data
     properties = decode_properties(storage.read("meta.properties"))
     assert (properties["node.id"], properties["version"]) == ("5", "1")
-    metadata = broker._server.broker.metadata
+    metadata = broker._server.broker.metadata.cache
     assert {key: entry.value for key, entry in store.read("/").items()} == metadata.with_prefix("")
 
 

@@ -15,7 +15,7 @@ Kq = Callable[..., Result]
 def test_a_cluster_is_shown_with_its_brokers_and_apis(kq: Kq) -> None:
     with kqueue.Broker(node_id=7) as broker:
         lines = kq("cluster", "info", "-b", broker.bootstrap).stdout.splitlines()
-        assert lines[0] == f"Cluster {broker._server.broker.cluster_id}"
+        assert lines[0] == f"Cluster {broker._server.broker.identity.cluster_id}"
         assert lines[2].split() == ["BROKER", "HOST", "PORT", "RACK", "KAFKA", "CONTROLLER"]
         assert lines[3].split() == ["7", "127.0.0.1", str(broker.port), "-", "4.3", "yes"]
         rows = [line.split() for line in lines[5:]]

@@ -15,7 +15,7 @@ def test_the_state_of_a_broker(kq: Kq) -> None:
         broker.create_topic("a", 2)
         broker.create_topic("b", min_insync_replicas=2)
         lines = kq("cluster", "describe", "-b", broker.bootstrap).stdout.splitlines()
-        assert lines[0] == f"Cluster {broker._server.broker.cluster_id}, controller 7"
+        assert lines[0] == f"Cluster {broker._server.broker.identity.cluster_id}, controller 7"
         counts = dict(line.rsplit(maxsplit=1) for line in lines[3:])
         assert counts == {
             "brokers": "1",

@@ -321,12 +321,12 @@ def test_a_broker_that_was_restarted_is_written_to_without_a_doubt(broker: kqueu
 
 def test_a_newer_leader_epoch_is_learned(broker: kqueue.Broker, client: Client) -> None:
     client.fetch({ORDERS: 0})
-    inside = broker._server.broker
-    inside.leader_epoch += 1
+    replica = broker._server.broker.replicas.host.sole_replica
+    replica.begin_epoch(replica.leader_epoch + 1)
     broker.requests.clear()
     assert values_of(client.fetch({ORDERS: 0})[ORDERS]) == [b"a", b"b"]
     assert request_names(broker, "Fetch", "Metadata") == ["Fetch", "Metadata", "Fetch"]
-    assert client._router.cluster.leader_epoch(ORDERS) == inside.leader_epoch
+    assert client._router.cluster.leader_epoch(ORDERS) == replica.leader_epoch
 
 
 # --- many brokers

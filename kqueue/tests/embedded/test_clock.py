@@ -112,7 +112,7 @@ def test_advance_is_refused_on_the_brokers_own_loop() -> None:
 
         async def set_timer() -> None:
             inside = broker._server.broker
-            inside.timers.at(inside.clock.monotonic_ms() + 1000, push_again)
+            inside.scheduler.timers.at(inside.scheduler.clock.monotonic_ms() + 1000, push_again)
 
         broker._call(set_timer)
         broker.clock.advance(seconds=2)

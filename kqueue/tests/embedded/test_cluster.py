@@ -82,7 +82,7 @@ def test_one_broker_is_a_cluster_too() -> None:
 def test_settings_and_racks() -> None:
     racks = ["a", "b", None]
     with kqueue.Cluster(3, racks=racks, num_partitions=2, settings={"log.retention.ms": 1000}) as cluster:
-        brokers = cluster[0]._server.broker.cluster.brokers()
+        brokers = cluster[0]._server.broker.metadata.cluster.brokers()
         assert [broker.rack for broker in brokers] == racks
         config = cluster[2]._server.config
         assert (config["num.partitions"], config["log.retention.ms"]) == (2, 1000)
@@ -126,14 +126,14 @@ def test_time_passes_for_all_brokers_and_no_session_is_lost() -> None:
         cluster.create_topic("orders", replicas={0: [0, 1], 1: [1, 2]}, retention_ms=3_600_000)
         for id in (0, 1):
             cluster[id].topics["orders"].produce("two coffees", partition=id)
-        epochs = [broker.epoch for broker in cluster[0]._server.broker.cluster.all()]
+        epochs = [broker.epoch for broker in cluster[0]._server.broker.metadata.cluster.all()]
         before = cluster.clock.now()
         cluster.clock.advance(days=8)
         assert (cluster.clock.now() - before).days == 8
         assert cluster[0].clock.now() >= before
         for id in (0, 1):
             assert cluster[id].topics["orders"].start_offsets[id] == 1, "retention has deleted it"
-        assert [broker.epoch for broker in cluster[0]._server.broker.cluster.all()] == epochs
+        assert [broker.epoch for broker in cluster[0]._server.broker.metadata.cluster.all()] == epochs
         assert cluster.isr("orders", 0) == [0, 1]
 
 

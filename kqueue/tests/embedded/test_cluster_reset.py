@@ -49,9 +49,9 @@ def test_reset_restores_the_state_after_the_start(cluster: Cluster, caplog: pyte
         # a busy machine may keep a broker from its heartbeats
         assert [text for text in warnings if not text.startswith("the session with the cluster was lost")] == []
         assert cluster.bootstrap == bootstrap
-        assert [len(broker.cluster.brokers()) for broker in (each._server.broker for each in cluster.brokers)] == [
-            3
-        ] * 3
+        assert [
+            len(broker.metadata.cluster.brokers()) for broker in (each._server.broker for each in cluster.brokers)
+        ] == [3] * 3
         for broker in cluster.brokers:
             assert (list(broker.topics), list(broker.groups), list(broker.requests)) == ([], [], [])
             assert "__consumer_offsets" not in broker.topics
@@ -97,7 +97,7 @@ def test_an_open_producer_continues(cluster: Cluster) -> None:
 def test_producer_ids_are_not_given_twice(cluster: Cluster) -> None:
     def producer_id() -> int:
         async def allocate() -> int:
-            return await cluster[0]._server.result(cluster[0]._server.broker.producer_ids.allocate())
+            return await cluster[0]._server.result(cluster[0]._server.broker.metadata.producer_ids.allocate())
 
         return cluster[0]._call(allocate)
 

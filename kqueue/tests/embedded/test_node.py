@@ -27,7 +27,7 @@ def test_the_address(node: Node) -> None:
 
 
 def test_replicas_are_placed_as_asked(node: Node) -> None:
-    own = node._server.broker.node_id
+    own = node._server.broker.identity.node_id
     node.create_topic("placed", replicas={0: [own], 1: [own]}, retention_ms=5000)
     assert node.topics["placed"].partitions == 2
     assert node.topics["placed"].own_config == {"retention.ms": 5000}

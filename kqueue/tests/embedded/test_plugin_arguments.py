@@ -115,7 +115,7 @@ def test_a_storage_outlives_its_broker(tmp_path: Path) -> None:
         produce(broker.bootstrap, "t", b"kept")
         broker.restart()
         assert b"kept" in fetch(broker.bootstrap, "t")
-        assert broker._server.broker.flush_before_visible, "what is not memory counts as a disk"
+        assert broker._server.broker.replicas.host.flush_before_visible, "what is not memory counts as a disk"
         assert broker._server.config["kqueue.storage"] == "kqueue.tests.plugged:OtherStorage"
     assert (tmp_path / "t-0").is_dir()
     assert not list(Path.cwd().glob("kqueue-data"))
@@ -350,7 +350,7 @@ def test_batches_in_a_plugin_codec_are_compacted_in_a_worker_process(tmp_path: P
         fill(broker, "t", "marked")
         server = broker._server.broker
         eventually(lambda: (server.logs.checkpoints.cleaner_offset(("t", 0)) or 0) >= 180)
-        assert server.cleanup.cleaner.uncleanable == {}
+        assert server.upkeep.cleanup.cleaner.uncleanable == {}
         first = list(iter_records(fetch(broker.bootstrap, "t")))
         assert [record.key for record in first] == [b"once-0-%d" % number for number in range(5)], (
             "half of the batch was left out"
@@ -366,10 +366,10 @@ def test_unpicklable_codec_disables_compaction_of_the_log_and_is_named(
             broker.create_topic(name, cleanup_policy="compact", segment_bytes=200, min_cleanable_dirty_ratio="0.01")
             fill(broker, name, codec)
         server = broker._server.broker
-        eventually(lambda: bool(server.cleanup.cleaner.uncleanable))
+        eventually(lambda: bool(server.upkeep.cleanup.cleaner.uncleanable))
         assert (
             "codec 'locked' of Broker(...) can't be sent to the process of this job"
-            in server.cleanup.cleaner.uncleanable["t", 0]
+            in server.upkeep.cleanup.cleaner.uncleanable["t", 0]
         )
         eventually(lambda: (server.logs.checkpoints.cleaner_offset(("other", 0)) or 0) >= 180)
     messages = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]

@@ -67,10 +67,10 @@ def test_the_folder_keeps_what_is_not_the_brokers_and_no_topic(tmp_path: Path) -
         broker.reset()
         assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == set()
         assert (tmp_path / "notes.txt").read_text() == "mine"
-        cluster_id = broker._server.broker.cluster_id
+        cluster_id = broker._server.broker.identity.cluster_id
     with kqueue.Broker(tmp_path) as broker:
         assert (list(broker.topics), list(broker.groups)) == ([], [])
-        assert broker._server.broker.cluster_id == cluster_id
+        assert broker._server.broker.identity.cluster_id == cluster_id
 
 
 def test_faults_are_removed_and_new_ones_can_follow(broker: kqueue.Broker) -> None:
@@ -151,7 +151,7 @@ def _has_members(broker: kqueue.Broker, group: str) -> bool:
 def test_producer_ids_are_not_reused(broker: kqueue.Broker) -> None:
     def producer_id() -> int:
         async def allocate() -> int:
-            return await broker._server.result(broker._server.broker.producer_ids.allocate())
+            return await broker._server.result(broker._server.broker.metadata.producer_ids.allocate())
 
         return broker._call(allocate)
 

@@ -52,7 +52,7 @@ def client_of(broker: kqueue.Broker, user: str, password: str, mechanism: str = 
 
 
 def node_of(broker: kqueue.Broker) -> str:
-    return str(broker._server.broker.node_id)
+    return str(broker._server.broker.identity.node_id)
 
 
 def files_with_marker(folder: Path) -> list[str]:

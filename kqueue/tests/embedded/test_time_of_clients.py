@@ -46,7 +46,7 @@ def sessions(client: Clients) -> set[Session]:
 
 def fetches_waiting(client: Clients) -> int:
     async def ask() -> int:
-        return len(client.broker._server.broker.purgatory)
+        return len(client.broker._server.broker.scheduler.purgatory)
 
     return client.broker._call(ask)
 
@@ -176,7 +176,7 @@ def test_unused_member_id_expires() -> None:
         member_id = join(broker, 5, session_ms=300_000)
 
         async def is_expected() -> bool:
-            group = broker._server.broker.groups._groups.get("g")
+            group = broker._server.broker.coordinators.groups._groups.get("g")
             return isinstance(group, ClassicGroup) and member_id in group.pending
 
         assert broker._call(is_expected)
@@ -191,7 +191,7 @@ def test_member_that_does_not_sync_is_removed() -> None:
         member_id = join(broker, 3, session_ms=300_000)
 
         async def is_member() -> bool:
-            group = broker._server.broker.groups._groups.get("g")
+            group = broker._server.broker.coordinators.groups._groups.get("g")
             return isinstance(group, ClassicGroup) and member_id in group.members
 
         assert broker._call(is_member)

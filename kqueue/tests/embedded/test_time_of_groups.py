@@ -37,7 +37,7 @@ def described(client: Clients, group: str = "g") -> GroupDescription | None:
 
     async def describe() -> GroupDescription | None:
         try:
-            return client.broker._server.broker.groups.describe(group)
+            return client.broker._server.broker.coordinators.groups.describe(group)
         except GroupIdNotFound:
             return None
 
@@ -64,7 +64,7 @@ def until_stable(client: Clients, than: str = "") -> str:
 
 def until_committed(client: Clients, offset: int) -> None:
     async def is_there() -> bool:
-        found = client.broker._server.broker.groups.offsets("g").get("t", {}).get(0)
+        found = client.broker._server.broker.coordinators.groups.offsets("g").get("t", {}).get(0)
         return found is not None and found.offset == offset
 
     eventually(lambda: client.broker._call(is_there), "the commit")

@@ -53,7 +53,7 @@ class FetchingMembers(Members):
         while ms > 0:
             self.clock.advance(min(ms, 100))
             for sim in self.sims.values():
-                sim.broker.timers.run_due(self.clock.monotonic_ms())
+                sim.broker.scheduler.timers.run_due(self.clock.monotonic_ms())
             self.settle()
             ms -= 100
 

@@ -95,8 +95,8 @@ class Member(SimulatedClient):
         self.node_id = node_id
         self.peers = SimulatedPeers(members)
         self.cluster = ClusterBrokers(node_id)
-        self.sim.broker.cluster = self.cluster
-        self.sim.broker._follow_leaders()
+        self.sim.broker.metadata.cluster = self.sim.broker.replicas.host.cluster = self.cluster
+        self.sim.broker.follow_leaders()
         connect_coordinators(self.sim.broker, self.peers)
 
 

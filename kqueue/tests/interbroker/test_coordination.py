@@ -8,8 +8,9 @@ from kqueue.tests.interbroker.simulated_peers import SimulatedPeers
 
 def test_a_broker_reaches_others_once_it_is_connected() -> None:
     broker = Simulation().broker
-    assert broker.marker_router.remote is None
-    assert broker.transaction_partitions.remote is None
+    assert broker.coordinators.marker_router.remote is None
+    assert broker.coordinators.transaction_partitions.remote is None
     connect_coordinators(broker, SimulatedPeers({}))
-    assert isinstance(broker.marker_router.remote, PeerTransactions)
-    assert broker.transaction_partitions.remote is broker.marker_router.remote
+    assert isinstance(broker.coordinators.marker_router.remote, PeerTransactions)
+    coordinators = broker.coordinators
+    assert coordinators.transaction_partitions.remote is coordinators.marker_router.remote

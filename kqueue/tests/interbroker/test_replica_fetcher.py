@@ -189,7 +189,7 @@ def test_a_leader_that_does_not_say_its_offsets_is_asked_again(caplog: pytest.Lo
     members.peers[2].down.clear()
     while not any(isinstance(request, ListOffsetsRequest) for request in members.peers[2].requests):
         members.clock.advance(50)
-        members[2].broker.timers.run_due(members.clock.monotonic_ms())
+        members[2].broker.scheduler.timers.run_due(members.clock.monotonic_ms())
         Members.settle(members)
         members.peers[2].deliver()
     members.peers[2].down.add(1)
@@ -234,7 +234,7 @@ def test_a_lost_session_is_opened_again_at_once() -> None:
     members = FetchingMembers(2)
     members.topic("t", [1, 2], [1, 2])
     members.settle()
-    sessions = members[1].broker.follower_sessions
+    sessions = members[1].broker.fetch_sessions.of_followers
     for id in list(sessions._sessions):
         sessions.close(id, 2)
     members.advance(600)

@@ -85,7 +85,7 @@ def markers(member: Member, topic: str, partition: int) -> list[bool]:
 
 
 def state(cluster: SimulatedCluster) -> TransactionState:
-    return cluster.members[COORDINATOR].sim.broker.transactions.describe("tx").state
+    return cluster.members[COORDINATOR].sim.broker.coordinators.transactions.describe("tx").state
 
 
 @pytest.mark.parametrize("commit", [True, False])
@@ -107,7 +107,7 @@ def test_a_producer_of_version_1_is_verified_by_the_coordinator(cluster: Simulat
     producer = init(cluster)
     assert produce(cluster, producer, 0, version=11) == ErrorCode.TRANSACTION_ABORTABLE
     broker = cluster.members[COORDINATOR].sim.broker
-    broker.transactions.add_partitions("tx", *producer, [("t", 0)], transaction_version=0)
+    broker.coordinators.transactions.add_partitions("tx", *producer, [("t", 0)], transaction_version=0)
     cluster.settle()
     assert produce(cluster, producer, 0, version=11) == 0
 
@@ -122,7 +122,7 @@ def test_offsets_in_a_transaction_are_committed_by_their_coordinator(cluster: Si
         producer_epoch=producer.epoch,
         topics=[TxnOffsetCommitRequestTopic(name="t", partitions=partitions)],
     )
-    groups = cluster.members[THIRD].sim.broker.groups
+    groups = cluster.members[THIRD].sim.broker.coordinators.groups
     response = cluster.ask(THIRD, request, 5)
     assert response.topics[0].partitions[0].error_code == 0
     assert dict(groups.offsets("g")) == {}
@@ -207,7 +207,7 @@ def test_an_open_transaction_survives_its_coordinator(cluster: SimulatedCluster)
 
 def test_markers_of_many_transactions_share_requests(cluster: SimulatedCluster) -> None:
     coordinator = cluster.members[COORDINATOR]
-    transactions = coordinator.sim.broker.transactions
+    transactions = coordinator.sim.broker.coordinators.transactions
     for number in range(50):
         promise = transactions.init_producer_id(f"tx{number}", 60_000)
         cluster.settle()
@@ -234,7 +234,7 @@ def test_markers_of_many_transactions_share_requests(cluster: SimulatedCluster) 
 
 def asked(cluster: SimulatedCluster, *questions: tuple[str, ProducerIdAndEpoch, str, int]) -> list[Promise[None]]:
     """Ask the coordinator from the leader, all at once."""
-    adder = cluster.members[LEADER].sim.broker.transaction_partitions
+    adder = cluster.members[LEADER].sim.broker.coordinators.transaction_partitions
     return [
         adder.add_partitions(id, *producer, [(topic, index)], verify_only=True, transaction_version=0)
         for id, producer, topic, index in questions
@@ -244,7 +244,7 @@ def asked(cluster: SimulatedCluster, *questions: tuple[str, ProducerIdAndEpoch, 
 def test_each_question_gets_its_own_answer(cluster: SimulatedCluster) -> None:
     producer = init(cluster)
     broker = cluster.members[COORDINATOR].sim.broker
-    broker.transactions.add_partitions("tx", *producer, [("t", 0)], transaction_version=0)
+    broker.coordinators.transactions.add_partitions("tx", *producer, [("t", 0)], transaction_version=0)
     cluster.settle()
     older = producer._replace(epoch=producer.epoch - 1)
     promises = asked(

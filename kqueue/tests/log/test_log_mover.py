@@ -32,10 +32,10 @@ def live(storage: FaultyStorage, flush: str, world: list[Simulation], seen: list
     sim.settle()
     source = place_of(sim)
     for place in ("b" if source == "a" else "a", source):
-        sim.broker.moves.alter("t", 0, place)
+        sim.broker.upkeep.moves.alter("t", 0, place)
         for _ in range(2):
             append_if_possible(partition)
-            while sim.jobs.step() or sim.broker.purgatory.run_ready():
+            while sim.jobs.step() or sim.broker.scheduler.purgatory.run_ready():
                 if flush == "group":
                     seen.append(partition.high_watermark)
             sim.advance(1500)
@@ -59,7 +59,7 @@ def test_a_log_moves_while_it_is_used() -> None:
     region = partition.read(0, 1 << 20).fetched.region
     assert region is not None
     before = region.read()
-    sim.broker.moves.alter("t", 0, target)
+    sim.broker.upkeep.moves.alter("t", 0, target)
     append(partition, 5)
     run(sim)
     assert place_of(sim) == target
@@ -120,7 +120,7 @@ def test_a_stop_loses_nothing_and_the_move_begins_again(clean: bool, steps: int)
     sim.settle()
     source = place_of(sim)
     target = "b" if source == "a" else "a"
-    sim.broker.moves.alter("t", 0, target)
+    sim.broker.upkeep.moves.alter("t", 0, target)
     for _ in range(steps):
         sim.jobs.step()
     assert any(name.endswith("-future") for name in names(storage, target))
@@ -147,10 +147,10 @@ def test_producers_keep_their_window_and_log_starts_and_epochs_move_along() -> N
 
     offsets = [idempotent(sequence) for sequence in range(12)]
     sim.settle()
-    sim.result(sim.broker.deletion.delete_before(topic, 0, 5))
+    sim.result(sim.broker.upkeep.deletion.delete_before(topic, 0, 5))
     target = "b" if place_of(sim) == "a" else "a"
     old = partition.log
-    sim.broker.moves.alter("t", 0, target)
+    sim.broker.upkeep.moves.alter("t", 0, target)
     run(sim)
     assert partition.log is not old
     assert place_of(sim) == target
@@ -173,7 +173,7 @@ def test_a_full_target_ends_the_move_with_a_reason(caplog: pytest.LogCaptureFixt
     target = "b" if source == "a" else "a"
     storage.fail("append", lambda path: "-future" in path and path.endswith(".log"), number=errno.ENOSPC)
     with caplog.at_level(logging.ERROR, "kqueue.log"):
-        sim.broker.moves.alter("t", 0, target)
+        sim.broker.upkeep.moves.alter("t", 0, target)
         run(sim)
     assert f"t-0 can't be moved to {target}, it stays where it is: can't append" in caplog.text
     assert place_of(sim) == source
@@ -182,7 +182,7 @@ def test_a_full_target_ends_the_move_with_a_reason(caplog: pytest.LogCaptureFixt
     sim.settle()
     check_records(partition)
     storage.mend()
-    sim.broker.moves.alter("t", 0, target)
+    sim.broker.upkeep.moves.alter("t", 0, target)
     run(sim)
     assert place_of(sim) == target
 
@@ -196,7 +196,7 @@ def test_a_copy_that_would_not_leave_the_reserve_free_is_not_made(caplog: pytest
         sim.settle()
     source = place_of(sim)
     with caplog.at_level(logging.ERROR, "kqueue.log"):
-        sim.broker.moves.alter("t", 0, "b" if source == "a" else "a")
+        sim.broker.upkeep.moves.alter("t", 0, "b" if source == "a" else "a")
         run(sim)
     assert re.search(
         r"it stays where it is: expected 2200\d+ free bytes in \w, 1000000 of them as a reserve", caplog.text
@@ -216,7 +216,7 @@ def test_a_failed_commit_or_rename_leaves_the_log_where_it_is(kind: str) -> None
     target = "b" if source == "a" else "a"
     kinds = {step.kind for step in storage.steps}
     storage.fail(kind if kind in kinds else "sync", lambda path: "moved-partitions" in path or "-future" in path)
-    sim.broker.moves.alter("t", 0, target)
+    sim.broker.upkeep.moves.alter("t", 0, target)
     run(sim)
     storage.mend()
     append(partition, 5)
@@ -241,11 +241,11 @@ def test_moving_back_or_deleting_the_topic_ends_a_move() -> None:
         sim.settle()
         source = place_of(sim)
         target = "b" if source == "a" else "a"
-        sim.broker.moves.alter("t", 0, target)
+        sim.broker.upkeep.moves.alter("t", 0, target)
         for _ in range(steps):
-            sim.jobs.step() or sim.broker.purgatory.run_ready()
+            sim.jobs.step() or sim.broker.scheduler.purgatory.run_ready()
         if steps % 2:
-            sim.broker.moves.alter("t", 0, source)
+            sim.broker.upkeep.moves.alter("t", 0, source)
             run(sim)
             check_records(partition)
             assert place_of(sim) == source
@@ -265,13 +265,13 @@ def test_where_it_is_is_no_move_and_what_does_not_exist_is_refused() -> None:
     sim = start(FaultyStorage())
     sim.topic("t")
     sim.settle()
-    sim.broker.moves.alter("t", 0, place_of(sim))
+    sim.broker.upkeep.moves.alter("t", 0, place_of(sim))
     assert sim.logs.mover is not None
     assert sim.logs.mover.of(("t", 0)) is None
     with pytest.raises(LogDirNotFound, match=r"expected a folder of log.dirs \(a, b\), found 'c'"):
-        sim.broker.moves.alter("t", 0, "c")
+        sim.broker.upkeep.moves.alter("t", 0, "c")
     with pytest.raises(UnknownTopicOrPartition):
-        sim.broker.moves.alter("t", 1, "b")
+        sim.broker.upkeep.moves.alter("t", 1, "b")
 
 
 @pytest.mark.parametrize("place", ["a", "b"])
@@ -279,7 +279,7 @@ def test_a_request_decides_where_a_new_partition_is_created(place: str) -> None:
     sim = start(FaultyStorage())
     for index in range(3):
         with pytest.raises(UnknownTopicOrPartition):
-            sim.broker.moves.alter("t", index, place)
+            sim.broker.upkeep.moves.alter("t", index, place)
     sim.topic("t", 3)
     sim.settle()
     assert [place_of(sim, index) for index in range(3)] == [place] * 3
@@ -290,9 +290,9 @@ def test_appends_of_the_broker_are_refused_for_the_moment_of_the_swap() -> None:
     partition = sim.topic("t").partition(0)
     append(partition, 3)
     sim.settle()
-    sim.broker.moves.alter("t", 0, "b" if place_of(sim) == "a" else "a")
+    sim.broker.upkeep.moves.alter("t", 0, "b" if place_of(sim) == "a" else "a")
     while partition.moving is None:
-        assert sim.jobs.step() or sim.broker.purgatory.run_ready()
+        assert sim.jobs.step() or sim.broker.scheduler.purgatory.run_ready()
     with pytest.raises(StorageUnavailable, match="being moved"):
         append(partition)
     run(sim)
@@ -308,9 +308,9 @@ def test_nothing_is_moved_beside_a_folder_that_is_offline() -> None:
 
     sim.logs.offline.append(OfflineFolder("c", StorageFailed("gone")))
     with pytest.raises(StorageFailed, match="offline"):
-        sim.broker.moves.alter("t", 0, target)
+        sim.broker.upkeep.moves.alter("t", 0, target)
     with pytest.raises(StorageFailed, match="data folder c is offline"):
-        sim.broker.moves.alter("t", 0, "c")
+        sim.broker.upkeep.moves.alter("t", 0, "c")
 
 
 def test_the_rate_of_a_copy_is_limited() -> None:
@@ -319,7 +319,7 @@ def test_the_rate_of_a_copy_is_limited() -> None:
     append(partition, 60, 100_000)
     sim.settle()
     target = "b" if place_of(sim) == "a" else "a"
-    sim.broker.moves.alter("t", 0, target)
+    sim.broker.upkeep.moves.alter("t", 0, target)
     run(sim, 3500)
     assert place_of(sim) != target
     listing = next(one for one in sim.logs.list_log_dirs()[0] if one.place == target).run()

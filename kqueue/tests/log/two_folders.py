@@ -78,7 +78,7 @@ def start(storage: FaultyStorage, sim: Simulation | None = None, **settings: obj
         more_storages=folders[1:],
         store=sim.store,
         clock=sim.clock,
-        seed=sim.broker.leader_epoch + 1,
+        seed=sim.broker.replicas.host.sole_replica.leader_epoch + 1,
     )
 
 

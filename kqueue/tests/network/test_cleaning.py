@@ -69,7 +69,7 @@ def test_segments_of_an_earlier_run_are_compacted(tmp_path: Path) -> None:
         async with serving(tmp_path, **SETTINGS) as server:
             partition = server.broker.topics.partition("t", 0)
             partition.log  # noqa: B018  only open logs are compacted
-            cleaner = server.broker.cleanup.cleaner
+            cleaner = server.broker.upkeep.cleanup.cleaner
             await until(
                 lambda: (
                     (server.broker.logs.checkpoints.cleaner_offset(("t", 0)) or 0) > 80
@@ -96,7 +96,7 @@ def test_retention_and_compaction_run_during_a_fetch(tmp_path: Path) -> None:
             await until(lambda: kept.high_watermark == compacted.high_watermark == 100)
             under_way = compacted.read_now(0, 1 << 20)
             before = under_way.read()
-            cleaner = server.broker.cleanup.cleaner
+            cleaner = server.broker.upkeep.cleanup.cleaner
             await until(
                 lambda: (
                     (server.broker.logs.checkpoints.cleaner_offset(("compacted", 0)) or 0) > 80
@@ -256,6 +256,6 @@ def test_configured_codecs_work_in_the_compaction_process(tmp_path: Path) -> Non
                 half_empty = next(iter_batches(partition.read_now(0, 100).read()))[1]
                 assert half_empty.record_count == 1
                 assert mark in partition.read_now(0, 100).read()
-            assert server.broker.cleanup.cleaner.uncleanable == {}
+            assert server.broker.upkeep.cleanup.cleaner.uncleanable == {}
 
     asyncio.run(test())

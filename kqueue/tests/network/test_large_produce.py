@@ -61,7 +61,7 @@ def test_large_produce_is_appended_whole_before_the_next(monkeypatch: pytest.Mon
         assert [stored(server, index) for index in range(1, COUNT)] == [
             [b"a%d" % index, b"c%d" % index] for index in range(1, COUNT)
         ]
-        assert server.broker.record_copies.bytes == 0
+        assert server.broker.produce.copies.bytes == 0
 
     large(monkeypatch, test)
 
@@ -88,7 +88,7 @@ def test_acks_0_gets_no_response_and_a_failure_closes_the_connection(monkeypatch
         wrong[0].partition_data[-1].index = COUNT
         client.send("Produce", 9, 1, acks=0, timeout_ms=1000, topic_data=wrong)
         assert await client.closed() == b""
-        assert server.broker.record_copies.bytes == 0
+        assert server.broker.produce.copies.bytes == 0
 
     large(monkeypatch, test)
 
@@ -116,12 +116,12 @@ def test_a_failure_with_acks_0_is_no_error_of_the_broker(
 def test_disconnected_client_leaves_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(server: Server, client: Client) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(server.broker.purgatory, "wake_in_later_turn", lambda key: None)
+            patch.setattr(server.broker.scheduler.purgatory, "wake_in_later_turn", lambda key: None)
             client.send("Produce", 9, 1, acks=1, timeout_ms=1000, topic_data=data("a"))
-            await until(lambda: server.broker.record_copies.bytes > 0)
+            await until(lambda: server.broker.produce.copies.bytes > 0)
         await client.close()
         await until(lambda: not server.connections.sessions)
-        assert server.broker.record_copies.bytes == 0
+        assert server.broker.produce.copies.bytes == 0
 
     large(monkeypatch, test)
 

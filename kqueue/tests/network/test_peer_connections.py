@@ -167,7 +167,7 @@ def test_a_real_broker_answers() -> None:
             host, port = server.bound("PLAINTEXT")
             harness.addresses[5] = PeerAddress(host, port, 1)
             metadata = await harness.send(MetadataRequest(), node_id=5).value()
-            assert metadata.cluster_id == server.broker.cluster_id
+            assert metadata.cluster_id == server.broker.identity.cluster_id
             offsets = await harness.send(ListOffsetsRequest(), node_id=5).value()
             assert isinstance(offsets, ListOffsetsResponse)
 

@@ -159,5 +159,5 @@ def test_kafka_python_authenticates_as_a_user_of_the_store(name: str) -> None:
 
 
 def address(broker: kqueue.Broker, listener: str) -> str:
-    host, port = broker._server.broker.endpoints(listener)
+    host, port = broker._server.broker.identity.endpoints(listener)
     return f"{host}:{port}"

@@ -18,9 +18,10 @@ from kqueue.base.errors import KqueueError, NodeIdInUse, StorageFailed
 from kqueue.base.jobs import CpuJob, IoJob
 from kqueue.base.settings import Catalog
 from kqueue.broker import config as broker_config
-from kqueue.broker.broker import Broker, node_id
+from kqueue.broker.broker import Broker
 from kqueue.broker.cluster.registration import join_cluster
 from kqueue.broker.member import Member
+from kqueue.broker.metadata.identity import node_id
 from kqueue.interbroker.coordination import connect_coordinators
 from kqueue.interbroker.replica_fetchers import ReplicaFetchers
 from kqueue.log.folders.data_folders import cluster_id_of
@@ -227,15 +228,15 @@ class BrokerProcess:
             )
             cleanup.callback(logs.close)
             broker = self.broker = Broker(config, logs, self.link, clock=node.clock, jobs=self._jobs, rng=rng)
-            broker.endpoints = lambda listener: (f"broker{self.number}", PORT)
-            broker.listeners = {LISTENER: Endpoint(f"broker{self.number}", PORT)}
-            broker.wake = self._wake
+            broker.identity.endpoints = lambda listener: (f"broker{self.number}", PORT)
+            broker.identity.listeners = {LISTENER: Endpoint(f"broker{self.number}", PORT)}
+            broker.scheduler.wake = self._wake
             broker.member = self.member = Member(broker, self.link, rng)
             cleanup.callback(self.member.stop)
             peers = NetworkPeers(self._host.network, self, self._host.process_of)
             connect_coordinators(broker, peers)
             self._fetchers = ReplicaFetchers(broker, peers)
-            self.dispatcher = StrictDispatcher(broker, broker.purgatory, ClientLog(logger, node.clock))
+            self.dispatcher = StrictDispatcher(broker, broker.scheduler.purgatory, ClientLog(logger, node.clock))
             broker.start()
             cleanup.pop_all()
         node.process = self
@@ -264,7 +265,10 @@ class BrokerProcess:
     def _settle(self) -> None:
         broker = self.broker
         while self.is_alive:
-            if broker.timers.run_due(self.node.clock.monotonic_ms()) or broker.purgatory.run_ready():
+            if (
+                broker.scheduler.timers.run_due(self.node.clock.monotonic_ms())
+                or broker.scheduler.purgatory.run_ready()
+            ):
                 continue
             if not self.answered:
                 break
@@ -274,7 +278,7 @@ class BrokerProcess:
         self._set_alarm()
 
     def _set_alarm(self) -> None:
-        deadline_ms = self.broker.timers.next_deadline_ms()
+        deadline_ms = self.broker.scheduler.timers.next_deadline_ms()
         if deadline_ms is None or not self.is_alive:
             return
         time_ms = self.node.clock.time_of(deadline_ms)
@@ -326,7 +330,7 @@ class BrokerProcess:
         """Flush everything, and mark the stop as clean."""
         self._fetchers.close()
         self.broker.prepare_stop()
-        while self._jobs.run_all() or self.broker.purgatory.run_ready():
+        while self._jobs.run_all() or self.broker.scheduler.purgatory.run_ready():
             pass
         try:
             self.broker.stop()

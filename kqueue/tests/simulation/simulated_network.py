@@ -294,9 +294,9 @@ class NetworkPeers:
     ) -> Callable[[], None]:
         """See `Peers.send`."""
         broker = self._process.broker
-        pending = PeerRequest(request, done, broker.clock.monotonic_ms() + timeout_ms)
-        assert isinstance(broker.cluster, ClusterBrokers)
-        address = peer_address(broker.cluster, node_id)
+        pending = PeerRequest(request, done, broker.scheduler.clock.monotonic_ms() + timeout_ms)
+        assert isinstance(broker.metadata.cluster, ClusterBrokers)
+        address = peer_address(broker.metadata.cluster, node_id)
         key = (node_id, channel)
         epoch, link = self._links.get(key, (-1, None))
         if link is not None and (not link.is_open or address is None or address.epoch != epoch):
@@ -315,7 +315,7 @@ class NetworkPeers:
                 opened.lose()
                 finish(pending, PeerTimedOut("no response in time", sent=True))
 
-        broker.timers.at(pending.deadline_ms, late)
+        broker.scheduler.timers.at(pending.deadline_ms, late)
         link.send(pending)
         return pending.cancel
 

@@ -100,7 +100,7 @@ def test_built_in_function_is_named(lines: Lines) -> None:
             assert released.wait(PATIENCE_S)
 
         async def begin() -> None:
-            broker._server.broker.timers.at(0, hold)
+            broker._server.broker.scheduler.timers.at(0, hold)
 
         broker._call(begin)
         [(level, said)] = lines.wait(1)

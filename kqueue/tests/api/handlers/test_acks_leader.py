@@ -51,7 +51,7 @@ def send(client: SimulatedClient, value: bytes = b"x", *, acks: int = 1, **setti
 def test_acks_1_is_answered_when_the_record_is_flushed_and_visible(version: int) -> None:
     client, partition = client_with_topic(GROUP)
     started = client.start(produce_request(client, "t", batch(b"a"), version, acks=1), version)
-    client.sim.broker.purgatory.run_ready()  # the flush is submitted, and has not run
+    client.sim.broker.scheduler.purgatory.run_ready()  # the flush is submitted, and has not run
     assert (started.response, partition.high_watermark) == (None, 0)
     client.sim.settle()
     assert outcome(started) == (ErrorCode.NONE, 0)
@@ -139,7 +139,7 @@ def test_a_duplicate_is_answered_only_when_its_original_is_flushed() -> None:
     original = send(client, **idempotent)
     original.cancel()  # the connection broke
     duplicate = send(client, **idempotent)
-    client.sim.broker.purgatory.run_ready()
+    client.sim.broker.scheduler.purgatory.run_ready()
     assert (duplicate.response, partition.high_watermark) == (None, 0)
     client.sim.settle()
     assert outcome(duplicate) == (ErrorCode.NONE, 0)
@@ -164,7 +164,7 @@ def test_acks_1_in_a_cluster_is_answered_after_the_leaders_flush_and_before_the_
     partition = client.topic("t", PAIR).partitions[0]
     client.sim.settle()
     one, all_of_them = send(client), send(client, acks=-1)
-    client.sim.broker.purgatory.run_ready()
+    client.sim.broker.scheduler.purgatory.run_ready()
     assert (one.response, all_of_them.response) == (None, None)
     client.sim.settle()
     assert outcome(one) == (ErrorCode.NONE, 0)

@@ -22,7 +22,9 @@ def test_the_partition_of_the_group_is_added(version: int) -> None:
 
     assert ask(client.epoch) == ErrorCode.NONE
     broker = client.sim.broker
-    assert broker.transactions.describe("tx").partitions == {(OFFSETS_TOPIC, broker.groups.partition_of("g"))}
+    assert broker.coordinators.transactions.describe("tx").partitions == {
+        (OFFSETS_TOPIC, broker.coordinators.groups.partition_of("g"))
+    }
     assert client.end().error_code == ErrorCode.NONE  # no offset was committed: the topic does not exist
     fenced = ErrorCode.PRODUCER_FENCED if version >= 2 else ErrorCode.INVALID_PRODUCER_EPOCH
     assert ask(client.epoch - 1) == fenced

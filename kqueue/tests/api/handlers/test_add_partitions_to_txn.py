@@ -18,7 +18,7 @@ C = ErrorCode
 
 
 def partitions_of(client: TransactionClient) -> set[tuple[str, int]]:
-    return set(client.sim.broker.transactions.describe("tx").partitions)
+    return set(client.sim.broker.coordinators.transactions.describe("tx").partitions)
 
 
 @pytest.mark.parametrize("version", OLD)

@@ -82,10 +82,10 @@ def test_the_copy_is_a_future_replica_of_its_folder(client: SimulatedClient) -> 
     target = "b" if place_of(client.sim) == "a" else "a"
     client.start(request((target, "t", 0)), 2)
     while not any(folder.futures for folder in (one.run() for one in client.sim.logs.list_log_dirs()[0])):
-        assert client.sim.jobs.step() or client.sim.broker.purgatory.run_ready()
+        assert client.sim.jobs.step() or client.sim.broker.scheduler.purgatory.run_ready()
     response = client.start(DescribeLogDirsRequest(topics=None), 4)
     while response.response is None:
-        assert client.sim.jobs.step() or client.sim.broker.purgatory.run_ready()
+        assert client.sim.jobs.step() or client.sim.broker.scheduler.purgatory.run_ready()
     rows = {
         (folder.log_dir, row.partition_index): row
         for folder in response.response.results

@@ -76,7 +76,7 @@ def test_groups_without_a_name_or_of_another_type_are_refused() -> None:
     client.sim.topic("t")
     assert alter(client, "", (0, 0)) == (ErrorCode.INVALID_GROUP_ID, [])
     assert alter(client, "") == (ErrorCode.INVALID_GROUP_ID, [])
-    client.sim.result(client.sim.broker.groups.commit("c", -1, "", None, [OffsetToCommit("t", 0, 1)]))
+    client.sim.result(client.sim.broker.coordinators.groups.commit("c", -1, "", None, [OffsetToCommit("t", 0, 1)]))
     assert alter(client, "c", (0, 0)) == (ErrorCode.GROUP_ID_NOT_FOUND, [])
     assert describe(client, "") == [(ErrorCode.INVALID_GROUP_ID, "", "")]
 

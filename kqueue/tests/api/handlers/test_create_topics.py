@@ -74,7 +74,7 @@ def test_waits_until_the_topic_is_stored() -> None:
     started = client.start(CreateTopicsRequest(topics=[topic("a")]), 7)
     assert started.response is None
     client.sim.jobs.step()
-    client.sim.broker.purgatory.run_ready()
+    client.sim.broker.scheduler.purgatory.run_ready()
     assert started.response.topics[0].error_code == 0  # type: ignore[attr-defined]
     assert "/topics/a" in client.sim.store.read("/topics/")
 

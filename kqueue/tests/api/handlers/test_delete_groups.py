@@ -27,7 +27,7 @@ def test_groups_without_members_go(version: int) -> None:
         DeletableGroupResult(group_id="", error_code=ErrorCode.GROUP_ID_NOT_FOUND),
         DeletableGroupResult(group_id="b"),
     ]
-    assert [group.group_id for group in client.sim.broker.groups.groups()] == ["g"]
+    assert [group.group_id for group in client.sim.broker.coordinators.groups.groups()] == ["g"]
     assert committed(client, "a") == {}
 
 
@@ -50,7 +50,7 @@ def test_the_answer_comes_when_it_is_on_disk() -> None:
     client.sim.settle()
     assert started.response.results == [DeletableGroupResult(group_id="g")]  # type: ignore[attr-defined]
     client.sim.stop()
-    assert client.sim.restarted().broker.groups.groups() == []
+    assert client.sim.restarted().broker.coordinators.groups.groups() == []
 
 
 def test_a_flush_timeout_is_reported() -> None:
@@ -58,7 +58,7 @@ def test_a_flush_timeout_is_reported() -> None:
     commit(client, {("t", 0): 1})
     started = client.start(DeleteGroupsRequest(groups_names=["g", "nobody"]), 2)
     client.sim.clock.advance(5_000)
-    client.sim.broker.timers.run_due(5_000)
+    client.sim.broker.scheduler.timers.run_due(5_000)
     assert [result.error_code for result in started.response.results] == [
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.GROUP_ID_NOT_FOUND,

@@ -113,7 +113,7 @@ def test_the_new_start_is_invisible_until_it_is_on_disk(client: SimulatedClient)
 def test_a_slow_disk_is_reported_as_a_timeout(client: SimulatedClient) -> None:
     started = client.start(deletion_request(4, timeout_ms=1500), 2)
     client.sim.clock.advance(1500)
-    client.sim.broker.timers.run_due(client.sim.clock.monotonic_ms())
+    client.sim.broker.scheduler.timers.run_due(client.sim.clock.monotonic_ms())
     assert codes_and_starts(started.response) == [(ErrorCode.REQUEST_TIMED_OUT, -1)]
 
 
@@ -180,7 +180,7 @@ def test_records_that_are_appended_and_not_flushed_are_deleted_too(client: Simul
     assert waits(started)
     while waits(started):
         assert partition.log_start_offset <= partition.high_watermark
-        assert client.sim.jobs.step() or client.sim.broker.purgatory.run_ready()
+        assert client.sim.jobs.step() or client.sim.broker.scheduler.purgatory.run_ready()
     assert codes_and_starts(started.response) == [(0, 7)]
     assert partition.high_watermark == 7
 

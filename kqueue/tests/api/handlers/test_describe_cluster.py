@@ -10,10 +10,10 @@ from kqueue.wire.messages.describe_cluster import DescribeClusterRequest
 @pytest.mark.parametrize("version", versions_of("describe_cluster"))
 def test_returns_the_cluster_and_its_one_broker(version: int) -> None:
     client = SimulatedClient({"node.id": 7, "broker.rack": "shelf"})
-    client.sim.broker.endpoints = lambda listener: (f"host-of-{listener}", 1234)
+    client.sim.broker.identity.endpoints = lambda listener: (f"host-of-{listener}", 1234)
     response = client.ask(DescribeClusterRequest(), version, listener="INSIDE")
     assert (response.error_code, response.error_message) == (0, None)
-    assert response.cluster_id == client.sim.broker.cluster_id
+    assert response.cluster_id == client.sim.broker.identity.cluster_id
     assert response.controller_id == 7
     (broker,) = response.brokers
     assert (broker.broker_id, broker.host, broker.port, broker.rack, broker.is_fenced) == (

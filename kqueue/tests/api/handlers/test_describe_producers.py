@@ -42,7 +42,7 @@ def test_the_open_transaction_and_the_last_batch_of_each_producer(client: Simula
     assert (first.last_timestamp, first.coordinator_epoch, first.current_txn_start_offset) == (NOW_MS + 1, -1, -1)
     assert (second.producer_id, second.last_sequence, second.current_txn_start_offset) == (5, 3, 2)
     marker = TransactionMarker(5, 1, False, 9, 2, [("t", 0)])
-    client.sim.broker.transaction_markers.write(marker, lambda results: None)
+    client.sim.broker.coordinators.markers.write(marker, lambda results: None)
     ended = ask(client, 0)[0].active_producers[1]
     assert (ended.producer_epoch, ended.last_sequence, ended.current_txn_start_offset) == (1, -1, -1)
     assert ended.coordinator_epoch == 9

@@ -42,7 +42,7 @@ def test_the_lag_of_a_partition_that_another_broker_leads_is_asked_of_it() -> No
 
     def answer(of: Partition, done: Callable[[int | KqueueError], None]) -> None:
         asked.append(of)
-        broker.purgatory.run_in_later_turn(lambda: done(ends.pop()))
+        broker.scheduler.purgatory.run_in_later_turn(lambda: done(ends.pop()))
 
     ends: list[int | KqueueError] = [PeerUnavailable("broker 2 is away"), 9]
     broker.share.ask_end = answer

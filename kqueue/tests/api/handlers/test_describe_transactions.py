@@ -19,7 +19,7 @@ def test_each_id_is_described_or_has_its_error() -> None:
     assert (found.error_code, found.transactional_id, found.transaction_state) == (0, "tx", "Ongoing")
     assert (found.producer_id, found.producer_epoch) == (client.producer_id, client.epoch)
     assert found.transaction_timeout_ms == 60_000
-    assert found.transaction_start_time_ms == client.sim.broker.clock.wall_ms()
+    assert found.transaction_start_time_ms == client.sim.broker.scheduler.clock.wall_ms()
     assert [(topic.topic, topic.partitions) for topic in found.topics] == [("t", [0, 1])]
 
 

@@ -18,7 +18,7 @@ def test_a_transaction_ends(version: int, commit: bool) -> None:
     response = client.end(version, commit=commit)
     assert response.error_code == ErrorCode.NONE
     assert (response.producer_id, response.producer_epoch) == ((id, epoch + 1) if version >= 5 else (-1, -1))
-    assert client.sim.broker.transactions.describe("tx").state.value == (
+    assert client.sim.broker.coordinators.transactions.describe("tx").state.value == (
         "CompleteCommit" if commit else "CompleteAbort"
     )
     assert client.sim.broker.topics.partition("t", 1).log_end_offset == 1  # the marker
@@ -46,7 +46,7 @@ def test_nothing_to_commit(version: int) -> None:
 def test_others_are_served_while_markers_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     client = TransactionClient()
     client.add(("t", 0))
-    monkeypatch.setattr(client.sim.broker.transaction_markers, "write", lambda marker, done: None)
+    monkeypatch.setattr(client.sim.broker.coordinators.markers, "write", lambda marker, done: None)
     message = EndTxnRequest(
         transactional_id="tx", producer_id=client.producer_id, producer_epoch=client.epoch, committed=True
     )

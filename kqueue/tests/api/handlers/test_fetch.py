@@ -48,7 +48,7 @@ def test_batches_go_out_as_they_came_in(client: SimulatedClient, version: int) -
     received = bytes(one(fetch(client, version, want())).records or b"")
     assert received[16:] == sent[16:]  # all but base offset and leader epoch, which the broker sets
     ((_, header),) = iter_batches(received)
-    assert (header.base_offset, header.leader_epoch) == (0, client.sim.broker.leader_epoch)
+    assert (header.base_offset, header.leader_epoch) == (0, client.sim.broker.replicas.host.sole_replica.leader_epoch)
 
 
 @pytest.mark.parametrize("version", versions_of("fetch"))

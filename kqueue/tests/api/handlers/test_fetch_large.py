@@ -59,7 +59,7 @@ def test_reads_one_slice_a_turn(client: SimulatedClient) -> None:
     started = client.start(request(client, 12, *fetch_partitions()), 12)
     turns = 0
     while started.response is None:
-        assert client.sim.broker.purgatory.run_ready()
+        assert client.sim.broker.scheduler.purgatory.run_ready()
         turns += 1
     assert turns >= COUNT // (delayed_fetch.PARTITIONS_PER_STEP * 4)
 
@@ -86,7 +86,7 @@ def test_many_closed_logs_are_opened_in_several_turns(monkeypatch: pytest.Monkey
 
 def test_what_is_appended_between_slices_answers_it(client: SimulatedClient) -> None:
     started = client.start(request(client, 12, *fetch_partitions(), max_wait_ms=10_000), 12)
-    assert client.sim.broker.purgatory.ready
+    assert client.sim.broker.scheduler.purgatory.ready
     append(client, batch(b"between"))
     client.sim.settle()
     assert [values(part) for part in parts(started.response) if part.records] == [[b"between"]]

@@ -22,7 +22,7 @@ NEW = [version for version in versions_of("find_coordinator") if version >= 4]
 @pytest.mark.parametrize("key", ["g", ""])
 def test_the_only_broker_coordinates_every_group(version: int, key: str) -> None:
     client = world(node_id=7)
-    client.sim.broker.endpoints = lambda listener: (f"{listener.lower()}.host", 1234)
+    client.sim.broker.identity.endpoints = lambda listener: (f"{listener.lower()}.host", 1234)
     response = client.ask(FindCoordinatorRequest(key=key), version, listener="INSIDE")
     assert response == FindCoordinatorResponse(node_id=7, host="inside.host", port=1234)
 

@@ -31,7 +31,7 @@ def test_from_version_4_on_a_newcomer_is_first_given_its_id(version: int) -> Non
     response = client.ask(join_request(version), version)
     if version < 4:
         client.sim.advance(0)
-        assert client.sim.broker.groups.describe("g").members
+        assert client.sim.broker.coordinators.groups.describe("g").members
         return
     assert (response.error_code, response.generation_id, response.leader) == (ErrorCode.MEMBER_ID_REQUIRED, -1, "")
     assert response.protocol_name == (None if version >= 7 else "")
@@ -54,7 +54,7 @@ def test_the_members_wait_for_each_other(version: int) -> None:
 def test_the_client_host_and_id_are_kept() -> None:
     client = world()
     join(client)
-    [member] = client.sim.broker.groups.describe("g").members
+    [member] = client.sim.broker.coordinators.groups.describe("g").members
     assert (member.client_id, member.client_host) == ("tester", "/127.0.0.1")
 
 

@@ -18,7 +18,7 @@ def test_one_member_leaves(version: int) -> None:
     joined = stable(client)
     request = LeaveGroupRequest(group_id="g", member_id=joined.member_id)
     assert client.ask(request, version) == LeaveGroupResponse()
-    assert client.sim.broker.groups.describe("g").state is ClassicGroupState.EMPTY
+    assert client.sim.broker.coordinators.groups.describe("g").state is ClassicGroupState.EMPTY
     assert client.ask(request, version) == LeaveGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
 
 
@@ -43,7 +43,7 @@ def test_several_leave_each_with_an_answer(version: int) -> None:
             MemberResponse(group_instance_id="nobody's", error_code=ErrorCode.UNKNOWN_MEMBER_ID),
         ]
     )
-    assert client.sim.broker.groups.describe("g").state is ClassicGroupState.EMPTY
+    assert client.sim.broker.coordinators.groups.describe("g").state is ClassicGroupState.EMPTY
 
 
 @pytest.mark.parametrize("version", MANY)

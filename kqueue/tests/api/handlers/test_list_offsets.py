@@ -55,7 +55,7 @@ def client() -> SimulatedClient:
     """Records at NOW, NOW+1 (offsets 0, 1), NOW+100 (2) and NOW+50 (3)."""
     client = SimulatedClient()
     client.sim.topic("t", 2)
-    client.sim.broker.leader_epoch = 3
+    client.sim.broker.replicas.host.sole_replica.begin_epoch(3)
     client.produce("t", batch(b"a", b"b"))
     client.produce("t", batch(b"c", time_ms=NOW_MS + 100))
     client.produce("t", batch(b"d", time_ms=NOW_MS + 50))
@@ -112,7 +112,7 @@ def test_earliest_is_the_log_start(client: SimulatedClient) -> None:
 
 
 def test_each_offset_has_the_epoch_that_wrote_it(client: SimulatedClient) -> None:
-    client.sim.broker.leader_epoch = 8
+    client.sim.broker.replicas.host.sole_replica.begin_epoch(8)
     client.produce("t", batch(b"e", time_ms=NOW_MS + 500))
     assert position(client, 5, NOW_MS + 100) == (0, NOW_MS + 100, 2, 3)
     assert position(client, 5, NOW_MS + 200) == (0, NOW_MS + 500, 4, 8)
@@ -214,9 +214,9 @@ def test_places_in_a_log_that_begins_within_a_segment_and_has_gaps(version: int)
     """
     client = SimulatedClient()
     client.sim.topic("t")
-    client.sim.broker.leader_epoch = 2
+    client.sim.broker.replicas.host.sole_replica.begin_epoch(2)
     append(client, batch(b"a", b"b", b"c"))
-    client.sim.broker.leader_epoch = 4
+    client.sim.broker.replicas.host.sole_replica.begin_epoch(4)
     partition = client.sim.broker.topics.partition("t", 0)
     partition.log.end_offset = 7  # as compaction leaves it where the records from 3 to 6 are gone
     append(client, batch(b"d", time_ms=NOW_MS + 10))
@@ -271,7 +271,7 @@ def test_it_waits_for_the_flush_of_what_was_appended_before(
 ) -> None:
     started = unflushed.start(list_request(timestamp, isolation_level=isolation if version >= 2 else 0), version)
     assert started.response is None
-    unflushed.sim.broker.purgatory.run_ready()
+    unflushed.sim.broker.scheduler.purgatory.run_ready()
     assert started.response is None
     assert len(unflushed.sim.jobs.pending) == 1, "one flush, shared"
     unflushed.sim.settle()
@@ -287,11 +287,11 @@ def test_version_0_waits_too(unflushed: SimulatedClient) -> None:
 
 def test_what_is_appended_after_the_request_is_not_waited_for(unflushed: SimulatedClient) -> None:
     started = unflushed.start(list_request(LATEST), 7)
-    unflushed.sim.broker.purgatory.run_ready()
+    unflushed.sim.broker.scheduler.purgatory.run_ready()
     unflushed.start(produce_request(unflushed, "t", batch(b"c"), acks=1), 9)
     assert unflushed.sim.jobs.step()
     while started.response is None:
-        assert unflushed.sim.broker.purgatory.run_ready(), "the first flush answers"
+        assert unflushed.sim.broker.scheduler.purgatory.run_ready(), "the first flush answers"
     assert error_and_offset(started) == (0, 2)
 
 
@@ -333,8 +333,8 @@ def test_a_flush_that_does_not_end_is_answered_with_a_retriable_error(
     for passed_ms in (wait_ms - 1, 1):
         assert started.response is None
         sim.clock.advance(passed_ms)
-        sim.broker.timers.run_due(sim.clock.monotonic_ms())
-        sim.broker.purgatory.run_ready()
+        sim.broker.scheduler.timers.run_due(sim.clock.monotonic_ms())
+        sim.broker.scheduler.purgatory.run_ready()
     assert error_and_offset(started) == (code, -1)
 
 

@@ -20,14 +20,14 @@ def by_name(response: MetadataResponse) -> dict[str | None, MetadataResponseTopi
 @pytest.mark.parametrize("version", versions_of("metadata"))
 def test_returns_brokers_and_the_leader_of_each_partition(version: int) -> None:
     client = SimulatedClient({"node.id": 4, "broker.rack": "r"})
-    client.sim.broker.endpoints = lambda listener: (listener.lower(), 9)
+    client.sim.broker.identity.endpoints = lambda listener: (listener.lower(), 9)
     topic = client.sim.topic("orders", 3)
     response = client.ask(named("orders"), version, listener="OUTSIDE")
     (broker,) = response.brokers
     assert (broker.node_id, broker.host, broker.port) == (4, "outside", 9)
     assert broker.rack == ("r" if version >= 1 else None)
     assert response.controller_id == (4 if version >= 1 else -1)
-    assert response.cluster_id == (client.sim.broker.cluster_id if version >= 2 else None)
+    assert response.cluster_id == (client.sim.broker.identity.cluster_id if version >= 2 else None)
     (told,) = response.topics
     assert (told.error_code, told.name, told.is_internal) == (0, "orders", False)
     assert told.topic_id == (topic.id if version >= 10 else bytes(16))
@@ -39,7 +39,9 @@ def test_returns_brokers_and_the_leader_of_each_partition(version: int) -> None:
             [4],
             [4],
         )
-        assert partition.leader_epoch == (client.sim.broker.leader_epoch if version >= 7 else -1)
+        assert partition.leader_epoch == (
+            client.sim.broker.replicas.host.sole_replica.leader_epoch if version >= 7 else -1
+        )
         assert partition.offline_replicas == []
 
 

@@ -31,7 +31,7 @@ def test_anyone_commits_to_a_group_without_members(version: int) -> None:
     client = world()
     assert commit(client, {("t", 0): 5, ("t", 1): 2**62}, version) == {(0, 0): 0, (0, 1): 0}
     assert committed(client) == {("t", 0): 5, ("t", 1): 2**62}
-    [one] = [client.sim.broker.groups.offsets("g")["t"][0]]
+    [one] = [client.sim.broker.coordinators.groups.offsets("g")["t"][0]]
     assert (one.committed_ms, one.expires_ms, one.topic_id) == (NOW_MS, None, client.sim.broker.topics.get("t").id)
 
 
@@ -117,7 +117,7 @@ def test_version_1_may_say_when_it_committed(version: int) -> None:
     request = commit_request(client, version, {("t", 0): 5, ("t", 1): 6})
     request.topics[0].partitions[0].commit_timestamp = 1234
     client.ask(request, version)
-    found = client.sim.broker.groups.offsets("g")["t"]
+    found = client.sim.broker.coordinators.groups.offsets("g")["t"]
     assert (found[0].committed_ms, found[1].committed_ms) == (1234, NOW_MS)
 
 
@@ -136,7 +136,7 @@ def test_the_leader_epoch_is_kept(version: int) -> None:
     request = commit_request(client, version, {("t", 0): 5})
     request.topics[0].partitions[0].committed_leader_epoch = 9
     client.ask(request, version)
-    assert client.sim.broker.groups.offsets("g")["t"][0].leader_epoch == 9
+    assert client.sim.broker.coordinators.groups.offsets("g")["t"][0].leader_epoch == 9
 
 
 def test_metadata_has_a_limit() -> None:
@@ -144,7 +144,7 @@ def test_metadata_has_a_limit() -> None:
     assert commit(client, {("t", 0): 5}, metadata="1234") == {(0, 0): ErrorCode.OFFSET_METADATA_TOO_LARGE}
     assert commit(client, {("t", 0): 5}, metadata="123") == {(0, 0): 0}
     assert commit(client, {("t", 1): 5}, metadata=None) == {(0, 1): 0}
-    assert [one.metadata for one in client.sim.broker.groups.offsets("g")["t"].values()] == ["123", ""]
+    assert [one.metadata for one in client.sim.broker.coordinators.groups.offsets("g")["t"].values()] == ["123", ""]
 
 
 def test_nothing_to_commit_is_no_error() -> None:
@@ -169,7 +169,7 @@ def test_a_flush_timeout_is_reported() -> None:
     client = world(kqueue_storage="local")
     started = client.start(commit_request(client, 9, {("t", 0): 5}), 9)
     client.sim.clock.advance(5_000)
-    client.sim.broker.timers.run_due(5_000)
+    client.sim.broker.scheduler.timers.run_due(5_000)
     assert codes(started.response) == {(0, 0): ErrorCode.COORDINATOR_NOT_AVAILABLE}
 
 

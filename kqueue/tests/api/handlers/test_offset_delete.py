@@ -81,7 +81,7 @@ def test_a_flush_timeout_is_reported() -> None:
     commit(client, {("t", 0): 1})
     started = client.start(request("g", {"t": [0]}), 0)
     client.sim.clock.advance(5_000)
-    client.sim.broker.timers.run_due(5_000)
+    client.sim.broker.scheduler.timers.run_due(5_000)
     assert started.response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 

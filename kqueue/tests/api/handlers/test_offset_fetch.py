@@ -141,11 +141,11 @@ def test_several_groups_at_once(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_offsets_of_a_deleted_topic_are_not_its_namesakes(version: int) -> None:
     client = committed()
-    old = client.sim.broker.groups.offsets("g")["t"][0]
+    old = client.sim.broker.coordinators.groups.offsets("g")["t"][0]
     client.sim.result(client.sim.broker.topics.delete("t"))
     client.sim.settle()
     client.sim.topic("t", 2)
-    client.sim.broker.groups._offsets.store.put(
+    client.sim.broker.coordinators.groups._offsets.store.put(
         "g", "t", 0, old
     )  # as if the broker had died before it could take it back
     found = fetch(client, version, {"t": [0]})
@@ -156,8 +156,8 @@ def test_offsets_of_a_deleted_topic_are_not_its_namesakes(version: int) -> None:
 
 def test_by_id_all_topics_are_those_that_are_there() -> None:
     client = committed()
-    offsets = client.sim.broker.groups._offsets.store
-    offsets.put("g", "gone", 0, client.sim.broker.groups.offsets("g")["t"][0])
+    offsets = client.sim.broker.coordinators.groups._offsets.store
+    offsets.put("g", "gone", 0, client.sim.broker.coordinators.groups.offsets("g")["t"][0])
     assert ("gone", 0) in fetch(client, 9, None)
     assert set(fetch(client, 10, None)) == {("t", 0), ("t", 1), ("u", 0)}
 
@@ -192,7 +192,7 @@ def test_an_error_is_reported_where_the_version_has_a_field(version: int) -> Non
 def test_an_offset_that_an_open_transaction_may_replace_is_unstable(version: int) -> None:
     client = world()
     commit(client, {("t", 0): 5})
-    groups = client.sim.broker.groups
+    groups = client.sim.broker.coordinators.groups
     offsets = [OffsetToCommit("t", 0, 7), OffsetToCommit("t", 1, 8)]
     client.sim.result(groups.commit_in_transaction("g", TransactionalProducer(7, 0), -1, "", None, offsets))
     unstable = (-1, -1, "", int(ErrorCode.UNSTABLE_OFFSET_COMMIT))

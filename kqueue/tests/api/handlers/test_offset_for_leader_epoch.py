@@ -19,9 +19,9 @@ def client() -> SimulatedClient:
     client = SimulatedClient()
     client.sim.topic("t", 2)
     for epoch, values in ((2, (b"a", b"b")), (5, (b"c",))):
-        client.sim.broker.leader_epoch = epoch
+        client.sim.broker.replicas.host.sole_replica.begin_epoch(epoch)
         client.produce("t", batch(*values))
-    client.sim.broker.leader_epoch = 6
+    client.sim.broker.replicas.host.sole_replica.begin_epoch(6)
     return client
 
 

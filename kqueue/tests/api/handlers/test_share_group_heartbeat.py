@@ -67,7 +67,7 @@ def test_a_member_that_leaves_or_falls_silent(client: SimulatedClient) -> None:
     assert assigned(beat(client, "m1", epoch, ["t"])) == {"t": [0, 1, 2]}
     client.sim.advance(45_000)
     assert beat(client, "m1", epoch).error_code == ErrorCode.UNKNOWN_MEMBER_ID
-    group = client.sim.broker.groups.share.find("g")
+    group = client.sim.broker.coordinators.groups.share.find("g")
     assert group is not None
     assert group.state.value == "Empty"
 
@@ -112,7 +112,7 @@ def test_a_new_partition_and_a_deleted_topic(client: SimulatedClient) -> None:
     client.sim.advance(1000)
     response = beat(client, "m1", epoch)
     assert assigned(response) == {}
-    group = client.sim.broker.groups.share.find("g")
+    group = client.sim.broker.coordinators.groups.share.find("g")
     assert group is not None
     assert not group.state_partitions.initialized
 
@@ -122,10 +122,10 @@ def test_a_restart_keeps_the_group() -> None:
     client = SimulatedClient(sim=sim)
     sim.topic("t", 3)
     epoch = settle(client, "m1")["m1"].member_epoch
-    before = sim.broker.groups.share.find("g")
+    before = sim.broker.coordinators.groups.share.find("g")
     sim.stop()
     client = SimulatedClient(sim=sim.restarted())
-    after = client.sim.broker.groups.share.find("g")
+    after = client.sim.broker.coordinators.groups.share.find("g")
     assert before is not None
     assert after is not None
     assert (after.members, after.targets, after.epoch, after.target_epoch, after.state_partitions) == (
@@ -142,14 +142,16 @@ def test_a_restart_keeps_the_group() -> None:
 
 def test_the_feature_may_be_off(client: SimulatedClient) -> None:
     update = FeatureUpdate(SHARE_VERSION, 0, UpgradeType.SAFE_DOWNGRADE)
-    client.sim.result(client.sim.broker.features.update([update]))
+    client.sim.result(client.sim.broker.metadata.features.update([update]))
     assert beat(client, "m1", 0, ["t"]).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_a_write_that_fails_changes_nothing(client: SimulatedClient) -> None:
     topics = client.sim.broker.topics
     beat(client, "other", 0, ["t"], group="h")
-    client.sim.broker.groups._writer.mark_unreadable(client.sim.broker.groups.partition_of("g"), "damaged")
+    client.sim.broker.coordinators.groups._writer.mark_unreadable(
+        client.sim.broker.coordinators.groups.partition_of("g"), "damaged"
+    )
     assert beat(client, "m1", 0, ["t"]).error_code == ErrorCode.NOT_COORDINATOR
-    assert client.sim.broker.groups.share.find("g") is None
+    assert client.sim.broker.coordinators.groups.share.find("g") is None
     assert topics.find("t") is not None

@@ -75,5 +75,5 @@ def test_the_answer_comes_when_the_assignment_is_on_disk() -> None:
     client.sim.settle()
     assert started.response.assignment == b"mine"  # type: ignore[attr-defined]
     client.sim.stop()
-    [member] = client.sim.restarted().broker.groups.describe("g").members
+    [member] = client.sim.restarted().broker.coordinators.groups.describe("g").members
     assert (member.member_id, member.assignment) == (joined.member_id, b"mine")

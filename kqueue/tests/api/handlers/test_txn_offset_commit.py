@@ -96,7 +96,7 @@ def test_the_end_of_the_transaction_decides(version: int, committed_at_end: bool
     if version < 5:
         txn.add_offsets()
     assert txn.commit({("t", 0): 5, ("t", 1): 2**62}, version) == {(0, 0): 0, (0, 1): 0}
-    groups = txn.client.sim.broker.groups
+    groups = txn.client.sim.broker.coordinators.groups
     assert committed(txn.client) == {}
     assert is_pending(groups, "g", "t", 0)
     txn.end(committed_at_end, 5 if version == 5 else 3)
@@ -108,8 +108,8 @@ def test_version_5_adds_the_partition_of_the_group() -> None:
     txn = producer()
     assert txn.commit({("t", 0): 5}) == {(0, 0): 0}
     broker = txn.client.sim.broker
-    [partition] = broker.transactions.describe("x").partitions
-    assert partition == (OFFSETS_TOPIC, broker.groups.partition_of("g"))
+    [partition] = broker.coordinators.transactions.describe("x").partitions
+    assert partition == (OFFSETS_TOPIC, broker.coordinators.groups.partition_of("g"))
 
 
 @pytest.mark.parametrize("version", [version for version in VERSIONS if version < LATEST])
@@ -117,16 +117,16 @@ def test_older_versions_must_have_added_the_group(version: int) -> None:
     expected = ErrorCode.TRANSACTION_ABORTABLE if version >= 4 else ErrorCode.INVALID_TXN_STATE
     txn = producer()
     assert txn.commit({("t", 0): 5}, version) == {(0, 0): expected}
-    partition_of = txn.client.sim.broker.groups.partition_of
+    partition_of = txn.client.sim.broker.coordinators.groups.partition_of
     txn.add_offsets(next(name for name in ("other", "else", "more") if partition_of(name) != partition_of("g")))
     assert txn.commit({("t", 0): 5}, version) == {(0, 0): expected}
-    assert not is_pending(txn.client.sim.broker.groups, "g", "t", 0)
+    assert not is_pending(txn.client.sim.broker.coordinators.groups, "g", "t", 0)
 
 
 def test_verification_can_be_switched_off() -> None:
     txn = producer(transaction_partition_verification_enable=False)
     assert txn.commit({("t", 0): 5}, VERIFYING) == {(0, 0): 0}
-    assert is_pending(txn.client.sim.broker.groups, "g", "t", 0)
+    assert is_pending(txn.client.sim.broker.coordinators.groups, "g", "t", 0)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -145,7 +145,7 @@ def test_a_request_without_a_partition_that_exists_begins_no_transaction() -> No
     txn = producer()
     assert txn.commit({("nobody", 0): 1}) == {(0, 0): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert txn.commit({}) == {}
-    assert txn.client.sim.broker.transactions.describe("x").partitions == frozenset()
+    assert txn.client.sim.broker.coordinators.transactions.describe("x").partitions == frozenset()
 
 
 @pytest.mark.parametrize("version", MEMBERS)
@@ -225,7 +225,7 @@ def test_a_late_commit_of_an_ended_transaction_is_refused_by_the_log() -> None:
     txn.end(True)
     assert txn.commit({("t", 0): 6}, VERIFYING, **old) == {(0, 0): ErrorCode.INVALID_PRODUCER_EPOCH}
     assert committed(txn.client) == {("t", 0): 5}
-    assert not is_pending(txn.client.sim.broker.groups, "g", "t", 0)
+    assert not is_pending(txn.client.sim.broker.coordinators.groups, "g", "t", 0)
 
 
 def test_metadata_has_its_bound() -> None:
@@ -235,7 +235,7 @@ def test_metadata_has_its_bound() -> None:
     request = txn.request({("t", 0): 5}, metadata=None)
     assert codes(txn.client.ask(request, LATEST)) == {(0, 0): 0}
     txn.end(True)
-    assert txn.client.sim.broker.groups.offsets("g")["t"][0].metadata == ""
+    assert txn.client.sim.broker.coordinators.groups.offsets("g")["t"][0].metadata == ""
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -258,7 +258,9 @@ def test_clients_get_the_errors_that_they_know(
     txn = producer()
     failed: Promise[None] = Promise()
     failed.fail(error)
-    monkeypatch.setattr(txn.client.sim.broker.transactions, "add_partitions", lambda *args, **options: failed)
+    monkeypatch.setattr(
+        txn.client.sim.broker.coordinators.transactions, "add_partitions", lambda *args, **options: failed
+    )
     assert txn.commit({("t", 0): 5}, version) == {(0, 0): code if version >= since else before}
 
 
@@ -268,13 +270,13 @@ def test_a_commit_that_is_not_done_in_time_can_be_repeated() -> None:
     assert txn.commit({("t", 0): 5}) == {(0, 0): 0}
     started = client.start(txn.request({("t", 0): 6}), LATEST)
     client.sim.clock.advance(5_000)
-    client.sim.broker.timers.run_due(client.sim.clock.monotonic_ms())
+    client.sim.broker.scheduler.timers.run_due(client.sim.clock.monotonic_ms())
     assert codes(started.response) == {(0, 0): ErrorCode.COORDINATOR_NOT_AVAILABLE}
 
 
 def test_an_unreadable_partition_of_the_log_refuses_its_groups() -> None:
     txn = producer()
-    groups = txn.client.sim.broker.groups
+    groups = txn.client.sim.broker.coordinators.groups
     groups.refuse(groups.partition_of("g"), "damaged")
     assert txn.commit({("t", 0): 5}) == {(0, 0): ErrorCode.NOT_COORDINATOR}
 

@@ -39,6 +39,6 @@ def test_a_fenced_broker_of_a_cluster_is_removed() -> None:
     members.settle()
     client = MembersClient(members, 1)
     assert client.ask(UnregisterBrokerRequest(broker_id=3), 0).error_code == ErrorCode.NONE
-    assert [broker.id for broker in members[2].broker.cluster.all()] == [1, 2]
+    assert [broker.id for broker in members[2].broker.metadata.cluster.all()] == [1, 2]
     with pytest.raises(CodedError, match="broker 3 is not registered"):
         client.ask(UnregisterBrokerRequest(broker_id=3), 0)

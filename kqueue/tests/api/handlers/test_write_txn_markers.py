@@ -86,10 +86,10 @@ def test_what_is_no_producer_is_refused(client: SimulatedClient, version: int) -
 
 def test_a_marker_that_is_not_committed_in_time_is_reported_late(client: SimulatedClient) -> None:
     started = client.start(request(marker(0)), 1)
-    client.sim.broker.purgatory.run_ready()  # without the flush
+    client.sim.broker.scheduler.purgatory.run_ready()  # without the flush
     client.sim.clock.advance(TIMEOUT_MS)
     assert started.response is None
-    client.sim.broker.timers.run_due(client.sim.clock.monotonic_ms())
+    client.sim.broker.scheduler.timers.run_due(client.sim.clock.monotonic_ms())
     assert codes(started.response) == {7: {("t", 0): ErrorCode.REQUEST_TIMED_OUT}}
 
 

@@ -121,10 +121,10 @@ def test_an_entry_of_another_broker_that_cannot_be_read_denies_until_it_is_gone(
     authorizer, ann = StandardAuthorizer(AuthorizerSetup(stored.index)), client("User:ann")
     assert authorizer.authorize(ann, [READ_ORDERS]) == [True]
     newer = json.dumps({**json.loads(acl().to_json()), "operation": "LEVITATE"}).encode()
-    sim.broker.metadata.commit("test", {f"{PREFIX}x": newer}, lambda error: None)
+    sim.broker.metadata.cache.commit("test", {f"{PREFIX}x": newer}, lambda error: None)
     sim.settle()
     assert authorizer.authorize(ann, [READ_ORDERS]) == [False]
-    sim.broker.metadata.commit("test", {f"{PREFIX}x": None}, lambda error: None)
+    sim.broker.metadata.cache.commit("test", {f"{PREFIX}x": None}, lambda error: None)
     sim.settle()
     assert authorizer.authorize(ann, [READ_ORDERS]) == [True]
 
@@ -152,7 +152,7 @@ class Ticking(ManualClock):
 
 def change(sim: Simulation, puts: Mapping[str, bytes | None]) -> None:
     """Change entries as another broker does, all in one refresh."""
-    sim.broker.metadata.commit("test", {PREFIX + key: value for key, value in puts.items()}, lambda error: None)
+    sim.broker.metadata.cache.commit("test", {PREFIX + key: value for key, value in puts.items()}, lambda error: None)
     sim.settle()
 
 
@@ -161,7 +161,7 @@ def test_many_changes_are_read_in_slices_and_take_effect_all_at_once(monkeypatch
     sim, clock = Simulation(), Ticking()
     timers = Timers(clock)
     sliced = Acls(SliceQueue(timers, clock))
-    sliced.load(sim.broker.metadata)
+    sliced.load(sim.broker.metadata.cache)
     before = {acl(name=f"old-{number}") for number in range(5)}
     after = {acl(name=f"new-{number}") for number in range(500)}
     change(sim, {key: value for binding in before for key, value in stored_form(binding).items()})
@@ -202,7 +202,7 @@ def test_no_turn_is_long_where_very_many_acls_come_at_once(monkeypatch: pytest.M
     clock = CountingClock()
     sim, timers = Simulation(), Timers(clock)
     sliced = Acls(SliceQueue(timers, clock))
-    sliced.load(sim.broker.metadata)
+    sliced.load(sim.broker.metadata.cache)
     many = [acl(name=f"topic-{number}") for number in range(2_000)]
     entries = {key: value for binding in many for key, value in stored_form(binding).items()}
     turns = [steps(lambda: sliced._changed(entries))]

@@ -153,7 +153,7 @@ def test_many_client_ids_do_not_fill_the_memory() -> None:
     sim = Simulation()
     bounded = ClientQuotas(QuotaWindows(), clock)
     alter(sim, EACH_CLIENT, producer_byte_rate=1000.0, controller_mutation_rate=1.0)
-    bounded.load(sim.broker.metadata)
+    bounded.load(sim.broker.metadata.cache)
     for number in range(100_000):
         bounded.count_produced("mallory", f"client-{number}", 1)
         if number % 10 == 0:

@@ -112,7 +112,7 @@ def test_ended_tokens_of_another_key_are_removed_too() -> None:
     left = create(sim).token.id
     sim.stop()
     other = sim.restarted(lambda settings: settings.update({"delegation.token.secret.key": "KEY-TWO"}))
-    other.broker.metadata.commit("test", {f"{PREFIX}damaged": b"[]"}, lambda error: None)
+    other.broker.metadata.cache.commit("test", {f"{PREFIX}damaged": b"[]"}, lambda error: None)
     other.advance(10_000)
     assert len(other.store.read(PREFIX)) == 3, "another broker may have the former key still"
     other.advance(10_000)
@@ -170,7 +170,7 @@ def test_a_damaged_entry_is_unknown_and_logged_once(caplog: pytest.LogCaptureFix
     sim = Simulation(KEY)
     token, mac = create(sim)
     with caplog.at_level(logging.INFO, "kqueue.security"):
-        sim.broker.metadata.commit("test", {f"{PREFIX}{token.id}": b"damaged"}, lambda error: None)
+        sim.broker.metadata.cache.commit("test", {f"{PREFIX}{token.id}": b"damaged"}, lambda error: None)
         sim.settle()
         create(sim)
     [line] = [record.getMessage() for record in caplog.records if record.name == "kqueue.security"]

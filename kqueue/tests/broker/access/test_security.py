@@ -15,7 +15,7 @@ def test_a_broker_knows_its_acls_before_it_serves() -> None:
     sim.stop()
     security = BrokerSecurity()
     assert not security.acls.index.is_complete
-    security.load(sim.restarted().broker.metadata)
+    security.load(sim.restarted().broker.metadata.cache)
     assert security.acls.index.is_complete
     assert list(security.acls.index) == [acl()]
     assert security.authorizer is None
@@ -24,7 +24,7 @@ def test_a_broker_knows_its_acls_before_it_serves() -> None:
 def limit(sim: Simulation, entity: QuotaEntity, bound: float | None) -> None:
     """Store a quota, or delete it, as another broker does."""
     value = None if bound is None else to_json(entity, {PRODUCER_BYTE_RATE: bound}).encode()
-    sim.broker.metadata.commit("test", {f"{QUOTAS_PREFIX}{entity.id}": value}, lambda error: None)
+    sim.broker.metadata.cache.commit("test", {f"{QUOTAS_PREFIX}{entity.id}": value}, lambda error: None)
     sim.settle()
 
 
@@ -52,7 +52,7 @@ def test_quotas_become_active_with_the_first_one_whoever_sets_it() -> None:
 def test_erasing_finds_all_keys_also_those_that_nothing_has_read() -> None:
     sim = Simulation()
     puts = {f"/{kind}/x": b"damaged" for kind in ("acls", "scram", "tokens")}
-    sim.broker.metadata.commit("test", puts, lambda error: None)
+    sim.broker.metadata.cache.commit("test", puts, lambda error: None)
     sim.settle()
     assert sorted(sim.broker.security.keys()) == sorted(puts)
     assert BrokerSecurity().keys() == []

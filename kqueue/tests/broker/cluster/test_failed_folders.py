@@ -19,7 +19,7 @@ def stopped() -> Simulation:
     for name in ("a", "b"):
         append(sim.topic(name).partition(0), name.encode())
     for group in ("g0", "g1"):
-        sim.result(sim.broker.groups.commit(group, -1, "", None, [OffsetToCommit("a", 0, 1, -1, "")]))
+        sim.result(sim.broker.coordinators.groups.commit(group, -1, "", None, [OffsetToCommit("a", 0, 1, -1, "")]))
     sim.settle()
     assert {coordinator_partition(group, 2) for group in ("g0", "g1")} == {0, 1}
     return sim
@@ -52,7 +52,7 @@ def test_a_log_that_cannot_be_opened_does_not_affect_others(clean: bool) -> None
 def test_groups_whose_records_cant_be_read_are_refused_and_not_taken_for_new() -> None:
     offline = coordinator_partition("g0", 2)
     sim = restart_with(stopped(), f"{OFFSETS_TOPIC}-{offline}", clean=True)
-    groups = sim.broker.groups
+    groups = sim.broker.coordinators.groups
     assert groups.offsets("g1")["a"][0].offset == 1
     for ask in (
         lambda: groups.offsets("g0"),

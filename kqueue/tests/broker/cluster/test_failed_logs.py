@@ -40,7 +40,7 @@ class World:
 
     def settle(self) -> None:
         self.members.settle()
-        while self.broker.timers.run_due(self.members.clock.monotonic_ms()):
+        while self.broker.scheduler.timers.run_due(self.members.clock.monotonic_ms()):
             self.members.settle()
 
     def advance(self, ms: int) -> None:

@@ -82,7 +82,7 @@ class Leader:
 
     def settle(self) -> None:
         self.members.settle()
-        while self.broker.timers.run_due(self.members.clock.monotonic_ms()):
+        while self.broker.scheduler.timers.run_due(self.members.clock.monotonic_ms()):
             self.members.settle()
 
     def advance(self, ms: float) -> None:
@@ -156,7 +156,7 @@ def test_a_new_member_counts_before_the_store_has_it() -> None:
     leader.fetch(3)
     follower = leader.members.partition(3)
     leader.partition.lead().fetch(fetch_of(follower, 3), 1000)
-    while leader.broker.timers.run_due(leader.members.clock.monotonic_ms()):
+    while leader.broker.scheduler.timers.run_due(leader.members.clock.monotonic_ms()):
         pass
     assert leader.stored().isr == (1, 2)
     assert leader.partition.replica.leadership is not None
@@ -175,7 +175,7 @@ def test_a_follower_that_is_not_there_any_more_does_not_join(change: str) -> Non
     leader.behind(2)
     leader.fetch(3)
     leader.partition.lead().fetch(fetch_of(leader.members.partition(3), 3), 1000)
-    while leader.broker.timers.run_due(leader.members.clock.monotonic_ms()):
+    while leader.broker.scheduler.timers.run_due(leader.members.clock.monotonic_ms()):
         pass
     if change == "gone":
         leader.store.commit({}, {}, ["/brokers/3"])
@@ -194,7 +194,7 @@ def test_a_change_of_another_partition_of_the_topic_only_delays_it() -> None:
     leader.behind(2)
     leader.fetch(3)
     leader.partition.lead().fetch(fetch_of(leader.members.partition(3), 3), 1000)
-    while leader.broker.timers.run_due(leader.members.clock.monotonic_ms()):
+    while leader.broker.scheduler.timers.run_due(leader.members.clock.monotonic_ms()):
         pass
     found = leader.members.registration()
     other = found.partitions[1]
@@ -248,7 +248,7 @@ def test_topics_share_a_commit_and_a_conflict_of_one_delays_no_other() -> None:
     for name in names:
         append(leader.members.partition(1, name), b"a")
     leader.members.clock.advance(LAG_MS + 1)
-    while leader.broker.timers.run_due(leader.members.clock.monotonic_ms()):
+    while leader.broker.scheduler.timers.run_due(leader.members.clock.monotonic_ms()):
         pass
     found = leader.members.registration("t3")
     leader.store.commit({}, {f"{TOPICS_PREFIX}t3": found._replace(configs={"retention.ms": "5"}).to_bytes()}, ())

@@ -31,11 +31,11 @@ def members() -> Members:
 
 
 def reassign(members: Members, node: int, changes: Sequence[Any], **how: bool) -> Promise[Outcomes]:
-    return run(members[node].broker.partition_changes.reassign("t", changes, **how))
+    return run(members[node].broker.replicas.changes.reassign("t", changes, **how))
 
 
 def elect(members: Members, node: int, indexes: Sequence[int], election: Election) -> Promise[Outcomes]:
-    return run(members[node].broker.partition_changes.elect("t", indexes, election))
+    return run(members[node].broker.replicas.changes.elect("t", indexes, election))
 
 
 def run(work: SlicedWork[Promise[Outcomes]]) -> Promise[Outcomes]:
@@ -122,7 +122,7 @@ def test_each_partition_succeeds_or_fails_by_itself(members: Members) -> None:
     ]
     assert members.registration().partitions[0].replicas == (2, 1)
     with pytest.raises(UnknownTopicOrPartition):
-        run(members[1].broker.partition_changes.reassign("zz", [(0, [1])]))
+        run(members[1].broker.replicas.changes.reassign("zz", [(0, [1])]))
 
 
 def test_the_number_of_replicas_changes_if_the_request_says_so(members: Members) -> None:
@@ -159,7 +159,7 @@ def test_a_topic_that_is_deleted_meanwhile(members: Members) -> None:
 
 
 def test_a_change_between_two_slices_is_seen(members: Members) -> None:
-    work = members[1].broker.partition_changes.reassign("t", [(0, [3, 1]), (1, [1, 2])])
+    work = members[1].broker.replicas.changes.reassign("t", [(0, [3, 1]), (1, [1, 2])])
     next(work)
     members.write(lambda partition: partition._replace(isr=(1,)))
     assert members.result(run(work)) == [None, None]

@@ -33,7 +33,7 @@ def sim() -> Simulation:
 
 @pytest.fixture
 def target(config: Config, sim: Simulation) -> BrokerTarget:
-    target = BrokerTarget(config, 7, sim.broker.metadata)
+    target = BrokerTarget(config, 7, sim.broker.metadata.cache)
     target.load()
     return target
 
@@ -41,7 +41,7 @@ def target(config: Config, sim: Simulation) -> BrokerTarget:
 def change(sim: Simulation, target: BrokerTarget, resource: str, **values: int) -> None:
     """Store values of a resource; the target follows its record."""
     errors: list[KqueueError | None] = []
-    sim.broker.metadata.commit("change settings", dict([target.record(resource, values)]), errors.append)
+    sim.broker.metadata.cache.commit("change settings", dict([target.record(resource, values)]), errors.append)
     sim.settle()
     assert errors == [None]
 
@@ -104,7 +104,7 @@ class Reversing:
 def test_secrets_of_this_broker_are_sealed_where_there_is_a_sealer(
     sealer: Reversing | None, sim: Simulation, caplog: pytest.LogCaptureFixture
 ) -> None:
-    target = BrokerTarget(Config(CATALOG), 7, sim.broker.metadata, sealer)
+    target = BrokerTarget(Config(CATALOG), 7, sim.broker.metadata.cache, sealer)
     secret, plain = "listener.name.l.ssl.key.password", "log.retention.ms"
     _, stored = target.record("7", {secret: "hidden", plain: 5})
     assert stored is not None
@@ -125,7 +125,7 @@ def test_a_secret_is_not_stored_where_the_sealer_fails(sim: Simulation) -> None:
         def seal(self, name: str, secret: str) -> str:
             raise OSError(secret)
 
-    target = BrokerTarget(Config(CATALOG), 7, sim.broker.metadata, Broken())
+    target = BrokerTarget(Config(CATALOG), 7, sim.broker.metadata.cache, Broken())
     with pytest.raises(StorageFailed, match=r"could not encrypt ssl\.key\.password: OSError") as raised:
         target.record("7", {"ssl.key.password": "hidden"})
     assert "hidden" not in str(raised.value)

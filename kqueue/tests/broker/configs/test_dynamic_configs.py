@@ -76,7 +76,7 @@ def test_values_are_kept_across_a_crash(resource: ConfigResource, name: str, val
     assert sim.broker.configs.own(resource) == {}
     assert crashed(sim).broker.configs.own(resource) == {}
     if resource != TOPIC:
-        assert not sim.broker.metadata.with_prefix("/configs/")
+        assert not sim.broker.metadata.cache.with_prefix("/configs/")
 
 
 def test_the_strongest_source_of_a_topics_value_counts() -> None:

@@ -34,7 +34,9 @@ GROUPS = [f"group-{number}" for number in range(20)]
 
 def committed(sim: Simulation) -> Simulation:
     for group in GROUPS:
-        assert sim.result(sim.broker.groups.commit(group, -1, "", None, [OffsetToCommit("t", 0, 7, -1, "")])) == [None]
+        assert sim.result(
+            sim.broker.coordinators.groups.commit(group, -1, "", None, [OffsetToCommit("t", 0, 7, -1, "")])
+        ) == [None]
     return sim
 
 
@@ -84,7 +86,11 @@ class Recorded:
 
 def loads_of(sim: Simulation, ended: list[int]) -> CoordinatorLoads:
     return CoordinatorLoads(
-        sim.broker.append_scheduler, sim.broker.purgatory, sim.broker.timers, sim.clock, lambda: ended.append(1)
+        sim.broker.replicas.host.append_scheduler,
+        sim.broker.scheduler.purgatory,
+        sim.broker.scheduler.timers,
+        sim.clock,
+        lambda: ended.append(1),
     )
 
 
@@ -94,13 +100,13 @@ def test_groups_are_there_after_a_start(clean: bool) -> None:
     before.stop() if clean else kill(before)
     sim = started(before)
     with pytest.raises(CoordinatorLoadInProgress):
-        sim.broker.groups.offsets(GROUPS[0])
+        sim.broker.coordinators.groups.offsets(GROUPS[0])
     with pytest.raises(CoordinatorLoadInProgress):
-        sim.broker.groups.groups()
+        sim.broker.coordinators.groups.groups()
     sim.settle()
     assert sim.broker.ready.done
-    assert [sim.broker.groups.offsets(group)["t"][0].offset for group in GROUPS] == [7] * len(GROUPS)
-    assert len(sim.broker.groups.groups()) == len(GROUPS)
+    assert [sim.broker.coordinators.groups.offsets(group)["t"][0].offset for group in GROUPS] == [7] * len(GROUPS)
+    assert len(sim.broker.coordinators.groups.groups()) == len(GROUPS)
 
 
 def test_each_partition_is_served_once_it_is_loaded() -> None:
@@ -110,13 +116,13 @@ def test_each_partition_is_served_once_it_is_loaded() -> None:
     partitions = sim.broker.topics.get(OFFSETS_TOPIC).partitions
     by_partition = {0: [], 1: []}  # type: dict[int, list[str]]
     for group in GROUPS:
-        by_partition[sim.broker.groups._writer.partition_of(group)].append(group)
-    sim.broker.recovery.drop([(OFFSETS_TOPIC, 1)], lambda: None)  # it stays as it is
+        by_partition[sim.broker.coordinators.groups._writer.partition_of(group)].append(group)
+    sim.broker.upkeep.recovery.drop([(OFFSETS_TOPIC, 1)], lambda: None)  # it stays as it is
     sim.settle()
     assert partitions[0].is_open
-    assert sim.broker.groups.offsets(by_partition[0][0])["t"][0].offset == 7
+    assert sim.broker.coordinators.groups.offsets(by_partition[0][0])["t"][0].offset == 7
     with pytest.raises(CoordinatorLoadInProgress):
-        sim.broker.groups.offsets(by_partition[1][0])
+        sim.broker.coordinators.groups.offsets(by_partition[1][0])
 
 
 def test_offsets_of_a_topic_deleted_meanwhile_are_deleted() -> None:
@@ -131,11 +137,11 @@ def test_offsets_of_a_topic_deleted_meanwhile_are_deleted() -> None:
     assert promise.done
     assert not sim.broker.ready.done
     sim.settle()
-    assert [dict(sim.broker.groups.offsets(group)) for group in GROUPS] == [{}] * len(GROUPS)
+    assert [dict(sim.broker.coordinators.groups.offsets(group)) for group in GROUPS] == [{}] * len(GROUPS)
     kill(sim)
     again = started(sim)
     again.settle()
-    assert [dict(again.broker.groups.offsets(group)) for group in GROUPS] == [{}] * len(GROUPS)
+    assert [dict(again.broker.coordinators.groups.offsets(group)) for group in GROUPS] == [{}] * len(GROUPS)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +197,7 @@ def test_a_refused_partition_stays_refused() -> None:
     outcomes = []
     for group in GROUPS:
         try:
-            outcomes.append(sim.broker.groups.offsets(group)["t"][0].offset)
+            outcomes.append(sim.broker.coordinators.groups.offsets(group)["t"][0].offset)
         except (NotCoordinator, KeyError) as error:
             outcomes.append(type(error))
     assert 7 in outcomes
@@ -212,7 +218,7 @@ def followed(
     partition, coordinator = sim.topic("t").partition(0), Recorded(*records)
     loads = loads_of(sim, [])
     loads.follow("t", coordinator, coordinator, "things")
-    sim.broker.replica_events.append(loads)
+    sim.broker.replicas.host.replica_events.append(loads)
     return sim, partition, coordinator, loads
 
 
@@ -272,7 +278,7 @@ def test_a_load_waits_for_the_end_of_the_unload() -> None:
     partition.apply(registration(2, OTHER))
     partition.apply(registration(3, SELF))
     partition.apply(registration(4, SELF))
-    while sim.broker.purgatory.run_ready():  # and no job
+    while sim.broker.scheduler.purgatory.run_ready():  # and no job
         pass
     assert coordinator.events == ["unload", "begin", "unload", "begin"]
     sim.settle()
@@ -288,7 +294,7 @@ def test_a_load_that_is_overtaken_ends_without_effect() -> None:
     for epoch in range(2, 9):
         partition.apply(registration(epoch, SELF if epoch % 2 else OTHER))
         if epoch % 3:
-            sim.broker.purgatory.run_ready()
+            sim.broker.scheduler.purgatory.run_ready()
     partition.apply(registration(9, OTHER))
     sim.settle()
     assert (
@@ -309,7 +315,7 @@ def test_a_new_leader_loads_once_all_of_its_log_is_committed() -> None:
     assert partition.high_watermark < partition.log_end_offset, "no flush has run"
     partition.apply(registration(1, SELF))
     for _ in range(5):
-        sim.broker.purgatory.run_ready()
+        sim.broker.scheduler.purgatory.run_ready()
         if coordinator.events[-1] != "begin":
             break
     assert partition.high_watermark == partition.log_end_offset or coordinator.events == ["require", "begin"]
@@ -340,26 +346,26 @@ def test_a_broker_of_a_cluster_coordinates_what_it_leads() -> None:
     """Groups, transactions and share groups, with the present registration of each partition."""
     sim = committed(Simulation(SETTINGS))
     broker = sim.broker
-    broker._follow_leaders()
+    broker.follow_leaders()
     first, second = broker.topics.get(OFFSETS_TOPIC).partitions
     for partition in (first, second):
         partition.apply(registration(1, SELF))
     sim.settle()
-    assert [broker.groups.offsets(group)["t"][0].offset for group in GROUPS] == [7] * len(GROUPS)
+    assert [broker.coordinators.groups.offsets(group)["t"][0].offset for group in GROUPS] == [7] * len(GROUPS)
     second.apply(registration(2, OTHER))
     sim.settle()
-    here = [group for group in GROUPS if broker.groups.partition_of(group) == 0]
-    assert sorted(group.group_id for group in broker.groups.groups()) == sorted(here)
+    here = [group for group in GROUPS if broker.coordinators.groups.partition_of(group) == 0]
+    assert sorted(group.group_id for group in broker.coordinators.groups.groups()) == sorted(here)
     elsewhere = next(group for group in GROUPS if group not in here)
     with pytest.raises(NotCoordinator):
-        broker.groups.offsets(elsewhere)
+        broker.coordinators.groups.offsets(elsewhere)
     with pytest.raises(NotCoordinator):
-        broker.transactions.describe("tx")
+        broker.coordinators.transactions.describe("tx")
     second.apply(registration(3, SELF))
     with pytest.raises(CoordinatorLoadInProgress):
-        broker.groups.offsets(elsewhere)
+        broker.coordinators.groups.offsets(elsewhere)
     sim.settle()
-    assert len(broker.groups.groups()) == len(GROUPS)
+    assert len(broker.coordinators.groups.groups()) == len(GROUPS)
 
 
 def test_a_load_waits_while_too_few_replicas_are_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -375,12 +381,12 @@ def test_a_load_waits_while_too_few_replicas_are_in_sync(monkeypatch: pytest.Mon
     partition.apply(registration(1, SELF))
     for waiting in (outcome[0], False):
         outcome[0] = waiting
-        sim.broker.purgatory.wake(partition)
+        sim.broker.scheduler.purgatory.wake(partition)
         sim.settle()
         assert coordinator.events == ["require", "begin"]
         assert loads.is_done, "the other replicas may start after this broker is ready"
     outcome[0] = True
-    sim.broker.purgatory.wake(partition)
+    sim.broker.scheduler.purgatory.wake(partition)
     sim.settle()
     assert coordinator.events[-1] == "loaded"
     assert loads.is_done

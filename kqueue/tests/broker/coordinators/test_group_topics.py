@@ -7,7 +7,7 @@ from kqueue.tests.broker.members import Members
 
 def test_topics_are_those_of_the_broker() -> None:
     sim = Simulation({})
-    topics = sim.broker.groups.consumer.topics
+    topics = sim.broker.coordinators.groups.consumer.topics
     version = topics.version
     topic = sim.topic("t", 2)
     assert topics.version > version
@@ -24,14 +24,14 @@ def test_topics_are_those_of_the_broker() -> None:
 def test_the_rack_of_a_single_broker_is_that_of_all_partitions() -> None:
     sim = Simulation({"broker.rack": "r"})
     sim.topic("t", 2)
-    found = sim.broker.groups.consumer.topics.find("t")
+    found = sim.broker.coordinators.groups.consumer.topics.find("t")
     assert found is not None
     assert found.racks == (("r",), ("r",))
 
 
 def test_partitions_of_a_cluster_have_the_racks_of_their_replicas() -> None:
     members = Members(4, racks={1: "a", 2: "b", 3: "a"})
-    topics = members[2].broker.groups.consumer.topics
+    topics = members[2].broker.coordinators.groups.consumer.topics
 
     def racks() -> tuple[tuple[str, ...], ...]:
         found = topics.find("t")

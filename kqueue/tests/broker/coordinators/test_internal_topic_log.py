@@ -24,7 +24,7 @@ from kqueue.transactions.marker_writer import TransactionMarker
 @pytest.mark.parametrize("topic", [OFFSETS_TOPIC, TRANSACTIONS_TOPIC])
 def test_each_coordinator_has_its_topic(topic: str) -> None:
     sim = Simulation({"offsets.topic.num.partitions": 4, "transaction.state.log.num.partitions": 4})
-    log = InternalTopicLog(topic, 4, sim.broker.topics, sim.broker.purgatory, sim.broker.clock)
+    log = InternalTopicLog(topic, 4, sim.broker.topics, sim.broker.scheduler.purgatory, sim.broker.scheduler.clock)
     done = list[tuple[int, KqueueError | None]]()
     for number in range(3):
         log.append(number, [(b"k", b"v")], lambda error, number=number: done.append((number, error)))
@@ -35,7 +35,9 @@ def test_each_coordinator_has_its_topic(topic: str) -> None:
 
 def test_a_batch_is_no_larger_than_the_topic_allows() -> None:
     sim = Simulation({"message.max.bytes": 10_000})
-    log = InternalTopicLog(TRANSACTIONS_TOPIC, 4, sim.broker.topics, sim.broker.purgatory, sim.broker.clock)
+    log = InternalTopicLog(
+        TRANSACTIONS_TOPIC, 4, sim.broker.topics, sim.broker.scheduler.purgatory, sim.broker.scheduler.clock
+    )
     news = list[KqueueError | None]()
     log.append(0, [(b"k", bytes(10_000))], news.append)
     sim.settle()
@@ -48,7 +50,7 @@ def test_an_append_outlives_an_in_sync_set_that_is_too_small(becomes: str, monke
     """It is in the log: taken back in memory, it could still be committed."""
     sim = Simulation({"offsets.topic.num.partitions": 1})
     broker = sim.broker
-    log = InternalTopicLog(OFFSETS_TOPIC, 1, broker.topics, broker.purgatory, broker.clock)
+    log = InternalTopicLog(OFFSETS_TOPIC, 1, broker.topics, broker.scheduler.purgatory, broker.scheduler.clock)
     sim.result(broker.topics.create_on_demand(OFFSETS_TOPIC))
     partition = broker.topics.partition(OFFSETS_TOPIC, 0)
     outcome: list[KqueueError | bool] = [NotEnoughReplicasAfterAppend("only 1 is in sync")]
@@ -62,11 +64,11 @@ def test_an_append_outlives_an_in_sync_set_that_is_too_small(becomes: str, monke
     done = list[KqueueError | None]()
     log.append(0, [(b"k", b"v")], done.append)
     for _ in range(3):
-        broker.purgatory.wake(partition)
+        broker.scheduler.purgatory.wake(partition)
         sim.settle()
     assert not done
     outcome[0] = True if becomes == "committed" else NotLeader("moved")
-    broker.purgatory.wake(partition)
+    broker.scheduler.purgatory.wake(partition)
     sim.settle()
     assert [type(error) for error in done] == [type(None) if becomes == "committed" else NotLeader]
 
@@ -75,7 +77,7 @@ def test_nothing_is_appended_while_too_few_replicas_are_in_sync() -> None:
     sim = Simulation()
     broker = sim.broker
     partition = sim.topic("t", min_insync_replicas="2").partition(0)
-    log = InternalTopicLog("t", 1, broker.topics, broker.purgatory, broker.clock)
+    log = InternalTopicLog("t", 1, broker.topics, broker.scheduler.purgatory, broker.scheduler.clock)
     partition.apply(PartitionRegistration((1, 2), (1,), 1, leader_epoch=3, partition_epoch=3))
     done = list[KqueueError | None]()
     log.append(0, [(b"k", b"v")], done.append)

@@ -25,7 +25,7 @@ SMALL = {"offsets.topic.num.partitions": 1}
 
 
 def log_of(sim: Simulation) -> OffsetsTopicLog:
-    return sim.broker._group_log
+    return sim.broker.coordinators.offsets_log
 
 
 def test_the_topic_and_a_folder_come_with_the_first_append_and_done_with_the_flush() -> None:
@@ -81,12 +81,12 @@ def test_a_record_is_no_larger_than_the_topic_allows() -> None:
     assert "max.message.bytes of __consumer_offsets is 10000" in str(news[0])
     assert news[1] is None
     assert sim.broker.topics.partition(OFFSETS_TOPIC, 0).log_start_offset == 0
-    promise = sim.broker.groups.commit(
+    promise = sim.broker.coordinators.groups.commit(
         "g", -1, "", None, [OffsetToCommit("t", number, 1, -1, "x" * 100) for number in range(100)]
     )
     with pytest.raises(InvalidCommitOffsetSize):
         sim.result(promise)
-    assert sim.broker.groups.limits.offset_bytes == 0
+    assert sim.broker.coordinators.groups.limits.offset_bytes == 0
 
 
 def test_a_log_that_is_offline_says_so() -> None:
@@ -156,16 +156,16 @@ def test_a_fenced_producer_commits_nothing() -> None:
 
 def end_transaction(sim: Simulation, committed: bool) -> None:
     """Write the marker as the transaction coordinator does."""
-    partition = (OFFSETS_TOPIC, sim.broker.groups.partition_of("g"))
+    partition = (OFFSETS_TOPIC, sim.broker.coordinators.groups.partition_of("g"))
     marker = TransactionMarker(7, 0, committed, 0, 1, [partition])
     results: list[MarkerResults] = []
-    sim.broker.transaction_markers.write(marker, results.append)
+    sim.broker.coordinators.markers.write(marker, results.append)
     sim.settle()
     assert results == [{partition: None}]
 
 
 def commit(sim: Simulation, offset: int, producer: TransactionalProducer | None = PRODUCER) -> None:
-    groups, offsets = sim.broker.groups, [OffsetToCommit("t", 0, offset)]
+    groups, offsets = sim.broker.coordinators.groups, [OffsetToCommit("t", 0, offset)]
     if producer is None:
         promise = groups.commit("g", -1, "", None, offsets)
     else:
@@ -174,7 +174,7 @@ def commit(sim: Simulation, offset: int, producer: TransactionalProducer | None 
 
 
 def committed_offset(sim: Simulation) -> int | None:
-    found = sim.broker.groups.offsets("g").get("t", {}).get(0)
+    found = sim.broker.coordinators.groups.offsets("g").get("t", {}).get(0)
     return None if found is None else found.offset
 
 
@@ -183,13 +183,13 @@ def test_a_restart_keeps_an_open_transaction_pending() -> None:
     commit(sim, 5)
     sim.stop()
     sim = sim.restarted()
-    assert is_pending(sim.broker.groups, "g", "t", 0)
+    assert is_pending(sim.broker.coordinators.groups, "g", "t", 0)
     assert committed_offset(sim) is None
     end_transaction(sim, committed=True)
     assert committed_offset(sim) == 5
     sim.stop()
     sim = sim.restarted()
-    assert not is_pending(sim.broker.groups, "g", "t", 0)
+    assert not is_pending(sim.broker.coordinators.groups, "g", "t", 0)
     assert committed_offset(sim) == 5
 
 
@@ -210,7 +210,7 @@ def live_with_transactions(sim: Simulation, answered: list[Step]) -> None:
     ]
     for step in steps:
         step()
-        answered.append((committed_offset(sim), is_pending(sim.broker.groups, "g", "t", 0)))
+        answered.append((committed_offset(sim), is_pending(sim.broker.coordinators.groups, "g", "t", 0)))
 
 
 @pytest.mark.parametrize("remains", list(Remains))
@@ -227,6 +227,6 @@ def test_the_power_may_fail_at_every_step_of_transactions(remains: Remains) -> N
         with pytest.raises(PowerCut):
             live_with_transactions(Simulation(SMALL, storage=storage, store=store), answered)
         sim = Simulation(SMALL, storage=storage.after_cut(remains, random.Random(cut_at)), store=store)
-        found = (committed_offset(sim), is_pending(sim.broker.groups, "g", "t", 0))
+        found = (committed_offset(sim), is_pending(sim.broker.coordinators.groups, "g", "t", 0))
         at = len(answered)
         assert found in expected[at : at + 2], f"cut at {cut_at}: {at} steps were answered"

@@ -26,7 +26,7 @@ MODES = ["group", "kafka", "memory"]
 def client_of(settings: dict[str, object] | None = None, **configs: str) -> SimulatedClient:
     storage = FaultyStorage()
     client = SimulatedClient(sim=Simulation(settings or {}, storage=storage))
-    client.sim.broker.transaction_partitions = ScriptedCoordinator(client)  # type: ignore[assignment]
+    client.sim.broker.coordinators.transaction_partitions = ScriptedCoordinator(client)  # type: ignore[assignment]
     client.sim.topic("t", **configs)
     return client
 
@@ -49,7 +49,7 @@ def put(client: SimulatedClient, value: bytes, producer: int | None = None, sequ
 
 def end(client: SimulatedClient, producer: int, *, commit: bool = True) -> None:
     marker = TransactionMarker(producer, 1, commit, 0, 2, [("t", 0)])
-    client.sim.broker.transaction_markers.write(marker, lambda results: None)
+    client.sim.broker.coordinators.markers.write(marker, lambda results: None)
 
 
 def committed(client: SimulatedClient, offset: int = 0) -> list[bytes | None]:
@@ -226,5 +226,5 @@ def _restarted(client: SimulatedClient, *, clean: bool = False, remains: Remains
     else:
         left = left.after_cut(remains, random.Random(3))
     again = SimulatedClient(sim=Simulation(sim.settings, storage=left, store=sim.store, clock=sim.clock))
-    again.sim.broker.transaction_partitions = ScriptedCoordinator(again)  # type: ignore[assignment]
+    again.sim.broker.coordinators.transaction_partitions = ScriptedCoordinator(again)  # type: ignore[assignment]
     return again

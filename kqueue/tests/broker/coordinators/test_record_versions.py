@@ -15,10 +15,10 @@ AS_VERSION = "kqueue.as.version"
 def test_committed_offsets_have_the_version_of_the_kafka_served_as(as_version: str | None, expected: int) -> None:
     settings = {} if as_version is None else {AS_VERSION: as_version}
     sim = Simulation({"offsets.topic.num.partitions": 1, **settings})
-    sim.broker.groups.commit("g", -1, "", None, [OffsetToCommit("t", 0, 5)])
+    sim.broker.coordinators.groups.commit("g", -1, "", None, [OffsetToCommit("t", 0, 5)])
     sim.settle()
     partition = sim.broker.topics.partition(OFFSETS_TOPIC, 0)
-    values = [value for _, value in sim.broker._group_log.read(partition)]
+    values = [value for _, value in sim.broker.coordinators.offsets_log.read(partition)]
     assert [int.from_bytes(value[:2], "big") for value in values if value] == [expected]
 
 

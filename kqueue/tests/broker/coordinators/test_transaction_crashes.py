@@ -33,7 +33,7 @@ def _run(storage: FaultyStorage, store: MemoryStore, told: Told, version: int) -
     client = SimulatedClient(sim=Simulation(storage=storage, store=store))
     sim = client.sim
     sim.topic("t", 2)
-    coordinator = sim.broker.transactions
+    coordinator = sim.broker.coordinators.transactions
     producer = sim.result(coordinator.init_producer_id("tx", TIMEOUT_MS))
     sequence, transaction_version = 0, 2 if version >= 12 else 0
     for number, commit in enumerate(OUTCOMES):

@@ -41,7 +41,7 @@ def marker(*indexes: int, commit: bool = True, topic: str = "t", **fields: int |
 
 def written(sim: Simulation, one: TransactionMarker) -> MarkerResults:
     results: list[MarkerResults] = []
-    sim.broker.transaction_markers.write(one, results.append)
+    sim.broker.coordinators.markers.write(one, results.append)
     sim.advance(100)
     assert len(results) == 1
     return results[0]
@@ -87,7 +87,7 @@ def test_done_is_called_when_the_markers_are_committed_and_not_before(sim: Simul
     partition = sim.broker.topics.partition("t", 0)
     data(partition)
     results: list[MarkerResults] = []
-    sim.broker.transaction_markers.write(marker(0), results.append)
+    sim.broker.coordinators.markers.write(marker(0), results.append)
     assert partition.log_end_offset == 2
     assert not results
     assert partition.last_stable_offset == 0
@@ -112,7 +112,7 @@ def test_each_partition_has_its_own_result(sim: Simulation) -> None:
 
 def test_the_coordinator_of_a_single_broker_repeats_the_epoch_of_the_last_marker(sim: Simulation) -> None:
     """Kafka, whose epochs are lower, goes on in the folder, and would be fenced by a higher one."""
-    sim.broker.leader_epoch = 9
+    sim.broker.replicas.host.sole_replica.begin_epoch(9)
     partitions = sim.broker.topics.get("t").partitions
     written(sim, marker(0, coordinator_epoch=2))
     assert written(sim, marker(0, 1, coordinator_epoch=None)) == {("t", 0): None, ("t", 1): None}
@@ -123,7 +123,7 @@ def test_the_coordinator_of_a_single_broker_repeats_the_epoch_of_the_last_marker
 def test_a_topic_that_is_deleted_meanwhile_is_reported(sim: Simulation) -> None:
     data(sim.broker.topics.partition("t", 0))
     results: list[MarkerResults] = []
-    sim.broker.transaction_markers.write(marker(0), results.append)
+    sim.broker.coordinators.markers.write(marker(0), results.append)
     sim.result(sim.broker.topics.delete("t"))
     sim.settle()
     assert isinstance(results[0]["t", 0], UnknownTopicOrPartition | None)
@@ -141,7 +141,7 @@ def test_a_marker_comes_behind_the_deferred_appends_of_its_partition(sim: Simula
 
     partition.defer_append(slow(), 10)
     results: list[MarkerResults] = []
-    sim.broker.transaction_markers.write(marker(0), results.append)
+    sim.broker.coordinators.markers.write(marker(0), results.append)
     assert not results
     sim.settle()
     assert results == [{("t", 0): None}]
@@ -153,7 +153,9 @@ def test_thousands_of_partitions_are_written_in_slices() -> None:
     sim = Simulation({"kqueue.storage": "memory"})
     count = 2000
     sim.topic("t", count)
-    stepping = TransactionMarkers(sim.broker.topics, sim.broker.purgatory, sim.broker.timers, _SteppingClock(sim))
+    stepping = TransactionMarkers(
+        sim.broker.topics, sim.broker.scheduler.purgatory, sim.broker.scheduler.timers, _SteppingClock(sim)
+    )
     results: list[MarkerResults] = []
     stepping.write(marker(*range(count)), results.append)
     first = sum(partition.is_open for partition in sim.broker.topics.get("t").partitions)
@@ -184,8 +186,8 @@ def test_groups_learn_of_markers_in_their_topic_when_they_are_committed(sim: Sim
     broker = sim.broker
     markers = TransactionMarkers(
         broker.topics,
-        broker.purgatory,
-        broker.timers,
+        broker.scheduler.purgatory,
+        broker.scheduler.timers,
         sim.clock,
         on_group_marker=lambda producer_id, index, commit: calls.append((producer_id, index, commit)),
     )
@@ -232,7 +234,7 @@ def _run(storage: FaultyStorage, store: MemoryStore, confirmed: list[MarkerResul
         data(partition)
     sim.settle()
     one = marker(0, 1, producer_epoch=1, transaction_version=2, commit=False)
-    sim.broker.transaction_markers.write(one, confirmed.append)
+    sim.broker.coordinators.markers.write(one, confirmed.append)
     sim.settle()
     assert confirmed
     assert not any(confirmed[0].values())
@@ -242,7 +244,7 @@ def test_a_log_that_fails_reports_its_marker(sim: Simulation) -> None:
     partition = sim.broker.topics.partition("t", 0)
     data(partition)
     results: list[MarkerResults] = []
-    sim.broker.transaction_markers.write(marker(0, 1), results.append)
+    sim.broker.coordinators.markers.write(marker(0, 1), results.append)
     partition.log.take_offline(StorageFailed("gone"))
     sim.settle()
     assert isinstance(results[0]["t", 0], StorageFailed)

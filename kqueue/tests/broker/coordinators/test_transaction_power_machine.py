@@ -335,7 +335,7 @@ class PowerCuts(RuleBasedStateMachine):
             if not producer.is_fenced and producer.transaction is not None:
                 producer.is_fenced = producer.is_timed_out = True
         broker = self.client.sim.broker
-        assert all(metadata.state in IDLE for metadata in broker.transactions.all())
+        assert all(metadata.state in IDLE for metadata in broker.coordinators.transactions.all())
         for partition in broker.topics.get("t").partitions:
             assert partition.last_stable_offset == partition.log_end_offset
         visible = self._visible()

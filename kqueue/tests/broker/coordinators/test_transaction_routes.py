@@ -58,7 +58,7 @@ def client() -> ClusterClient:
 
 
 def test_each_leader_gets_its_markers(client: ClusterClient) -> None:
-    router, remote, results = client.sim.broker.marker_router, HeldRemote(), list[MarkerResults]()
+    router, remote, results = client.sim.broker.coordinators.marker_router, HeldRemote(), list[MarkerResults]()
     router.remote = remote
     router.write(marker(*(("t", index) for index in range(6))), results.append)
     client.sim.settle()
@@ -82,7 +82,7 @@ def test_each_leader_gets_its_markers(client: ClusterClient) -> None:
 
 def test_a_broker_without_connections_reports_what_it_can_not_write(client: ClusterClient) -> None:
     results = list[MarkerResults]()
-    client.sim.broker.marker_router.write(marker(("t", 0), ("t", 1)), results.append)
+    client.sim.broker.coordinators.marker_router.write(marker(("t", 0), ("t", 1)), results.append)
     client.sim.settle()
     assert results[0]["t", 0] is None
     assert type(results[0]["t", 1]) is NotLeader
@@ -91,11 +91,11 @@ def test_a_broker_without_connections_reports_what_it_can_not_write(client: Clus
 @pytest.mark.parametrize("leader", [SELF, OTHER, NO_LEADER])
 def test_the_coordinator_is_asked(client: ClusterClient, leader: int) -> None:
     broker, remote = client.sim.broker, HeldRemote()
-    router = broker.transaction_partitions
+    router = broker.coordinators.transaction_partitions
     with pytest.raises(CoordinatorNotAvailable):
         router.add_partitions("tx", 7, 0, [("t", 0)], transaction_version=2)
     client.sim.result(broker.topics.create_on_demand(TRANSACTIONS_TOPIC))
-    index = broker.transactions.partition_of("tx")
+    index = broker.coordinators.transactions.partition_of("tx")
     broker.topics.partition(TRANSACTIONS_TOPIC, index).apply(led_by(leader)[0])
     if leader == OTHER:
         with pytest.raises(CoordinatorNotAvailable, match="can't be reached"):

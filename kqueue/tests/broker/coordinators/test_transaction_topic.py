@@ -19,7 +19,7 @@ from kqueue.transactions.transaction_metadata import ProducerIdAndEpoch
 
 def log_of(sim: Simulation) -> TransactionTopicLog:
     broker = sim.broker
-    return TransactionTopicLog(broker.config, broker.topics, broker.purgatory, broker.clock)
+    return TransactionTopicLog(broker.config, broker.topics, broker.scheduler.purgatory, broker.scheduler.clock)
 
 
 def test_the_topic_comes_with_the_first_append_and_its_records_are_read_in_order() -> None:
@@ -36,7 +36,7 @@ def test_the_topic_comes_with_the_first_append_and_its_records_are_read_in_order
     assert topic.is_internal
     assert topic.config["cleanup.policy"] == ["compact"]
     assert topic.config["segment.bytes"] == 1_000_000
-    assert [partition.index for partition in log.used_partitions(sim.broker._has_or_had)] == [2]
+    assert [partition.index for partition in log.used_partitions(sim.logs.has)] == [2]
     assert list(log.read(topic.partition(2))) == [(b"k", b"v"), (b"k", None)]
 
 
@@ -58,7 +58,7 @@ Answers = list[tuple[str, ProducerIdAndEpoch]]
 
 def transact(sim: Simulation, answers: Answers) -> None:
     """Commit one transaction, abort another; note what was answered."""
-    transactions = sim.broker.transactions
+    transactions = sim.broker.coordinators.transactions
     topic = sim.topic("t", 2)
     sim.settle()
 
@@ -116,7 +116,7 @@ def test_the_power_may_fail_at_every_step_of_a_transaction(remains: Remains) -> 
 
 
 def check_after(sim: Simulation, answers: Answers) -> None:
-    transactions, asked = sim.broker.transactions, [what for what, _ in answers]
+    transactions, asked = sim.broker.coordinators.transactions, [what for what, _ in answers]
     if not answers:
         return
     last = answers[-1][1]
@@ -145,14 +145,14 @@ def check_after(sim: Simulation, answers: Answers) -> None:
 
 def test_a_new_producer_ends_what_a_stop_left_open() -> None:
     sim = Simulation(SMALL)
-    transactions = sim.broker.transactions
+    transactions = sim.broker.coordinators.transactions
     sim.topic("t", 2)
     producer = sim.result(transactions.init_producer_id("tx", 60_000))
     sim.result(transactions.add_partitions("tx", *producer, PARTITIONS, transaction_version=2))
     sim.stop()
     sim = sim.restarted()
     sim.settle()
-    transactions = sim.broker.transactions
+    transactions = sim.broker.coordinators.transactions
     with pytest.raises(ConcurrentTransactions):
         sim.result(transactions.init_producer_id("tx", 60_000))
     assert sim.result(transactions.init_producer_id("tx", 60_000)) == (producer.producer_id, 2)
@@ -165,7 +165,7 @@ def test_ids_of_a_partition_with_a_damaged_record_are_refused(caplog: pytest.Log
     ids = {coordinator_partition(id, 2): id for id in ("a", "b", "c", "d")}
     for _ in range(2):
         for id in ids.values():
-            sim.result(sim.broker.transactions.init_producer_id(id, 60_000))
+            sim.result(sim.broker.coordinators.transactions.init_producer_id(id, 60_000))
     sim.stop()
     file = sim.storage.open(f"{TRANSACTIONS_TOPIC}-0/{0:020}.log")
     data = bytearray(file.read_at(0, file.size))
@@ -178,5 +178,5 @@ def test_ids_of_a_partition_with_a_damaged_record_are_refused(caplog: pytest.Log
     sim.settle()
     assert f"the transactions of {TRANSACTIONS_TOPIC}-0 can't be served" in caplog.text
     with pytest.raises(NotCoordinator):
-        sim.result(sim.broker.transactions.init_producer_id(ids[0], 60_000))
-    assert sim.result(sim.broker.transactions.init_producer_id(ids[1], 60_000)).epoch == 2
+        sim.result(sim.broker.coordinators.transactions.init_producer_id(ids[0], 60_000))
+    assert sim.result(sim.broker.coordinators.transactions.init_producer_id(ids[1], 60_000)).epoch == 2

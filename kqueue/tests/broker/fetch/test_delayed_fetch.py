@@ -28,14 +28,16 @@ def delayed(sim: Simulation, indexes: list[int], min_bytes: int = 1, max_wait_ms
     broker = sim.broker
     fetches = [PartitionFetch("t", index, 0, PLENTY) for index in indexes]
     limits = FetchLimits(PLENTY)
-    return DelayedFetch(broker.topics, broker.purgatory, sim.clock, fetches, limits, min_bytes, max_wait_ms, size)
+    return DelayedFetch(
+        broker.topics, broker.scheduler.purgatory, sim.clock, fetches, limits, min_bytes, max_wait_ms, size
+    )
 
 
 def responses(sim: Simulation, started: int | DelayedOperation[int]) -> list[int]:
     """The list to which the purgatory adds the response of an operation that waits."""
     assert isinstance(started, DelayedOperation)
     found: list[int] = []
-    sim.broker.purgatory.add(started, found.append)
+    sim.broker.scheduler.purgatory.add(started, found.append)
     return found
 
 
@@ -51,7 +53,7 @@ def test_a_fetch_of_too_little_waits_for_the_append_that_is_enough(sim: Simulati
     append(sim.broker.topics.partition("t", 0), b"c")
     sim.settle()
     assert found == [3 * size]
-    assert len(sim.broker.purgatory) == 0
+    assert len(sim.broker.scheduler.purgatory) == 0
 
 
 def test_a_fetch_without_records_is_answered_when_its_time_is_over_or_its_partition_goes(sim: Simulation) -> None:

@@ -88,13 +88,13 @@ def test_errors_are_reported_per_partition(
 
 
 def test_an_older_epoch_is_fenced(sim: Simulation) -> None:
-    sim.broker.leader_epoch = 4
+    sim.broker.replicas.host.sole_replica.begin_epoch(4)
     (results,) = read_partitions(sim.broker.topics, [fetch(0, leader_epoch=3)], PLENTY).results
     assert isinstance(results.error, FencedLeaderEpoch)
 
 
 def test_a_divergence_is_urgent_and_gives_no_records(sim: Simulation) -> None:
-    sim.broker.leader_epoch = 7
+    sim.broker.replicas.host.sole_replica.begin_epoch(7)
     append(sim.broker.topics.partition("t", 0), b"c")
     result = read_partitions(sim.broker.topics, [fetch(0, 3, last_fetched_epoch=6)], PLENTY)
     assert (result.results[0].diverging, result.urgent, result.size) == (DivergingEpoch(0, 2), True, 0)

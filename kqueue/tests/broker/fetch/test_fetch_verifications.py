@@ -119,7 +119,7 @@ def test_new_data_ends_the_wait_for_more(client: SimulatedClient) -> None:
 
 def test_a_disk_that_takes_too_long_is_not_waited_for_without_end(client: SimulatedClient) -> None:
     started = client.start(request(client, 11, want(), max_wait_ms=500), 11)
-    clock, timers = client.sim.clock, client.sim.broker.timers
+    clock, timers = client.sim.clock, client.sim.broker.scheduler.timers
     clock.advance(VERIFICATION_WAIT_MS - 1)
     timers.run_due(clock.monotonic_ms())
     assert waits(started)

@@ -19,7 +19,9 @@ from kqueue.tests.broker.replication import MEMORY, PLENTY, elect, started
 
 def sessions_of(members: Members, node: int = 1) -> FollowerSessions:
     broker = members[node].broker
-    return FollowerSessions(broker.topics, broker.purgatory, broker.clock, random.Random(0), broker.config, node)
+    return FollowerSessions(
+        broker.topics, broker.scheduler.purgatory, broker.scheduler.clock, random.Random(0), broker.config, node
+    )
 
 
 def fetch(members: Members, offset: int = 0, index: int = 0, max_bytes: int = PLENTY) -> PartitionFetch:
@@ -142,7 +144,7 @@ def test_a_waiting_fetch_looks_at_many_partitions_in_several_turns(monkeypatch: 
         session.put(fetch(members, index=index))
     looks = [session.look(PLENTY)]
     woken = DelayedOperation[None]((session,), None, lambda expired: looks.append(session.look(PLENTY)))
-    members[1].broker.purgatory.add(woken, lambda _: None)
+    members[1].broker.scheduler.purgatory.add(woken, lambda _: None)
     members.settle()
     assert [look.size > 0 for look in looks] == [False, False, False, True]
     assert [len(look.results) for look in looks] == [0, 0, 0, 1]
@@ -237,13 +239,13 @@ def test_some_partitions_are_recorded_again_with_each_fetch() -> None:
 
 def test_a_forgotten_partition_is_not_watched() -> None:
     members = started(MEMORY)
-    watched = len(members[1].broker.purgatory)
+    watched = len(members[1].broker.scheduler.purgatory)
     session = opened(members)
     session.put(fetch(members))
     session.look(PLENTY)
-    assert len(members[1].broker.purgatory) == watched + 1
+    assert len(members[1].broker.scheduler.purgatory) == watched + 1
     session.forget(fetch(members).key)
-    assert len(members[1].broker.purgatory) == watched
+    assert len(members[1].broker.scheduler.purgatory) == watched
     append(members.partition(1), b"a")
     members.settle()
     assert session.look(PLENTY).results == []

@@ -30,12 +30,12 @@ def partition() -> Partition:
     """Offsets 0 and 1 in one segment, 2 and 3 in the next; the greatest time is that of 1."""
     sim = Simulation({"kqueue.storage": "memory"})
     partition = sim.topic("t").partition(0)
-    sim.broker.leader_epoch = EPOCH
+    sim.broker.replicas.host.sole_replica.begin_epoch(EPOCH)
     append(partition, batch(b"a", time_ms=NOW_MS))
     append(partition, batch(b"b", time_ms=NOW_MS + 50))
     partition.roll()
     append(partition, batch(b"c", b"d", time_ms=NOW_MS + 20))
-    sim.broker.leader_epoch = EPOCH + 1
+    sim.broker.replicas.host.sole_replica.begin_epoch(EPOCH + 1)
     return partition
 
 

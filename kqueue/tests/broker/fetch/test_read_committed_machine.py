@@ -99,7 +99,7 @@ class ReadCommittedMachine(RuleBasedStateMachine):
     def open(self, policy: str, segment_bytes: int) -> None:
         self.policy = policy
         self.client = SimulatedClient(sim=Simulation(SETTINGS, storage=FaultyStorage()))
-        self.client.sim.broker.transaction_partitions = ScriptedCoordinator(self.client)  # type: ignore[assignment]
+        self.client.sim.broker.coordinators.transaction_partitions = ScriptedCoordinator(self.client)  # type: ignore[assignment]
         self.client.sim.topic("t", segment_bytes=str(segment_bytes), **TOPICS[policy])
 
     # --- producers
@@ -171,7 +171,7 @@ class ReadCommittedMachine(RuleBasedStateMachine):
         marker = TransactionMarker(number, producer.epoch, commit, 0, 2, [("t", 0)])
         results: list[MarkerResults] = []
         for _ in range(1 + repeats):
-            self.client.sim.broker.transaction_markers.write(marker, results.append)
+            self.client.sim.broker.coordinators.markers.write(marker, results.append)
         self.client.sim.settle()
         assert results == [{("t", 0): None}] * (1 + repeats)
         for record in self.written:
@@ -221,7 +221,7 @@ class ReadCommittedMachine(RuleBasedStateMachine):
             left = sim.storage.after_cut(remains, random.Random(seed))
         again = Simulation(sim.settings, storage=left, store=sim.store, clock=sim.clock)
         self.client = SimulatedClient(sim=again)
-        again.broker.transaction_partitions = ScriptedCoordinator(self.client)  # type: ignore[assignment]
+        again.broker.coordinators.transaction_partitions = ScriptedCoordinator(self.client)  # type: ignore[assignment]
 
     # --- consumers
 

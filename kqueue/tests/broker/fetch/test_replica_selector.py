@@ -29,11 +29,11 @@ def members() -> Members:
 def test_an_in_sync_follower_of_the_rack_that_has_the_offset(
     members: Members, rack: str, offset: int, selected: int
 ) -> None:
-    assert RackSelector(members[1].broker.cluster, rack).select(members.partition(1), offset) == selected
+    assert RackSelector(members[1].broker.metadata.cluster, rack).select(members.partition(1), offset) == selected
 
 
 def test_a_follower_out_of_sync_or_fenced_is_not_selected(members: Members) -> None:
-    selector = RackSelector(members[1].broker.cluster, "b")
+    selector = RackSelector(members[1].broker.metadata.cluster, "b")
     members.register(2, fenced=True, rack="b")
     members.settle()
     assert selector.select(members.partition(1), 0) == 4
@@ -42,7 +42,7 @@ def test_a_follower_out_of_sync_or_fenced_is_not_selected(members: Members) -> N
 
 
 def test_a_follower_selects_nothing(members: Members) -> None:
-    assert RackSelector(members[2].broker.cluster, "c").select(members.partition(2), 0) == NO_REPLICA
+    assert RackSelector(members[2].broker.metadata.cluster, "c").select(members.partition(2), 0) == NO_REPLICA
 
 
 @pytest.mark.parametrize(
@@ -57,4 +57,4 @@ def test_a_follower_selects_nothing(members: Members) -> None:
 def test_the_setting_and_the_consumers_rack_are_both_needed(
     members: Members, name: str | None, rack: str, selects: bool
 ) -> None:
-    assert (selector_for(members[1].broker.cluster, name, rack) is not None) == selects
+    assert (selector_for(members[1].broker.metadata.cluster, name, rack) is not None) == selects

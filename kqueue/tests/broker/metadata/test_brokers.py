@@ -24,9 +24,9 @@ def cluster_of(*brokers: BrokerRegistration) -> ClusterBrokers:
 
 def test_a_single_broker_sees_itself() -> None:
     sim = Simulation({"node.id": 7, "broker.rack": "r"})
-    sim.broker.listeners = {"A": Endpoint("host", 1), "B": Endpoint("host", 2)}
-    sim.broker.endpoints = lambda name: sim.broker.listeners[name][:2]
-    cluster: Cluster = sim.broker.cluster
+    sim.broker.identity.listeners = {"A": Endpoint("host", 1), "B": Endpoint("host", 2)}
+    sim.broker.identity.endpoints = lambda name: sim.broker.identity.listeners[name][:2]
+    cluster: Cluster = sim.broker.metadata.cluster
     assert cluster.is_alone
     assert cluster.node_id == cluster.controller_id == 7
     (own,) = cluster.brokers()
@@ -41,7 +41,7 @@ def test_a_single_broker_sees_itself() -> None:
 def test_a_server_has_the_addresses_of_its_listeners(tmp_path: Path) -> None:
     async def test() -> None:
         async with serving(tmp_path, listeners="PLAINTEXT://127.0.0.1:0") as server:
-            assert server.broker.cluster.brokers()[0].endpoints == {
+            assert server.broker.metadata.cluster.brokers()[0].endpoints == {
                 "PLAINTEXT": Endpoint(*server.endpoint("PLAINTEXT"))
             }
 

@@ -19,7 +19,7 @@ GROUP, SHARE, STREAMS = features.GROUP_VERSION, features.SHARE_VERSION, features
 
 
 def test_a_new_cluster_has_the_levels_of_kafka_4() -> None:
-    current = Simulation().broker.features
+    current = Simulation().broker.metadata.features
     assert current.levels.finalized == {METADATA: 30, TRANSACTION: 2, GROUP: 1, SHARE: 1, STREAMS: 1}
     assert current.level(TRANSACTION) == 2
     assert current.level("nope") == 0
@@ -34,31 +34,31 @@ def test_a_new_cluster_has_the_levels_of_kafka_4() -> None:
 
 def test_a_level_outlives_a_restart_and_raises_the_epoch() -> None:
     sim = Simulation()
-    epoch = sim.broker.features.levels.epoch
-    promise = sim.broker.features.update([FeatureUpdate(TRANSACTION, 1, SAFE)])
-    assert sim.broker.features.level(TRANSACTION) == 2, "not before it is stored"
+    epoch = sim.broker.metadata.features.levels.epoch
+    promise = sim.broker.metadata.features.update([FeatureUpdate(TRANSACTION, 1, SAFE)])
+    assert sim.broker.metadata.features.level(TRANSACTION) == 2, "not before it is stored"
     sim.result(promise)
-    assert sim.broker.features.level(TRANSACTION) == 1
+    assert sim.broker.metadata.features.level(TRANSACTION) == 1
     sim.stop()
     again = sim.restarted()
-    assert again.broker.features.level(TRANSACTION) == 1
-    assert again.broker.features.levels.epoch == epoch + 1
+    assert again.broker.metadata.features.level(TRANSACTION) == 1
+    assert again.broker.metadata.features.levels.epoch == epoch + 1
 
 
 def test_level_0_is_not_finalized() -> None:
     sim = Simulation()
-    sim.result(sim.broker.features.update([FeatureUpdate(TRANSACTION, 0, UNSAFE)]))
-    assert sim.broker.features.levels.finalized == {METADATA: 30, GROUP: 1, SHARE: 1, STREAMS: 1}
-    assert sim.broker.features.level(TRANSACTION) == 0
+    sim.result(sim.broker.metadata.features.update([FeatureUpdate(TRANSACTION, 0, UNSAFE)]))
+    assert sim.broker.metadata.features.levels.finalized == {METADATA: 30, GROUP: 1, SHARE: 1, STREAMS: 1}
+    assert sim.broker.metadata.features.level(TRANSACTION) == 0
 
 
 def test_an_update_to_the_level_of_now_stores_only_that_it_is_wanted() -> None:
     sim = Simulation()
     same = [FeatureUpdate(TRANSACTION, 2, UP)]
-    sim.result(sim.broker.features.update(same))
-    epoch = sim.broker.features.levels.epoch
-    assert sim.broker.features.update(same).done, "it is stored already"
-    assert sim.broker.features.levels.epoch == epoch
+    sim.result(sim.broker.metadata.features.update(same))
+    epoch = sim.broker.metadata.features.levels.epoch
+    assert sim.broker.metadata.features.update(same).done, "it is stored already"
+    assert sim.broker.metadata.features.levels.epoch == epoch
 
 
 @pytest.mark.parametrize(
@@ -81,19 +81,19 @@ def test_refused_updates_name_the_reason_and_change_nothing(update: tuple[str, i
     updates = [FeatureUpdate(TRANSACTION, 1, SAFE), FeatureUpdate(*update)]
     if update[0] == TRANSACTION:
         updates = updates[1:]
-    for refuse in (sim.broker.features.check, sim.broker.features.update):
+    for refuse in (sim.broker.metadata.features.check, sim.broker.metadata.features.update):
         with pytest.raises(InvalidUpdateVersion, match=message):
             refuse(updates)
     sim.settle()
-    assert sim.broker.features.level(TRANSACTION) == 2
-    assert sim.broker.metadata.get(features.KEY) is None
+    assert sim.broker.metadata.features.level(TRANSACTION) == 2
+    assert sim.broker.metadata.cache.get(features.KEY) is None
 
 
 def test_a_higher_level_is_no_downgrade() -> None:
     sim = Simulation()
-    sim.result(sim.broker.features.update([FeatureUpdate(TRANSACTION, 0, SAFE)]))
+    sim.result(sim.broker.metadata.features.update([FeatureUpdate(TRANSACTION, 0, SAFE)]))
     with pytest.raises(InvalidUpdateVersion, match="The level is 0, so this is no downgrade"):
-        sim.broker.features.check([FeatureUpdate(TRANSACTION, 1, SAFE)])
+        sim.broker.metadata.features.check([FeatureUpdate(TRANSACTION, 1, SAFE)])
 
 
 LEVELS = st.tuples(st.integers(-1, 3), st.integers(0, 4))
@@ -114,21 +114,21 @@ def test_updates_of_one_feature_apply_in_order_or_not_at_all(changes: list[tuple
     updates = [FeatureUpdate(TRANSACTION, level, kind) for level, kind in changes]
     if model is None:
         with pytest.raises(InvalidUpdateVersion):
-            sim.broker.features.update(updates)
+            sim.broker.metadata.features.update(updates)
         model = 2
     else:
-        sim.result(sim.broker.features.update(updates))
-    assert sim.broker.features.level(TRANSACTION) == model
+        sim.result(sim.broker.metadata.features.update(updates))
+    assert sim.broker.metadata.features.level(TRANSACTION) == model
 
 
 def test_a_level_that_is_not_stored_does_not_change() -> None:
     store = FailingStore()
     sim = Simulation(store=store)
-    before = sim.broker.features.levels
+    before = sim.broker.metadata.features.levels
     store.failing = True
     with pytest.raises(StorageFailed, match="could not change feature levels: no disk"):
-        sim.result(sim.broker.features.update([FeatureUpdate(TRANSACTION, 1, SAFE)]))
-    assert sim.broker.features.levels == before
+        sim.result(sim.broker.metadata.features.update([FeatureUpdate(TRANSACTION, 1, SAFE)]))
+    assert sim.broker.metadata.features.levels == before
 
 
 @pytest.mark.parametrize(
@@ -151,9 +151,9 @@ def test_a_start_refuses_levels_that_this_build_does_not_support(value: bytes, m
 
 
 def test_a_build_with_a_higher_default_has_a_higher_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
-    epoch = Simulation().broker.features.levels.epoch
+    epoch = Simulation().broker.metadata.features.levels.epoch
     monkeypatch.setattr(features, "FEATURES", (*FEATURES, features.Feature("new.version", 0, 1, 1)))
-    assert Simulation().broker.features.levels.epoch > epoch
+    assert Simulation().broker.metadata.features.levels.epoch > epoch
 
 
 def test_all_brokers_of_a_cluster_must_support_a_level() -> None:
@@ -168,7 +168,7 @@ def test_all_brokers_of_a_cluster_must_support_a_level() -> None:
 
     for node in (1, 2, 3):
         register(node, transaction_version=(0, 2))
-    levels = members[1].broker.features
+    levels = members[1].broker.metadata.features
     members.result(levels.update([FeatureUpdate(TRANSACTION, 0, SAFE)]))
     register(2, fenced=True, transaction_version=(0, 1))
     with pytest.raises(InvalidUpdateVersion, match=r"version 2 for feature .* Broker 2 only supports versions 0-1\."):
@@ -180,4 +180,4 @@ def test_all_brokers_of_a_cluster_must_support_a_level() -> None:
         levels.update([FeatureUpdate(TRANSACTION, 1, UP)])
     register(3, transaction_version=(0, 2))
     members.result(levels.update([FeatureUpdate(TRANSACTION, 1, UP)]))
-    assert [members[node].broker.features.level(TRANSACTION) for node in (1, 2, 3)] == [1, 1, 1]
+    assert [members[node].broker.metadata.features.level(TRANSACTION) for node in (1, 2, 3)] == [1, 1, 1]

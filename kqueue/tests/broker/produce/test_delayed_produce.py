@@ -129,7 +129,7 @@ def test_a_topic_deleted_under_a_waiting_request_is_reported() -> None:
     client.sim.broker.topics.delete("t")
     while client.sim.jobs.pending and started.response is None:
         client.sim.jobs.step()
-        client.sim.broker.purgatory.run_ready()
+        client.sim.broker.scheduler.purgatory.run_ready()
     assert started.response.responses[0].partition_responses[0].error_code in (0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
@@ -159,7 +159,7 @@ def test_the_current_leader_is_returned_where_the_version_has_a_field(
     if version >= 10:
         assert (partition_response.current_leader.leader_id, partition_response.current_leader.leader_epoch) == (
             1,
-            client.sim.broker.leader_epoch,
+            client.sim.broker.replicas.host.sole_replica.leader_epoch,
         )
         assert [(node.node_id, node.host, node.port) for node in response.node_endpoints] == [(1, "127.0.0.1", 9092)]
     else:
@@ -199,7 +199,7 @@ def test_an_append_whose_leader_moved_before_it_was_committed_returns_the_new_on
 
     monkeypatch.setattr(Partition, "is_committed", moved)
     topic.partitions[0].apply(PartitionRegistration((1, 2), (2,), 2, leader_epoch=1, partition_epoch=9))
-    client.sim.broker.purgatory.wake(topic.partitions[0])
+    client.sim.broker.scheduler.purgatory.wake(topic.partitions[0])
     client.sim.settle()
     response: Any = started.response
     (row,) = response.responses[0].partition_responses
@@ -251,7 +251,7 @@ def test_a_long_batch_with_acks_0_is_appended(client: SimulatedClient) -> None:
 def test_a_client_that_is_gone_leaves_its_long_batch_and_those_behind_it(client: SimulatedClient) -> None:
     topic = client.sim.topic("c", cleanup_policy="compact")
     client.start(produce_request(client, "c", long_batch()), 9)
-    for waiters in list(client.sim.broker.purgatory._by_key.values()):
+    for waiters in list(client.sim.broker.scheduler.purgatory._by_key.values()):
         for waiter in list(waiters):
             waiter.cancel()
     assert client.produce("c", batch(b"after")).base_offset == 1001

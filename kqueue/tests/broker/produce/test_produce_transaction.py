@@ -72,7 +72,7 @@ class ScriptedCoordinator:
         for question in self.questions:
             if not question.promise.done:
                 self._settle(question.promise)
-                self.client.sim.broker.purgatory.wake(question.promise)
+                self.client.sim.broker.scheduler.purgatory.wake(question.promise)
         self.client.sim.settle()
 
 
@@ -86,7 +86,7 @@ def client() -> SimulatedClient:
 @pytest.fixture
 def coordinator(client: SimulatedClient) -> ScriptedCoordinator:
     scripted = ScriptedCoordinator(client)
-    client.sim.broker.transaction_partitions = scripted  # type: ignore[assignment]
+    client.sim.broker.coordinators.transaction_partitions = scripted  # type: ignore[assignment]
     return scripted
 
 
@@ -109,7 +109,7 @@ def code(pending: PendingRequest) -> int | None:
 
 def end(client: SimulatedClient, epoch: int = 1, version: int = 2, *, commit: bool = True) -> None:
     marker = TransactionMarker(7, epoch, commit, 0, version, [("t", 0)])
-    client.sim.broker.transaction_markers.write(marker, lambda results: None)
+    client.sim.broker.coordinators.markers.write(marker, lambda results: None)
     client.sim.settle()
 
 
@@ -153,7 +153,7 @@ def test_verification_can_be_disabled_for_old_clients_only(version: int) -> None
     client = SimulatedClient({"transaction.partition.verification.enable": False})
     client.sim.topic("t")
     coordinator = ScriptedCoordinator(client)
-    client.sim.broker.transaction_partitions = coordinator  # type: ignore[assignment]
+    client.sim.broker.coordinators.transaction_partitions = coordinator  # type: ignore[assignment]
     assert client.produce("t", records(), version=version, transactional_id="tx").error_code == 0
     assert len(coordinator.questions) == (version >= 12)
 
@@ -211,11 +211,11 @@ def test_records_are_copied_while_the_coordinator_is_asked(
     coordinator.holds = True
     pending = start(client, records(b"first"))
     client.sim.settle()
-    assert client.sim.broker.record_copies.bytes == len(records(b"first"))
+    assert client.sim.broker.produce.copies.bytes == len(records(b"first"))
     pending.frame[:] = bytes(len(pending.frame))  # as the next request would
     coordinator.answer()
     assert code(pending) == 0
-    assert client.sim.broker.record_copies.bytes == 0
+    assert client.sim.broker.produce.copies.bytes == 0
     assert values(client) == [b"first"]
 
 
@@ -229,7 +229,7 @@ def test_too_many_waiting_records_are_refused_for_a_retry(
     assert [code(one) for one in (first, second, third)] == [None, None, ErrorCode.REQUEST_TIMED_OUT]
     coordinator.answer()
     assert [code(one) for one in (first, second)] == [0, 0]
-    assert client.sim.broker.record_copies.bytes == 0
+    assert client.sim.broker.produce.copies.bytes == 0
 
 
 def test_a_client_that_leaves_releases_what_it_held(client: SimulatedClient, coordinator: ScriptedCoordinator) -> None:
@@ -241,7 +241,7 @@ def test_a_client_that_leaves_releases_what_it_held(client: SimulatedClient, coo
     coordinator.answer()
     del request
     assert code(pending) is None
-    assert client.sim.broker.record_copies.bytes == 0
+    assert client.sim.broker.produce.copies.bytes == 0
 
 
 def test_an_answer_from_before_a_marker_lets_nothing_in(
@@ -366,7 +366,7 @@ def test_a_large_request_is_handled_in_turns(client: SimulatedClient, coordinato
     assert pending.response
     (topic,) = pending.response.responses
     assert {one.error_code for one in topic.partition_responses} == {0}
-    assert client.sim.broker.record_copies.bytes == 0
+    assert client.sim.broker.produce.copies.bytes == 0
 
 
 def test_a_failure_with_acks_0_closes_the_connection(client: SimulatedClient, coordinator: ScriptedCoordinator) -> None:

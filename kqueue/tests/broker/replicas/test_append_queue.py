@@ -38,7 +38,7 @@ def counting(sim: Simulation, done: list[int], count: int, ms_each: float = 1) -
 
 def start(sim: Simulation, steps: SlicedWork[str]) -> Promise[str]:
     promise: Promise[str] = Promise()
-    sim.broker.append_scheduler.start(steps, promise, lambda: None)
+    sim.broker.replicas.host.append_scheduler.start(steps, promise, lambda: None)
     return promise
 
 
@@ -46,11 +46,11 @@ def test_work_items_alternate_by_slice(sim: Simulation) -> None:
     first, second = list[int](), list[int]()
     promises = [start(sim, counting(sim, done, 3 * SLICE_MS)) for done in (first, second)]
     for slices in ((1, 0), (1, 1), (2, 1), (2, 2)):
-        sim.broker.purgatory.run_ready()
+        sim.broker.scheduler.purgatory.run_ready()
         assert (len(first), len(second)) == tuple(SLICE_MS * count for count in slices)
     sim.settle()
     assert [promise.result() for promise in promises] == ["done", "done"]
-    assert not sim.broker.purgatory.ready
+    assert not sim.broker.scheduler.purgatory.ready
 
 
 def test_a_yielded_callable_runs_as_a_job_and_its_outcome_is_sent_back(sim: Simulation) -> None:
@@ -66,14 +66,14 @@ def test_a_yielded_callable_runs_as_a_job_and_its_outcome_is_sent_back(sim: Simu
         return repr(outcomes)
 
     promise = start(sim, work())
-    sim.broker.purgatory.run_ready()
+    sim.broker.scheduler.purgatory.run_ready()
     assert [job.name for job in sim.jobs.pending] == ["records of a batch"]
     sim.settle()
     assert promise.result() == run_to_end(work()) == "[42, 'no']"
 
 
 def test_computations_beyond_the_limit_wait_their_turn(sim: Simulation) -> None:
-    scheduler = append_queue.AppendScheduler(sim.broker.purgatory, sim.jobs, sim.clock, computations_max=2)
+    scheduler = append_queue.AppendScheduler(sim.broker.scheduler.purgatory, sim.jobs, sim.clock, computations_max=2)
     ended: list[int] = []
 
     def work(number: int) -> SlicedWork[None]:
@@ -82,7 +82,7 @@ def test_computations_beyond_the_limit_wait_their_turn(sim: Simulation) -> None:
 
     for number in range(5):
         scheduler.start(work(number), Promise(), lambda: None)
-    while sim.broker.purgatory.run_ready():
+    while sim.broker.scheduler.purgatory.run_ready():
         pass
     while sim.jobs.pending:
         assert len(sim.jobs.pending) == min(2, 5 - len(ended))
@@ -99,7 +99,7 @@ def test_failed_work_fails_its_promise_and_the_next_work_runs(sim: Simulation, e
         raise error
 
     emptied = list[int]()
-    queue = AppendQueue(sim.broker.append_scheduler, lambda: emptied.append(1))
+    queue = AppendQueue(sim.broker.replicas.host.append_scheduler, lambda: emptied.append(1))
     promises = [queue.add(work()), queue.add(counting(sim, [], 2))]
     sim.settle()
     with pytest.raises(KqueueError, match=words):
@@ -203,7 +203,7 @@ def test_bytes_queued_for_validation_are_bounded(sim: Simulation, monkeypatch: p
         with pytest.raises(RequestTimedOut, match=f"{2 * size} bytes of records wait"):
             append(one, batch(1))
     sim.settle()
-    assert sim.broker.append_scheduler.held_bytes == 0
+    assert sim.broker.replicas.host.append_scheduler.held_bytes == 0
     assert isinstance(append(topic, batch(LONG)), Promise)
     assert isinstance(append(topic, batch(1)), Promise)
     sim.settle()

@@ -94,7 +94,7 @@ def test_rule_10_a_former_leader_takes_nothing_and_fails_what_waits() -> None:
         except NotLeader as error:
             return error
 
-    sim.broker.purgatory.add(DelayedOperation((leader,), None, try_complete), outcomes.append)
+    sim.broker.scheduler.purgatory.add(DelayedOperation((leader,), None, try_complete), outcomes.append)
     members.settle()
     assert outcomes == []
     elect(members, 2)
@@ -391,7 +391,7 @@ def test_records_are_deleted_by_the_leader_only() -> None:
     replicate(members, 2)
     topic = members[2].broker.topics.get("t")
     with pytest.raises(NotLeader):
-        members[2].broker.deletion.delete_before(topic, 0, 1)
+        members[2].broker.upkeep.deletion.delete_before(topic, 0, 1)
 
 
 def test_a_replica_that_is_taken_away_loses_its_log_and_can_come_back() -> None:
@@ -416,11 +416,11 @@ def test_each_append_wakes_the_followers_that_wait_for_it() -> None:
     woken: list[object] = []
     start = leader.log_end_offset
     operation = DelayedOperation((leader.replica.key,), None, lambda expired: leader.log_end_offset > start or None)
-    members[1].broker.purgatory.add(operation, woken.append)
+    members[1].broker.scheduler.purgatory.add(operation, woken.append)
     members.settle()
     assert woken == []
     append(leader, b"a")
-    members[1].broker.purgatory.run_ready()
+    members[1].broker.scheduler.purgatory.run_ready()
     assert woken == [True]
 
 

@@ -55,15 +55,15 @@ def test_one_fsync_serves_all_that_came_in_with_a_turn_and_the_next_all_that_cam
     partition = sim.topic("orders").partition(0)
     for number in range(5):
         append(partition, b"%d" % number)
-    sim.broker.purgatory.run_ready()
+    sim.broker.scheduler.purgatory.run_ready()
     assert len(sim.jobs.pending) == 1
     for number in range(5, 9):
         append(partition, b"%d" % number)
-    sim.broker.purgatory.run_ready()
+    sim.broker.scheduler.purgatory.run_ready()
     assert len(sim.jobs.pending) == 1, "one fsync at a time"
     sim.jobs.step()
     assert partition.high_watermark == 5
-    sim.broker.purgatory.run_ready()
+    sim.broker.scheduler.purgatory.run_ready()
     assert len(sim.jobs.pending) == 1
     sim.jobs.step()
     assert partition.high_watermark == 9
@@ -83,7 +83,7 @@ def test_memory_is_never_flushed() -> None:
     partition = sim.topic("orders").partition(0)
     for _ in range(3):
         append(partition, b"a" * 100)
-    sim.broker.purgatory.run_ready()
+    sim.broker.scheduler.purgatory.run_ready()
     assert not sim.jobs.pending
 
 
@@ -128,11 +128,11 @@ def test_operations_waiting_on_a_partition_are_woken_when_the_high_watermark_mov
     partition = sim.topic("orders").partition(0)
     end = append(partition, b"a")
     responses = list[str]()
-    sim.broker.purgatory.add(
+    sim.broker.scheduler.purgatory.add(
         DelayedOperation((partition,), None, lambda expired: "seen" if partition.is_committed(end) else None),
         responses.append,
     )
-    sim.broker.purgatory.run_ready()
+    sim.broker.scheduler.purgatory.run_ready()
     assert responses == []
     sim.settle()
     assert responses == ["seen"]
@@ -159,7 +159,7 @@ def test_a_failed_fsync_makes_the_log_read_only_and_fails_waiters(monkeypatch: p
         except StorageFailed as error:
             return str(error)
 
-    sim.broker.purgatory.add(DelayedOperation((partition,), None, retry), responses.append)
+    sim.broker.scheduler.purgatory.add(DelayedOperation((partition,), None, retry), responses.append)
     sim.settle()
     assert len(responses) == 1
     assert "I/O error on fsync" in responses[0]
@@ -187,7 +187,7 @@ def test_offsets_out_of_range_are_refused_and_the_end_is_empty() -> None:
 def test_leader_epochs_are_compared() -> None:
     sim = Simulation()
     partition = sim.topic("orders").partition(0)
-    sim.broker.leader_epoch = 5
+    sim.broker.replicas.host.sole_replica.begin_epoch(5)
     partition.check_leader_epoch(-1)
     partition.check_leader_epoch(5)
     with pytest.raises(FencedLeaderEpoch):
@@ -198,7 +198,7 @@ def test_leader_epochs_are_compared() -> None:
 
 def test_batches_carry_the_leader_epoch() -> None:
     sim = Simulation({"kqueue.storage": "memory"})
-    sim.broker.leader_epoch = 3
+    sim.broker.replicas.host.sole_replica.begin_epoch(3)
     partition = sim.topic("orders").partition(0)
     append(partition, b"a")
     region = partition.read(0, 100).fetched.region
@@ -219,10 +219,10 @@ def test_a_deleted_partition_raises_and_wakes_waiting_operations() -> None:
         except UnknownTopicOrPartition:
             return "deleted"
 
-    sim.broker.purgatory.add(DelayedOperation((partition,), None, retry), responses.append)
+    sim.broker.scheduler.purgatory.add(DelayedOperation((partition,), None, retry), responses.append)
     sim.broker.topics.delete("orders")
     assert sim.jobs.step(), "the commit, before the flush was even asked for"
-    sim.broker.purgatory.run_ready()
+    sim.broker.scheduler.purgatory.run_ready()
     assert responses == ["deleted"]
     sim.settle()
 
@@ -244,7 +244,7 @@ def test_kafka_mode_flushes_a_segment_that_was_ended_while_another_was_flushed()
     append(partition, b"w" * 200)
     sim.settle()
     append(partition, b"x" * 200)  # a second segment
-    sim.broker.purgatory.run_ready()
+    sim.broker.scheduler.purgatory.run_ready()
     assert sim.jobs.pending
     job = sim.jobs.pending.popleft()
     job.run()  # type: ignore[union-attr]
@@ -293,7 +293,7 @@ def test_records_of_a_read_only_log_can_be_deleted_as_far_as_they_are_flushed() 
     storage.mend()
     assert partition.log.health.failure is not None
     with pytest.raises(StorageFailed):
-        sim.broker.deletion.delete_before(topic, 0, 5)
-    assert sim.result(sim.broker.deletion.delete_before(topic, 0, -1)) == 4
+        sim.broker.upkeep.deletion.delete_before(topic, 0, 5)
+    assert sim.result(sim.broker.upkeep.deletion.delete_before(topic, 0, -1)) == 4
     sim.advance(10)
     assert len(partition.log.segments) == 1

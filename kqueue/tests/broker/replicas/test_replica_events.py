@@ -34,7 +34,7 @@ def registration(epoch: int, leader: int, leader_epoch: int, *replicas: int) -> 
 def partition_and_events() -> tuple[Partition, Recorder]:
     sim = Simulation()
     partition, recorder = sim.topic("t").partition(0), Recorder()
-    sim.broker.replica_events.append(recorder)
+    sim.broker.replicas.host.replica_events.append(recorder)
     return partition, recorder
 
 
@@ -42,7 +42,7 @@ def test_a_single_broker_leads_all_partitions_in_its_own_epoch() -> None:
     sim = Simulation()
     partition = sim.topic("t").partition(0)
     for epoch in (0, 4):
-        sim.broker.leader_epoch = epoch
+        sim.broker.replicas.host.sole_replica.begin_epoch(epoch)
         assert partition.registration == PartitionRegistration((SELF,), (SELF,), SELF, epoch)
         assert (partition.replicas, partition.isr) == ((SELF,), (SELF,))
         assert (partition.leader, partition.leader_epoch, partition.is_leader) == (SELF, epoch, True)

@@ -77,5 +77,5 @@ def test_n_partitions_are_checked_2n_times_in_total(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(Partition, "is_committed", count)
     while not ends.all_committed():
-        assert sim.broker.purgatory.run_ready() or sim.jobs.step()
+        assert sim.broker.scheduler.purgatory.run_ready() or sim.jobs.step()
     assert looks <= 3 * 100 + 200

@@ -101,7 +101,7 @@ def test_deleted_records_are_left_out() -> None:
     client = SimulatedClient()
     member = prepared(client)
     topic = client.sim.broker.topics.get("t")
-    client.sim.result(client.sim.broker.deletion.delete_before(topic, 0, 2))
+    client.sim.result(client.sim.broker.upkeep.deletion.delete_before(topic, 0, 2))
     assert data_of(member.acknowledge((0, 3, REJECT))).error_code == 0
     assert [value for value, _ in letters(client)] == [b"2", b"3"]
 

@@ -83,7 +83,7 @@ def test_deleted_records_are_skipped(client: SimulatedClient) -> None:
     topic = client.sim.broker.topics.get("t")
     member = Member(client)
     member.fetch(max_records=1)
-    client.sim.result(client.sim.broker.deletion.delete_before(topic, 0, 3))
+    client.sim.result(client.sim.broker.upkeep.deletion.delete_before(topic, 0, 3))
     assert acquired(member.fetch()) == [(3, 3, 1)]
     assert data_of(member.acknowledge((0, 1, ACCEPT), (3, 3, ACCEPT))).error_code == 0
 

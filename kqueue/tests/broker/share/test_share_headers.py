@@ -146,12 +146,12 @@ def disk(client: SimulatedClient, monkeypatch: pytest.MonkeyPatch) -> ColdDisk:
 def test_headers_are_read_in_a_job(client: SimulatedClient, disk: ColdDisk) -> None:
     member = Member(client)
     started = member.start()
-    while not client.sim.jobs.pending and client.sim.broker.purgatory.run_ready():
+    while not client.sim.jobs.pending and client.sim.broker.scheduler.purgatory.run_ready():
         pass
     assert len(client.sim.jobs.pending) == 1
     assert started.response is None
-    client.sim.broker.purgatory.wake(client.sim.broker.topics.partition("t", 0))
-    client.sim.broker.purgatory.run_ready()
+    client.sim.broker.scheduler.purgatory.wake(client.sim.broker.topics.partition("t", 0))
+    client.sim.broker.scheduler.purgatory.run_ready()
     assert len(client.sim.jobs.pending) == 1, "one job for a partition"
     client.sim.settle()
     assert acquired(started.response) == [(0, 4, 1)]
@@ -167,7 +167,7 @@ def test_a_disk_that_fails(client: SimulatedClient, disk: ColdDisk) -> None:
 def test_a_disk_that_does_not_answer(client: SimulatedClient, disk: ColdDisk) -> None:
     member = Member(client)
     started = member.start()
-    client.sim.broker.purgatory.run_ready()
+    client.sim.broker.scheduler.purgatory.run_ready()
     stalled, client.sim.jobs.pending = list(client.sim.jobs.pending), type(client.sim.jobs.pending)()
     assert stalled
     client.sim.advance(10_000)

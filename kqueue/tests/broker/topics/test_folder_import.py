@@ -31,8 +31,8 @@ def test_a_data_folder_with_a_new_store_is_imported() -> None:
     assert found.id == topic.id
     assert len(found.partitions) == 2
     assert values(found.partition(1)) == [b"a", b"b"]
-    assert adopted.broker.leader_epoch > sim.broker.leader_epoch
-    assert adopted.result(adopted.broker.producer_ids.allocate()) >= 1 << 40
+    assert adopted.broker.replicas.host.sole_replica.leader_epoch > sim.broker.replicas.host.sole_replica.leader_epoch
+    assert adopted.result(adopted.broker.metadata.producer_ids.allocate()) >= 1 << 40
     adopted.stop()
     assert adopted.restarted().broker.topics.names() == ["orders"]
 
@@ -72,7 +72,7 @@ def test_a_folder_of_kafka_opens_as_it_is(tmp_path: Path) -> None:
     assert {"v2-gzip", "v2-three-partitions", "compacted", "txn", "__consumer_offsets"} <= set(topics.names())
     expected = golden.expected("4.3")["v2-gzip"].of_partition(0)
     assert values(topics.partition("v2-gzip", 0)) == [record.value for record in expected]
-    assert sim.broker.groups.offsets("golden-v2-gzip")["v2-gzip"][0].offset == 123
+    assert sim.broker.coordinators.groups.offsets("golden-v2-gzip")["v2-gzip"][0].offset == 123
     sim.stop()
     assert "v2-gzip" in sim.restarted().broker.topics.names()
 
@@ -109,7 +109,7 @@ def test_nothing_is_imported_while_a_data_folder_is_offline() -> None:
     sim.stop()
     offline = OfflineFolder("two", StorageFailed("two: Input/output error"))
     logs = LogManager([sim.storage], clock=sim.clock, rng=random.Random(1), offline=[offline])
-    metadata = MetadataCache(MemoryStore(), sim.jobs, sim.broker.purgatory)
+    metadata = MetadataCache(MemoryStore(), sim.jobs, sim.broker.scheduler.purgatory)
     with pytest.raises(StorageFailed, match="while a data folder is offline: two: Input/output error"):
         import_folders(metadata, logs, sim.broker.config)
 
@@ -180,7 +180,7 @@ def test_what_kafka_does_to_topics_between_two_starts_is_followed() -> None:
     assert values(topics.partition("a", 0)) == [b"kept"]
     assert topics.get("anew").id == again
     assert not [entry.name for entry in storage.list("") if entry.name.endswith("-stray")]
-    assert later.broker.leader_epoch > sim.broker.leader_epoch
+    assert later.broker.replicas.host.sole_replica.leader_epoch > sim.broker.replicas.host.sole_replica.leader_epoch
     later.stop()
     assert later.restarted().broker.topics.names() == ["a", "anew", "new", "ours"]
 
@@ -189,11 +189,11 @@ def test_nothing_is_imported_again_unless_kafka_ran() -> None:
     storage = MemoryStorage()
     visit_of_kafka(storage, [topic("a"), partition(0)], {"a-0": ID})
     sim = Simulation(storage=storage)
-    epoch = sim.broker.leader_epoch
+    epoch = sim.broker.replicas.host.sole_replica.leader_epoch
     for _ in range(2):
         sim.stop()
         sim = sim.restarted()
-    assert sim.broker.leader_epoch == epoch
+    assert sim.broker.replicas.host.sole_replica.leader_epoch == epoch
 
 
 def test_a_folder_that_kafka_left_unclean_is_clean_after_our_stop() -> None:

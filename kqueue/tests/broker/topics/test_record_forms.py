@@ -20,7 +20,7 @@ def test_a_member_takes_over_the_topics_of_the_single_broker_whose_folders_it_ha
     store, storage = MemoryStore(), MemoryStorage()
     single = Simulation({"node.id": 1}, store=store, storage=storage)
     topic = single.topic("t", 2, retention_ms="-1")
-    single.broker.leader_epoch = 4
+    single.broker.replicas.host.sole_replica.begin_epoch(4)
     append(topic.partition(0), b"a", b"b")
     single.stop()
     store.commit({}, {"/leader_epoch": b"4"}, [])
@@ -50,7 +50,7 @@ def test_a_single_broker_takes_over_a_cluster_that_only_it_has_replicas_of() -> 
     single = Simulation({"node.id": 1}, store=members.store, storage=members[1].storage, clock=members.clock)
     taken = single.broker.topics.get("t")
     assert (taken.id, len(taken.partitions), taken.config["retention.ms"]) == (topic.id, 2, -1)
-    assert single.broker.leader_epoch == 8
+    assert single.broker.replicas.host.sole_replica.leader_epoch == 8
     assert values(taken.partition(0)) == [b"a"]
     assert json.loads(members.store.read("/topics/t")["/topics/t"].value)["partitions"] == 2
 

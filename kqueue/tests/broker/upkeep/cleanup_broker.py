@@ -82,7 +82,7 @@ def names(sim: Simulation, topic: Topic, index: int = 0, suffix: str = "") -> li
 
 def commit(sim: Simulation, group: str, topic: str, offset: int, partition: int = 0) -> None:
     offsets = [OffsetToCommit(topic, partition, offset)]
-    assert sim.result(sim.broker.groups.commit(group, -1, "", None, offsets)) == [None]
+    assert sim.result(sim.broker.coordinators.groups.commit(group, -1, "", None, offsets)) == [None]
 
 
 @contextlib.contextmanager

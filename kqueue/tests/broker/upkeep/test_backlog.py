@@ -35,7 +35,7 @@ def append(partition: Partition, count: int = 1, size: int = 20) -> None:
 
 
 def backlog_of(sim: Simulation, topic: str = "t") -> TopicBacklog:
-    backlog = sim.broker.backlogs.of(topic)
+    backlog = sim.broker.upkeep.backlogs.of(topic)
     assert backlog is not None
     return backlog
 
@@ -178,7 +178,7 @@ def test_deleted_records_are_not_unread() -> None:
     )
     fill(sim, topic.partition(0), 6)
     assert backlog_of(sim).exceeded
-    sim.result(sim.broker.deletion.delete_before(topic, 0, 2))
+    sim.result(sim.broker.upkeep.deletion.delete_before(topic, 0, 2))
     assert backlog_of(sim).describe().messages == 4
     sim.advance(CHECK_MS)
     described = backlog_of(sim).describe()
@@ -192,7 +192,7 @@ def test_a_group_that_is_deleted_or_expires_does_not_count() -> None:
     commit(sim, "shop", "t", 4)
     commit(sim, "gone", "t", 1)
     assert backlog_of(sim).describe().group == "gone"
-    sim.result(sim.broker.groups.delete("gone"))
+    sim.result(sim.broker.coordinators.groups.delete("gone"))
     assert backlog_of(sim).describe()[1:4:2] == (1, "shop")
     sim.advance(120_000)
     assert backlog_of(sim).describe()[1:4:2] == (5, None), "no group has read anything, as far as anyone knows"
@@ -223,7 +223,7 @@ def test_new_partitions_and_a_topic_of_the_same_name_begin_empty() -> None:
     with pytest.raises(PolicyViolation):
         append(topic.partition(1))
     sim.result(sim.broker.topics.delete("t"))
-    assert sim.broker.backlogs.of("t") is None
+    assert sim.broker.upkeep.backlogs.of("t") is None
     append(sim.topic("t", kqueue_backlog_messages_max="3").partition(0))
     assert backlog_of(sim).messages == 1
 
@@ -274,7 +274,7 @@ def test_there_is_no_bound_by_default() -> None:
     sim = Simulation()
     topic = sim.topic("t")
     assert BacklogBound.of(topic.config) is None
-    assert sim.broker.backlogs.of("t") is None
+    assert sim.broker.upkeep.backlogs.of("t") is None
     assert topic.partition(0).backlog is None
 
 
@@ -292,7 +292,7 @@ def test_a_change_of_the_settings_takes_effect_at_once() -> None:
         assert backlog_of(sim).state is state
     configure(sim, "t", {})
     append(topic.partition(0), 50)
-    assert sim.broker.backlogs.of("t") is None
+    assert sim.broker.upkeep.backlogs.of("t") is None
 
 
 def test_a_refusal_is_logged_once_a_minute_and_so_is_its_end(caplog: pytest.LogCaptureFixture) -> None:
@@ -357,13 +357,13 @@ class BacklogMachine(RuleBasedStateMachine):
     @rule(group=st.sampled_from("abc"))
     def delete_group(self, group: str) -> None:
         if any(name == group for name, _ in self.commits):
-            self.sim.result(self.sim.broker.groups.delete(group))
+            self.sim.result(self.sim.broker.coordinators.groups.delete(group))
         self.commits = {key: offset for key, offset in self.commits.items() if key[0] != group}
 
     @rule(index=st.integers(0, 1), share=st.floats(0, 1))
     def delete_records(self, index: int, share: float) -> None:
         offset = int(self.partition(index).log_end_offset * share)
-        self.sim.result(self.sim.broker.deletion.delete_before(self.sim.broker.topics.get("t"), index, offset))
+        self.sim.result(self.sim.broker.upkeep.deletion.delete_before(self.sim.broker.topics.get("t"), index, offset))
 
     @rule()
     def restart(self) -> None:

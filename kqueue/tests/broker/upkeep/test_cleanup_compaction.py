@@ -180,7 +180,7 @@ def test_the_dirtiest_log_comes_first_and_one_at_a_time() -> None:
     fill(sim, clean, 10, keys=20)
     dirty = sim.topic("dirty", cleanup_policy="compact", **SEGMENT).partition(0)
     fill(sim, dirty, 10, keys=2)
-    cleaning = sim.broker.cleanup
+    cleaning = sim.broker.upkeep.cleanup
     cleaning._compact()
     assert cleaning.cleaner.is_busy(("dirty", 0))
     assert not cleaning.cleaner.is_busy(("clean", 0))
@@ -193,11 +193,11 @@ def test_segments_are_not_dropped_while_they_are_compacted() -> None:
     sim = Simulation(SETTINGS)
     partition = sim.topic("t", cleanup_policy="compact,delete", retention_bytes="0", **SEGMENT).partition(0)
     fill(sim, partition, 10, keys=2)
-    sim.broker.cleanup._compact()
-    sim.broker.cleanup.retain(partition)
+    sim.broker.upkeep.cleanup._compact()
+    sim.broker.upkeep.cleanup.retain(partition)
     assert partition.log_start_offset == 0
     sim.settle()
-    sim.broker.cleanup.retain(partition)
+    sim.broker.upkeep.cleanup.retain(partition)
     sim.settle()
     assert partition.log_start_offset == 10
 
@@ -214,14 +214,14 @@ def test_a_log_that_fails_to_clean_is_skipped_and_others_are_cleaned(caplog: pyt
     assert offsets(good) == [6, 7, 8, 9]
     assert bad.log.segments[0].base == 0
     assert len(bad.log.segments) == 5
-    reason = sim.broker.cleanup.cleaner.uncleanable[("bad", 0)]
+    reason = sim.broker.upkeep.cleanup.cleaner.uncleanable[("bad", 0)]
     assert "00000000000000000002.log" in reason
     errors = [record.message for record in caplog.records if record.levelname == "ERROR"]
     assert sum("cannot be compacted and is excluded" in message for message in errors) == 1
     assert names(sim, sim.broker.topics.get("bad"), suffix=".cleaned") == []
     sim.broker.topics.delete("bad")
     sim.settle()
-    assert sim.broker.cleanup.cleaner.uncleanable == {}
+    assert sim.broker.upkeep.cleanup.cleaner.uncleanable == {}
 
 
 def test_a_full_disk_is_tried_again_later() -> None:
@@ -231,20 +231,20 @@ def test_a_full_disk_is_tried_again_later() -> None:
     fill(sim, partition, 10, keys=2)
     storage.capacity_bytes = 0
     sim.advance(5000)
-    assert "ENOSPC" in sim.broker.cleanup.cleaner.uncleanable[("t", 0)]
+    assert "ENOSPC" in sim.broker.upkeep.cleanup.cleaner.uncleanable[("t", 0)]
     storage.capacity_bytes = None
     sim.advance(300_000)
     assert len(offsets(partition)) == 10
     sim.advance(310_000)
     assert offsets(partition) == [6, 7, 8, 9]
-    assert sim.broker.cleanup.cleaner.uncleanable == {}
+    assert sim.broker.upkeep.cleanup.cleaner.uncleanable == {}
 
 
 def test_a_topic_that_goes_while_it_is_compacted() -> None:
     sim = Simulation(SETTINGS)
     partition = sim.topic("t", cleanup_policy="compact", **SEGMENT).partition(0)
     fill(sim, partition, 10, keys=2)
-    sim.broker.cleanup._compact()
+    sim.broker.upkeep.cleanup._compact()
     while not isinstance(getattr(sim.jobs.pending[0], "task", None), CompactionTask):
         sim.jobs.step()
     sim.broker.topics.delete("t")
@@ -252,7 +252,7 @@ def test_a_topic_that_goes_while_it_is_compacted() -> None:
     again = sim.topic("t", cleanup_policy="delete", **SEGMENT)
     fill(sim, again.partition(0), 3)
     assert offsets(again.partition(0)) == [0, 1, 2]
-    assert not sim.broker.cleanup.cleaner.is_busy(("t", 0))
+    assert not sim.broker.upkeep.cleanup.cleaner.is_busy(("t", 0))
     assert names(sim, again, suffix=".cleaned") == []
 
 
@@ -262,7 +262,7 @@ def test_a_log_that_is_cut_while_it_is_compacted_keeps_what_it_has(steps: int) -
     topic = sim.topic("t", cleanup_policy="compact", **SEGMENT)
     partition = topic.partition(0)
     fill(sim, partition, 20, keys=2)
-    sim.broker.cleanup._compact()
+    sim.broker.upkeep.cleanup._compact()
     for _ in range(steps):
         sim.jobs.step()
     partition.log.truncate_to(3)
@@ -272,7 +272,7 @@ def test_a_log_that_is_cut_while_it_is_compacted_keeps_what_it_has(steps: int) -
     assert log.health.failure is None
     assert {record.key for record in records(partition) if record.offset < log.end_offset} == expected
     assert names(sim, topic, suffix=".cleaned") == names(sim, topic, suffix=".swap") == []
-    assert not sim.broker.cleanup.cleaner.is_busy(("t", 0))
+    assert not sim.broker.upkeep.cleanup.cleaner.is_busy(("t", 0))
 
 
 @pytest.mark.parametrize("steps", range(14))
@@ -286,14 +286,14 @@ def test_records_that_are_deleted_while_their_log_is_compacted(steps: int) -> No
     partition = topic.partition(0)
     fill(sim, partition, 20, keys=3)
     expected = latest(partition)
-    sim.broker.cleanup._compact()
+    sim.broker.upkeep.cleanup._compact()
     for _ in range(steps):
         sim.jobs.step()
-    promise = sim.broker.deletion.delete_before(topic, 0, 11)
+    promise = sim.broker.upkeep.deletion.delete_before(topic, 0, 11)
     assert sim.result(promise) == 11
     assert latest(partition) == expected
     assert offsets(partition)[0] >= 11
-    assert not sim.broker.cleanup.cleaner.is_busy(("t", 0))
+    assert not sim.broker.upkeep.cleanup.cleaner.is_busy(("t", 0))
     assert names(sim, topic, suffix=".cleaned") == names(sim, topic, suffix=".swap") == []
     check_restart(sim, "t")
     fill(sim, partition, 10, keys=3)

@@ -165,9 +165,9 @@ class KeepingMachine(RuleBasedStateMachine):
         topic = self.sim.broker.topics.get("t")
         if self.kind == "compact":
             with pytest.raises(PolicyViolation):
-                self.sim.broker.deletion.delete_before(topic, 0, offset)
+                self.sim.broker.upkeep.deletion.delete_before(topic, 0, offset)
             return
-        promise = self.sim.broker.deletion.delete_before(topic, 0, offset)
+        promise = self.sim.broker.upkeep.deletion.delete_before(topic, 0, offset)
         self.deleted_below = max(self.deleted_below, offset)
         assert self.sim.result(promise) >= offset
 

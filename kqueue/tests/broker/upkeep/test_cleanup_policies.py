@@ -36,7 +36,7 @@ def test_without_a_policy_only_deleted_records_go() -> None:
     fill(sim, partition, 10)
     sim.advance(10 * CHECK_MS)
     assert (partition.log_start_offset, len(records(partition))) == (0, 10)
-    sim.broker.deletion.delete_before(topic, 0, 5)
+    sim.broker.upkeep.deletion.delete_before(topic, 0, 5)
     sim.advance(CHECK_MS)
     assert (partition.log_start_offset, bases(partition)[0]) == (5, 4)
 
@@ -127,8 +127,8 @@ def test_no_policy_can_harm_what_is_not_safe_yet(greed: Drop) -> None:
         batch = build_batch([Record(0, sim.clock.wall_ms(), b"key", b"not flushed")])
         partition.append(memoryview(batch), read_header(batch))
         assert partition.high_watermark == 10
-        sim.broker.cleanup.retain(partition)
-        while sim.jobs.step() or sim.broker.purgatory.run_ready():
+        sim.broker.upkeep.cleanup.retain(partition)
+        while sim.jobs.step() or sim.broker.scheduler.purgatory.run_ready():
             assert partition.log_start_offset <= partition.high_watermark
         assert records(partition)[-1].value == b"not flushed"
 
@@ -209,16 +209,16 @@ def test_consumer_offsets_are_compacted_and_groups_come_back_as_they_were() -> N
     sim.advance(100_000)
     sim.stop()
     sim = sim.restarted()
-    assert {group: sim.broker.groups.offsets(group)["t"][0].offset for group in ("g1", "g2", "g3")} == {
+    assert {group: sim.broker.coordinators.groups.offsets(group)["t"][0].offset for group in ("g1", "g2", "g3")} == {
         "g1": 59,
         "g2": 59,
         "g3": 59,
     }
-    sim.result(sim.broker.groups.delete("g2"))
+    sim.result(sim.broker.coordinators.groups.delete("g2"))
     for offset in range(60, 100):
         commit(sim, "g1", "t", offset)
     sim.advance(10_000)
     sim.stop()
     again = sim.restarted()
-    assert again.broker.groups.offsets("g1")["t"][0].offset == 99
-    assert again.broker.groups.offsets("g2") == {}
+    assert again.broker.coordinators.groups.offsets("g1")["t"][0].offset == 99
+    assert again.broker.coordinators.groups.offsets("g2") == {}

@@ -104,7 +104,7 @@ def test_a_topic_deleted_during_a_round_is_skipped(caplog: pytest.LogCaptureFixt
     topic = sim.topic("t", retention_bytes="0", **SEGMENT)
     fill(sim, topic.partition(0), 6)
     partition = topic.partition(0)
-    sim.broker.cleanup.retain(partition)
+    sim.broker.upkeep.cleanup.retain(partition)
     sim.broker.topics.delete("t")
     sim.settle()
     again = sim.topic("t", **SEGMENT)
@@ -165,20 +165,20 @@ def test_a_round_over_many_partitions_takes_turns_and_none_overlaps_it() -> None
     for partition in partitions:
         fill(sim, partition, 1)
     seen: list[int] = []
-    retain = sim.broker.cleanup.retain
+    retain = sim.broker.upkeep.cleanup.retain
 
     def note(partition: Partition) -> None:
         seen.append(partition.index)
         sim.clock.advance(0.01)  # as time goes by itself: what is put off to now is for the next turn
         retain(partition)
 
-    sim.broker.cleanup.retain = note  # type: ignore[method-assign]
+    sim.broker.upkeep.cleanup.retain = note  # type: ignore[method-assign]
     sim.clock.advance(CHECK_MS)
     for expected in (50, 100):
-        sim.broker.timers.run_due(sim.clock.monotonic_ms())
+        sim.broker.scheduler.timers.run_due(sim.clock.monotonic_ms())
         assert len(seen) == expected
-        sim.broker.cleanup._start_round()
-    sim.broker.timers.run_due(sim.clock.monotonic_ms())
+        sim.broker.upkeep.cleanup._start_round()
+    sim.broker.scheduler.timers.run_due(sim.clock.monotonic_ms())
     assert seen == list(range(120))
 
 

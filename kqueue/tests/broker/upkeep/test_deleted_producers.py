@@ -104,11 +104,11 @@ class World:
         self.observe(sim, partition)
         while sim.clock.monotonic_ms() < end_ms:
             sim.clock.advance(100)
-            sim.broker.timers.run_due(sim.clock.monotonic_ms())
+            sim.broker.scheduler.timers.run_due(sim.clock.monotonic_ms())
             self.observe(sim, partition)
 
     def observe(self, sim: Simulation, partition: Partition) -> None:
-        while sim.jobs.step() or sim.broker.purgatory.run_ready():
+        while sim.jobs.step() or sim.broker.scheduler.purgatory.run_ready():
             self.deleted = max(self.deleted, partition.log_start_offset)
             self.committed = max(self.committed, partition.log.flushed_offset)
 
@@ -171,7 +171,7 @@ def by_request(world: World) -> None:
         for _ in range(5):
             world.records(sim, partition)
         world.watched(sim, partition, 0)
-        promise = sim.broker.deletion.delete_before(sim.broker.topics.get("t"), 0, offset)
+        promise = sim.broker.upkeep.deletion.delete_before(sim.broker.topics.get("t"), 0, offset)
         world.watched(sim, partition, 1100)
         assert promise.done
     partition.roll()
@@ -262,7 +262,7 @@ def test_producers_move_to_another_data_folder_without_their_records() -> None:
     end = partition.log_end_offset
     assert partition.log_start_offset == end
     target = "b" if two_folders.place_of(sim) == "a" else "a"
-    sim.broker.moves.alter("t", 0, target)
+    sim.broker.upkeep.moves.alter("t", 0, target)
     two_folders.run(sim)
     assert two_folders.place_of(sim) == target
     for seed in range(3):
@@ -336,7 +336,7 @@ def test_flushed_snapshots_cost_nothing_and_a_roll_for_a_deletion_one_job() -> N
     _, sim, partition = all_expired()
     names = jobs_of(sim)
     before = partition.log.segments[-2].base
-    sim.broker.cleanup._drop(partition, sim.broker.topics.get("t"), Drop(before, "a test"))
+    sim.broker.upkeep.cleanup._drop(partition, sim.broker.topics.get("t"), Drop(before, "a test"))
     sim.settle()
     assert (partition.log_start_offset, kept(names)) == (before, 0)
     sim.advance(5000)

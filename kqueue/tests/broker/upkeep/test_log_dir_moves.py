@@ -18,11 +18,11 @@ def test_retention_waits_for_a_move_and_is_made_up_for() -> None:
         append(partition, 1, 40_000)
         sim.settle()
     target = "b" if place_of(sim) == "a" else "a"
-    sim.broker.moves.alter("t", 0, target)
+    sim.broker.upkeep.moves.alter("t", 0, target)
     run(sim, 30_000)
-    assert sim.broker.moves.is_copying(("t", 0))
+    assert sim.broker.upkeep.moves.is_copying(("t", 0))
     assert partition.log_start_offset == 0, "everything is too old, but needed"
-    deleted = sim.broker.deletion.delete_before(sim.broker.topics.get("t"), 0, 50)
+    deleted = sim.broker.upkeep.deletion.delete_before(sim.broker.topics.get("t"), 0, 50)
     assert sim.result(deleted) == 50
     run(sim, 120_000)
     assert place_of(sim) == target
@@ -36,11 +36,11 @@ def test_a_move_waits_for_a_compaction() -> None:
     fill(sim, partition, 30)
     wanted = latest(partition)
     target = "b" if place_of(sim) == "a" else "a"
-    while not sim.broker.cleanup.is_busy(("t", 0)):
+    while not sim.broker.upkeep.cleanup.is_busy(("t", 0)):
         sim.clock.advance(100)
-        sim.broker.timers.run_due(sim.clock.monotonic_ms())
-    sim.broker.moves.alter("t", 0, target)
-    assert not sim.broker.moves.is_copying(("t", 0))
+        sim.broker.scheduler.timers.run_due(sim.clock.monotonic_ms())
+    sim.broker.upkeep.moves.alter("t", 0, target)
+    assert not sim.broker.upkeep.moves.is_copying(("t", 0))
     run(sim, 20_000)
     assert place_of(sim) == target
     assert latest(partition) == wanted
@@ -53,6 +53,6 @@ def test_a_move_waits_for_a_compaction() -> None:
 def test_a_log_that_is_being_recovered_is_not_available(monkeypatch: pytest.MonkeyPatch) -> None:
     sim = start(FaultyStorage())
     sim.topic("t")
-    monkeypatch.setattr(sim.broker, "is_recovering", lambda topic, index: True)
+    monkeypatch.setattr(sim.broker.replicas, "is_recovering", lambda topic, index: True)
     with pytest.raises(ReplicaNotAvailable):
-        sim.broker.moves.alter("t", 0, "a")
+        sim.broker.upkeep.moves.alter("t", 0, "a")

@@ -92,7 +92,7 @@ def test_internal_topics_come_first_then_those_written_last(monkeypatch: pytest.
     one_log_per_job(monkeypatch)
     before = crashed({})
     before = before.restarted()
-    committed = before.broker.groups.commit("g", -1, "", None, [OffsetToCommit("t", 0, 5, -1, "")])
+    committed = before.broker.coordinators.groups.commit("g", -1, "", None, [OffsetToCommit("t", 0, 5, -1, "")])
     before.result(committed)
     for name in ("old", "older", "new"):
         before.clock.advance(1000)
@@ -102,7 +102,7 @@ def test_internal_topics_come_first_then_those_written_last(monkeypatch: pytest.
     sim = started(before)
     order = []
     sim.jobs.step()  # lists the files
-    while not sim.broker.recovery.is_done:
+    while not sim.broker.upkeep.recovery.is_done:
         order += [name for name in job_names(sim) if name.startswith("recover ")]
         sim.jobs.step()
     assert order == [f"recover {name}-0" for name in ("__consumer_offsets", "new", "older", "old")]
@@ -292,8 +292,8 @@ def test_a_clean_start_recovers_nothing() -> None:
 def test_retention_leaves_a_log_that_is_being_recovered_to_a_later_round(caplog: pytest.LogCaptureFixture) -> None:
     sim = started(crashed({"a": 3}))
     for _ in range(2):
-        sim.broker.cleanup.retain(sim.broker.topics.partition("a", 0))
+        sim.broker.upkeep.cleanup.retain(sim.broker.topics.partition("a", 0))
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
     sim.settle()
-    sim.broker.cleanup.retain(sim.broker.topics.partition("a", 0))
+    sim.broker.upkeep.cleanup.retain(sim.broker.topics.partition("a", 0))
     assert ends(sim) == {"a": 3}

@@ -90,7 +90,7 @@ def step_to(sim: Simulation, what: type) -> None:
 
 def ask(sim: Simulation, partition: Partition) -> None:
     """Have the policies asked, and stop before the work runs."""
-    sim.broker.cleanup.retain(partition)
+    sim.broker.upkeep.cleanup.retain(partition)
     step_to(sim, CpuJob)
 
 
@@ -156,7 +156,7 @@ def fill_now(partition: Partition) -> None:
 def test_a_log_start_in_the_middle_of_a_segment_is_where_it_begins(policy: Keeping) -> None:
     sim = sim_with()
     partition = topic(sim)
-    sim.result(sim.broker.deletion.delete_before(sim.broker.topics.get("t"), 0, 3))
+    sim.result(sim.broker.upkeep.deletion.delete_before(sim.broker.topics.get("t"), 0, 3))
     sim.advance(CHECK_MS)
     assert policy.of(partition) == [3]
     assert policy.handed[0].start_offset == 3
@@ -167,7 +167,7 @@ def test_many_segments_are_deleted_in_consecutive_pieces(policy: Keeping, monkey
     sim = sim_with()
     partition = topic(sim, count=20)
     began = sim.clock.monotonic_ms()
-    sim.broker.cleanup.retain(partition)
+    sim.broker.upkeep.cleanup.retain(partition)
     sim.settle()
     assert sim.clock.monotonic_ms() == began
     assert [len(handed.segments) for handed in policy.handed] == [2, 2, 2, 2, 1]
@@ -280,8 +280,8 @@ def test_tasks_run_one_at_a_time_and_the_next_starts_without_delay(policy: Keepi
     sim = sim_with()
     partitions = [topic(sim, name) for name in "abc"]
     for partition in partitions:
-        sim.broker.cleanup.retain(partition)
-        sim.broker.cleanup.retain(partition)
+        sim.broker.upkeep.cleanup.retain(partition)
+        sim.broker.upkeep.cleanup.retain(partition)
     step_to(sim, CpuJob)
     assert [job.name for job in sim.jobs.pending if isinstance(job, CpuJob)] == [
         "cleanup policy 'keeping' of a test: a-0, offsets 0 to 3"
@@ -294,11 +294,11 @@ def test_tasks_run_one_at_a_time_and_the_next_starts_without_delay(policy: Keepi
 def test_as_many_at_a_time_as_the_setting_says(policy: Keeping) -> None:
     sim = sim_with(kqueue_cleanup_work_max=2)
     for partition in [topic(sim, name) for name in "abc"]:
-        sim.broker.cleanup.retain(partition)
+        sim.broker.upkeep.cleanup.retain(partition)
     step_to(sim, CpuJob)
     running = [job.name.split(",")[0] for job in sim.jobs.pending if isinstance(job, CpuJob)]
     assert running == [f"cleanup policy 'keeping' of a test: {name}-0" for name in "ab"]
-    assert sim.broker.cleanup.pre_delete_tasks.free_slots == 0
+    assert sim.broker.upkeep.cleanup.pre_delete_tasks.free_slots == 0
 
 
 def test_a_failure_does_not_stop_other_tasks(policy: Keeping) -> None:
@@ -337,17 +337,17 @@ def test_a_log_is_not_compacted_during_its_pre_delete_task(policy: Keeping) -> N
     partition = topic(sim, count=12, policies="compact,keeping", min_cleanable_dirty_ratio="0.01")
     key = ("t", 0)
     ask(sim, partition)
-    sim.broker.cleanup._compact()
-    assert sim.broker.cleanup.pre_delete_tasks.is_busy(key)
-    assert not sim.broker.cleanup.cleaner.is_busy(key)
+    sim.broker.upkeep.cleanup._compact()
+    assert sim.broker.upkeep.cleanup.pre_delete_tasks.is_busy(key)
+    assert not sim.broker.upkeep.cleanup.cleaner.is_busy(key)
     sim.settle()
-    assert not sim.broker.cleanup.pre_delete_tasks.is_busy(key)
+    assert not sim.broker.upkeep.cleanup.pre_delete_tasks.is_busy(key)
     assert policy.of(partition) == list(range(10)), "nothing was compacted away before"
     fill(sim, partition, 6)
-    sim.broker.cleanup._compact()
-    assert sim.broker.cleanup.cleaner.is_busy(key)
-    sim.broker.cleanup.retain(partition)
-    assert not sim.broker.cleanup.pre_delete_tasks.is_busy(key)
+    sim.broker.upkeep.cleanup._compact()
+    assert sim.broker.upkeep.cleanup.cleaner.is_busy(key)
+    sim.broker.upkeep.cleanup.retain(partition)
+    assert not sim.broker.upkeep.cleanup.pre_delete_tasks.is_busy(key)
 
 
 @pytest.mark.parametrize("upto", [2, 3, 4, 6])
@@ -358,7 +358,7 @@ def test_records_deleted_during_a_task_are_no_error(
     partition = topic(sim)
     ask(sim, partition)
     job = sim.jobs.pending.popleft()
-    sim.result(sim.broker.deletion.delete_before(sim.broker.topics.get("t"), 0, upto))
+    sim.result(sim.broker.upkeep.deletion.delete_before(sim.broker.topics.get("t"), 0, upto))
     sim.jobs.submit(job)
     sim.settle()
     assert partition.log_start_offset == upto if upto > 4 else partition.log_start_offset in (upto, 4)
@@ -370,7 +370,7 @@ def test_records_deleted_during_a_task_are_no_error(
 def test_other_policies_do_not_wait(policy: Keeping, caplog: pytest.LogCaptureFixture) -> None:
     sim = sim_with()
     partition = topic(sim, policies="keeping,delete", retention_bytes="500")
-    sim.broker.cleanup.retain(partition)
+    sim.broker.upkeep.cleanup.retain(partition)
     step_to(sim, CpuJob)
     job = sim.jobs.pending.popleft()
     sim.settle()
@@ -391,7 +391,7 @@ def test_a_topic_deleted_and_made_again_meanwhile_keeps_all_that_is_new(
     sim.broker.topics.delete("t")
     sim.settle()
     again = topic(sim)
-    sim.broker.cleanup.retain(again)
+    sim.broker.upkeep.cleanup.retain(again)
     assert not any(isinstance(pending, CpuJob) for pending in sim.jobs.pending)
     sim.jobs.submit(job)
     sim.settle()
@@ -431,7 +431,7 @@ def test_a_log_that_failed_meanwhile_keeps_what_it_has(policy: Keeping) -> None:
     partition.log.abandon()
     sim.settle()
     assert [segment.base for segment in partition.log.segments] == [0, 2, 4]
-    assert not sim.broker.cleanup.pre_delete_tasks.is_busy(("t", 0))
+    assert not sim.broker.upkeep.cleanup.pre_delete_tasks.is_busy(("t", 0))
 
 
 # --- the end
@@ -447,7 +447,7 @@ def test_a_broker_that_stops_cuts_it_short_and_the_next_one_does_it_again(
     job.finish(None, JobCancelled("the broker stops"))
     sim.advance(CHECK_MS * 3)
     assert (bases(partition), policy.handed, errors(caplog)) == ([0, 2, 4], [], [])
-    assert sim.broker.cleanup.pre_delete_tasks.free_slots == 0
+    assert sim.broker.upkeep.cleanup.pre_delete_tasks.free_slots == 0
     sim.stop()
     sim = sim.restarted()
     sim.advance(CHECK_MS)

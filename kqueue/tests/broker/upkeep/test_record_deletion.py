@@ -58,10 +58,10 @@ class World:
         topic = sim.broker.topics.get("t")
         partition = topic.partition(0)
         self.asked = max(self.asked, offset)
-        promise = sim.broker.deletion.delete_before(topic, 0, offset)
+        promise = sim.broker.upkeep.deletion.delete_before(topic, 0, offset)
         while not promise.done:
             self.seen = max(self.seen, partition.log_start_offset)
-            assert sim.jobs.step() or sim.broker.purgatory.run_ready(), "nothing more will happen"
+            assert sim.jobs.step() or sim.broker.scheduler.purgatory.run_ready(), "nothing more will happen"
         self.seen = max(self.seen, promise.result(), partition.log_start_offset)
 
     def live(self) -> None:
@@ -93,8 +93,8 @@ class World:
             end_ms = sim.clock.monotonic_ms() + 4000
             while sim.clock.monotonic_ms() < end_ms:
                 sim.clock.advance(200)
-                sim.broker.timers.run_due(sim.clock.monotonic_ms())
-                while sim.jobs.step() or sim.broker.purgatory.run_ready():
+                sim.broker.scheduler.timers.run_due(sim.clock.monotonic_ms())
+                while sim.jobs.step() or sim.broker.scheduler.purgatory.run_ready():
                     self.seen = self.asked = max(self.seen, partition.log_start_offset)
         sim.stop()
 
@@ -156,7 +156,7 @@ def test_a_checkpoint_that_can_not_be_written_is_an_error_and_nothing_is_seen() 
     append(topic.partition(0), 0)
     sim.settle()
     storage.fail("sync", lambda path: "log-start" in path)
-    promise = sim.broker.deletion.delete_before(topic, 0, 1)
+    promise = sim.broker.upkeep.deletion.delete_before(topic, 0, 1)
     with pytest.raises(StorageFailed):
         sim.result(promise)
     assert topic.partition(0)._log is None or topic.partition(0).log.start_offset == 0
@@ -169,7 +169,7 @@ def test_unflushed_records_are_flushed_before_the_log_start_passes_them() -> Non
     append(topic.partition(0), 0)
     log = topic.partition(0).log
     assert log.flushed_offset == 0
-    assert sim.result(sim.broker.deletion.delete_before(topic, 0, -1)) == 1
+    assert sim.result(sim.broker.upkeep.deletion.delete_before(topic, 0, -1)) == 1
     assert log.flushed_offset == 1
 
 
@@ -180,14 +180,14 @@ def test_a_flush_that_fails_fails_the_deletion() -> None:
     append(topic.partition(0), 0)
     storage.fail("sync", lambda path: path.endswith(".log"))
     with pytest.raises(KqueueError):
-        sim.result(sim.broker.deletion.delete_before(topic, 0, 1))
+        sim.result(sim.broker.upkeep.deletion.delete_before(topic, 0, 1))
 
 
 def test_a_deletion_of_a_topic_ends_those_of_its_records() -> None:
     sim = Simulation({"kqueue.flush": "kafka"}, storage=FaultyStorage())
     topic = sim.topic("t")
     append(topic.partition(0), 0)
-    promise = sim.broker.deletion.delete_before(topic, 0, 1)
+    promise = sim.broker.upkeep.deletion.delete_before(topic, 0, 1)
     sim.broker.topics.delete("t")
     sim.settle()
     assert promise.done

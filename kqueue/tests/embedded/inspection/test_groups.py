@@ -132,7 +132,7 @@ def test_streams_groups_show_what_their_active_tasks_read() -> None:
         broker.create_topic("orders", 2)
 
         async def join() -> None:
-            broker._server.broker.groups.streams.heartbeat(joining)
+            broker._server.broker.coordinators.groups.streams.heartbeat(joining)
 
         limit = HangLimit("a stable group")
         while "app" not in broker.groups or broker.groups["app"].state != "Stable":
@@ -149,8 +149,8 @@ def join_share_group(broker: kqueue.Broker) -> None:
     joining = ShareHeartbeat("workers", "m", 0, topics=["orders"], client_id="worker", client_host="/10.0.0.1")
 
     async def join(server: Server) -> bool:
-        await server.result(server.broker.groups.share.heartbeat(joining))
-        group = server.broker.groups.share.find("workers")
+        await server.result(server.broker.coordinators.groups.share.heartbeat(joining))
+        group = server.broker.coordinators.groups.share.find("workers")
         return group is not None and bool(group.members["m"].current.assigned)
 
     eventually(lambda: broker._ask(join))
@@ -164,7 +164,7 @@ def test_every_group_that_is_listed_can_be_looked_at(
                                standby={}, warmup={})  # fmt: skip
 
     async def join(server: Server) -> None:
-        await server.result(server.broker.groups.streams.heartbeat(streams))
+        await server.result(server.broker.coordinators.groups.streams.heartbeat(streams))
 
     broker._ask(join)
     next(consumer_of("mail"))
@@ -190,7 +190,7 @@ def test_a_share_group_has_start_offsets_and_lag(broker: kqueue.Broker) -> None:
 
             def done(error: Exception | None, written: Promise[None] = written) -> None:
                 written.resolve(None) if error is None else written.fail(error)
-                server.broker.purgatory.wake(written)
+                server.broker.scheduler.purgatory.wake(written)
 
             key = SharePartitionKey("workers", server.broker.topics.get("orders").id, index)
             state = await server.result(server.broker.share.summary(key))

@@ -40,7 +40,7 @@ def client() -> SimulatedClient:
 
 
 def test_partitions_are_assigned_once_they_have_a_state(client: SimulatedClient) -> None:
-    states = client.sim.broker.groups.share.states = HeldStates()
+    states = client.sim.broker.coordinators.groups.share.states = HeldStates()
     epoch = beat(client, "m", 0, ["t"]).member_epoch
     client.sim.advance(1000)
     assert assigned(beat(client, "m", epoch, ["t"])) == {}
@@ -53,7 +53,7 @@ def test_partitions_are_assigned_once_they_have_a_state(client: SimulatedClient)
 
 
 def test_a_failure_is_repeated(client: SimulatedClient) -> None:
-    states = client.sim.broker.groups.share.states = HeldStates()
+    states = client.sim.broker.coordinators.groups.share.states = HeldStates()
     beat(client, "m", 0, ["t"])
     states.waiting.pop()(StorageFailed("the disk"))
     assert not states.waiting
@@ -64,7 +64,7 @@ def test_a_failure_is_repeated(client: SimulatedClient) -> None:
 def test_what_a_crash_interrupts_goes_on_after_the_start() -> None:
     client = SimulatedClient({"kqueue.storage": "local"})
     client.sim.topic("t", 2)
-    client.sim.broker.groups.share.states = HeldStates()
+    client.sim.broker.coordinators.groups.share.states = HeldStates()
     epoch = beat(client, "m", 0, ["t"]).member_epoch
     client.sim.stop()
     client = SimulatedClient(sim=client.sim.restarted())
@@ -74,11 +74,11 @@ def test_what_a_crash_interrupts_goes_on_after_the_start() -> None:
 
 
 def test_a_deleted_group_loses_its_states(client: SimulatedClient) -> None:
-    states = client.sim.broker.groups.share.states = HeldStates()
+    states = client.sim.broker.coordinators.groups.share.states = HeldStates()
     beat(client, "m", 0, ["t"])
     beat(client, "m", -1)
-    client.sim.result(client.sim.broker.groups.delete("g"))
+    client.sim.result(client.sim.broker.coordinators.groups.delete("g"))
     assert states.deleted == ["g"]
     states.waiting.pop()(None)
     client.sim.settle()
-    assert client.sim.broker.groups.share.find("g") is None
+    assert client.sim.broker.coordinators.groups.share.find("g") is None
