@@ -187,6 +187,7 @@ class Purgatory:
             self.on_ready()
 
     def _retry(self, watched: WatchedOperation, *, expired: bool) -> None:
+        # It may have expired, or its connection may be closed, between `wake` and its turn.
         if not watched.pending:
             return
         try:

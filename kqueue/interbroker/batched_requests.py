@@ -77,6 +77,7 @@ class BatchedRequests(Generic[T]):
         )
 
     def _received(self, node_id: int, node: _Node[T], outcome: Any) -> None:
+        # Before the call: it may add items, and so send the next request itself.
         items, node.sent, node.cancel = node.sent, [], None
         self._answered(items, outcome)
         if node.queue and node.cancel is None:

@@ -284,6 +284,7 @@ class ReplicaFetcher:
         self._session_id = self._session_epoch = 0
         self._to_forget.clear()
         for key, fetched in self._partitions.items():
+            # The others are named already, delayed or held back.
             if fetched.fetch is not None:
                 fetched.follower.abandon(fetched.fetch)
                 fetched.fetch = None

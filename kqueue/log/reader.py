@@ -187,6 +187,8 @@ class LogReader:
     def _locate(self, offset: int) -> LogPosition:
         """Return the batch that holds `offset`, else the next one, else the log end."""
         hint = self._hints.get(offset)
+        # A hint at the end of a segment holds while that is the last one: after a roll its offset
+        # begins the next segment.
         if hint is not None and (hint.position < hint.segment.size or hint.segment is self._segments[-1]):
             return hint
         for number in range(max(self._number(offset), 0), len(self._segments)):

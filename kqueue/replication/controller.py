@@ -181,6 +181,8 @@ def _broker_changes(
             if not broker.clean:
                 lost.add(node)
             if is_live and not broker.shutting_down:
+                # Clean from then on: the topics of this decision are committed before, and take it
+                # out of the sets that it may lack records of (rules 1 and 2).
                 unfenced.append(broker._replace(fenced=False, clean=True))
         elif not is_live:
             fenced.append(broker._replace(fenced=True))

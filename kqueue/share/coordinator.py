@@ -273,6 +273,8 @@ class ShareCoordinator:
         if not batch.records:
             batch.report(None)
             return True
+        # The outcome may come within `append`, as in memory: then the loop in `_run_queued` goes
+        # on, in place of a recursion for each batch.
         is_settled, is_waiting = False, False
 
         def appended(error: KqueueError | None) -> None:
@@ -369,6 +371,7 @@ class ShareCoordinator:
         Returns: the work that removes the states from memory, to be run to its end before the next
             `load`. Nothing is written.
         """
+        # Emptied before `mark_left` fails the appends under way, whose ends would run what waits.
         waiting: list[Done] = []
         for key in self._entries.keys_of(partition):
             queue = self._entries[key].queue

@@ -432,6 +432,7 @@ class SharePartition:
             self._ranges.coalesce(first, last)
         self._ranges.advance()
         self._count()
+        # `_writing` is still True: what these calls persist in turn waits for the next write.
         for change in changes:
             change.done(error)
         self._writing = bool(self._changes)

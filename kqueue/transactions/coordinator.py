@@ -257,6 +257,8 @@ class TransactionCoordinator:
         try:
             _check_id(transactional_id)
             transaction = self._store.get(transactional_id)
+            # A verification asks what is in the log; a change under way does not matter to it, as
+            # in Kafka.
             if not verify_only:
                 transaction.check_settled()
             metadata = transaction.metadata

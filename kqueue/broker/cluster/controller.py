@@ -239,6 +239,7 @@ class Controller:
             self._lose_term()
         elif decided.term is not self.term:
             logger.info("this broker is the controller, term %d", decided.term.epoch)
+            # This look decided nothing: it was made before the term, without the topics.
             self.term, self._changed, self._again = decided.term, None, True
         elif not decided.decision:
             self._balance_due = False

@@ -136,6 +136,8 @@ class IsrChanges:
         brokers = {broker.id: broker for broker in self._cluster.all()}
         batch: dict[str, tuple[TopicRegistration, list[_Proposed]]] = {}
         looked_at = 0
+        # One commit of a topic at a time: another would be made from the record that the first one
+        # changes.
         for topic in [topic for topic in self._wanted if topic not in self._committing]:
             if looked_at >= PARTITIONS_MAX or len(batch) == TOPICS_MAX:
                 self._soon(0)
@@ -212,6 +214,7 @@ class IsrChanges:
             return
         if each.partition.replica.leadership is not each.leadership:
             return  # it leads no more, or in another epoch
+        # The store may have taken the commit, and failed to say so (rule 28).
         if isinstance(error, StorageFailed):
             each.leadership.unknown(each.proposal)
         else:

@@ -342,6 +342,9 @@ class Registration:
         if self.own is not None:
             self._commit(record)
             return
+        # The folders are marked with both stamps before the commit, and with the new one alone
+        # after it. A crash between the two leaves a mark that holds the store's stamp, whichever
+        # that is.
         stamp = RegistrationStamp(record.epoch, f"{self._incarnation}-{record.epoch}")
         mark = RegistrationMark(self._identity.trusted(self._cluster.find(self._cluster.node_id)), stamp)
 

@@ -120,6 +120,8 @@ class Replicas:
             done(error)
             self._recovery.release(topic, index)
 
+        # The recovery point is on disk before the log is cut: a start after a crash would report as
+        # lost what was cut, and go on at the old recovery point.
         self._recovery.hold(topic, index)
         cut.begin()
         self._logs.checkpoints.note_offsets(key)

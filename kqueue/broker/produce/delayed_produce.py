@@ -204,6 +204,7 @@ class DelayedProduce:
         except KqueueError as error:
             append.fail(error)
             return
+        # From here on the partition is known: a refusal says where its log starts (`refuse`).
         try:
             appended = topic.appender.append(
                 partition,

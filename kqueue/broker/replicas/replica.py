@@ -308,6 +308,8 @@ def apply(
         return None
     had_replica, metadata.registration = metadata.has_replica, registration
     is_new = (old.leader, old.leader_epoch) != (registration.leader, registration.leader_epoch)
+    # Within an epoch the leader keeps what it knows of its followers; a new one begins with nothing
+    # (rule 9).
     if not is_new and replica.leadership is not None:
         replica.leadership.applied(registration, now_ms)
     replica, change = _settle(replica, is_new or not had_replica, may_lead)

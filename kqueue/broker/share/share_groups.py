@@ -165,6 +165,8 @@ class ShareGroups:
         self.sessions.remove(session.key)
         group, member_id = session.key
         promise: Promise[None] = Promise()
+        # One more than there are, taken back at the end: `release` may call back at once, and the
+        # first one would resolve the promise.
         waiting = 1
 
         def released(error: KqueueError | None) -> None:
