@@ -1,5 +1,8 @@
 """The server as a whole: starts storages, metadata store, broker and listeners, and stops them
 without losing data.
+
+`Server._build` is the order of the start, `Server.stop` that of the end. What a start has opened is
+on an exit stack, which closes it in reverse, also where the start fails half-way.
 """
 
 from __future__ import annotations
@@ -179,6 +182,8 @@ class Server:
             self.broker.prepare_stop()
             await self._finish_jobs()
             await self._send_responses()
+            # Closed connections end share sessions: the records that these release are persisted,
+            # too.
             self.connections.close()
             await self._finish_jobs()
             if erase:

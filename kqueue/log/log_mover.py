@@ -294,6 +294,8 @@ class LogMover:
             self._save_checkpoints(move, replica)
             return
         began_ms = self._clock.monotonic_ms()
+        # A round ends with the active segment. Appends that keep pace with the copy would never let
+        # it end; see `TAIL_DOUBLINGS_MAX`.
         move.rounds += replica.log.segments.active.base == step.parts[0].base
 
         def copied(_: None, error: BaseException | None) -> None:

@@ -1,4 +1,10 @@
-"""Reads batches of a log: by offset, by time, up to a bound."""
+"""Reads batches of a log: by offset, by time, up to a bound.
+
+A read looks up three positions: the batch with the offset, the end of what may be read, and the
+last whole batch within the size. Where bytes are not verified, it returns a task with them; the
+caller runs it and reads again. Look-ups by time yield between their steps, and begin again if the
+segment they read was removed in between.
+"""
 
 from __future__ import annotations
 

@@ -158,6 +158,8 @@ class PeerChannel:
     def _check_deadlines(self) -> None:
         now_ms = self._host.clock.monotonic_ms()
         late = next((request for request in self._in_flight if request.deadline_ms <= now_ms), None)
+        # Responses come in order: behind a late one all others wait, so the connection ends. The
+        # late request is taken out first, as it alone gets this error.
         if late is not None:
             error = PeerTimedOut(f"{self._name}: no response to {late.route.api.name} in time", sent=True)
             self._in_flight.remove(late)
@@ -354,6 +356,7 @@ class PeerChannel:
         response, end = read(frame, position, RESPONSE_ITEMS_MAX)
         if end != len(frame):
             raise MalformedMessage(f"{api.name}: expected the end at byte {end}, found {len(frame) - end} bytes more")
+        # Not before the response is read: one that can't be fails the request that it is for.
         self._in_flight.popleft()
         request.finish(response)
 

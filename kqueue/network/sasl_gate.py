@@ -240,6 +240,7 @@ class SaslGate:
         def end() -> None:
             promise.fail(error)
             shared.purgatory.wake(promise)
+            # Behind the wake: the response with the error leaves before the connection is closed.
             shared.purgatory.defer(lambda: self._close(failure.reason))
 
         shared.registry.call_later(delay_ms_of(failure.number, shared.config[FAILURE_DELAY_MS]), end)

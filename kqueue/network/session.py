@@ -12,9 +12,10 @@ one queues for the next. All connections of a server receive into one shared buf
 read at a time; an idle connection owns no buffer. A handler gets a view of the request that it may
 write into, and that is invalid after it returns.
 
-Control enters from outside, always on the loop's thread: `_readable` and `run_slice` begin requests,
-`response_ready` and then `flush` follow the end of a deferred one, `check` is the sweep's. Whatever
-pauses a connection is ended by one method, which calls `_continue_reading`; `_is_busy` lists them.
+Control enters from outside, always on the loop's thread: `_readable` and `run_slice` begin
+requests, `response_ready` and then `flush` follow the end of a deferred one, `check` is called by
+the sweep. Whatever pauses a connection is ended by one method, which calls `_continue_reading`;
+`_is_busy` lists them.
 """
 
 from __future__ import annotations

@@ -140,6 +140,8 @@ class TlsHandshakes:
     def _first_bytes(self, one: _Handshake) -> None:
         self._registry.loop.remove_reader(one.plain)
         try:
+            # Peeked, so that OpenSSL reads them too. Another protocol gets a clear log line, and
+            # costs no TLS object.
             first = one.plain.recv(5, socket.MSG_PEEK)
             if not first:
                 self._fail(one, "it ended before its TLS handshake", logging.INFO)

@@ -3,8 +3,8 @@
 Every older producer of the id is fenced, by a higher epoch. A producer that names its own id and
 epoch gets the next epoch (KIP-360).
 
-`_init` may run twice. Where it needs a producer id, one is allocated first, then all checks are made
-again, as the state may have changed meanwhile. Source: Kafka
+`_init` may run twice. Where it needs a producer id, one is allocated first, then all checks are
+made again, as the state may have changed meanwhile. Source: Kafka
 TransactionCoordinator.handleInitProducerId.
 """
 

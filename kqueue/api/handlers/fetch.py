@@ -67,8 +67,8 @@ _NONE_DENIED: Sequence[PartitionFetchResult] = ()
 def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | DelayedOperation[FetchResponse]:
     """Respond now if there are `min_bytes`, an error, or no time to wait; else delay the fetch."""
     by_id = context.api_version >= VERSION_IDS
-    # Followers have other rules throughout: CLUSTER_ACTION in place of READ, sessions of their own, and
-    # the log end in place of the high watermark.
+    # Followers have other rules throughout: CLUSTER_ACTION in place of READ, sessions of their own,
+    # and the log end in place of the high watermark.
     if follower_fetch.replica_of(request, context.api_version)[0] >= 0:
         if not context.allows(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER):
             return FetchResponse(responses=_failed(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED))

@@ -1,4 +1,9 @@
-"""What the broker does for the replicas of a cluster's partitions: see `ReplicaHost`."""
+"""Opens, cuts and deletes the logs of replicas in a cluster, as `ReplicaHost` asks.
+
+A cut goes through four steps, each begun by the end of the one before: the log is locked, its
+recovery point is written, a job cuts it, and it is used again. Until then a deletion of the log
+waits.
+"""
 
 from __future__ import annotations
 

@@ -197,6 +197,9 @@ class CleanupScheduler:
             done()
             return
 
+        # The steps, from the last to the first: they run from `keep_producers` upwards, once all
+        # that goes is flushed. Producers must outlive their records, and the log start on disk must
+        # not go back.
         def saved(error: BaseException | None) -> None:
             # a failed write is logged where it failed; the next round retries
             if error is None and not partition.deleted and not self.cleaner.is_busy(key) and not self.is_paused(key):
