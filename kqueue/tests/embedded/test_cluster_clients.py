@@ -196,7 +196,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.mark.parametrize(("client", "harm"), CASES)
-def test_what_was_confirmed_is_there_once_and_in_order(cluster: Cluster, client: Client, harm: str) -> None:
+def test_confirmed_records_are_there_once_and_in_order(cluster: Cluster, client: Client, harm: str) -> None:
     with producing(cluster, client) as flow:
         flow.wait_for_more()
         HARMS[harm](cluster)

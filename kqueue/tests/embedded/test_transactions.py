@@ -150,7 +150,7 @@ def committed(broker: kqueue.Broker) -> list[bytes]:
     return values
 
 
-def test_what_is_committed_is_read_and_what_is_aborted_is_not(broker: kqueue.Broker, connect: Connect) -> None:
+def test_read_committed_returns_committed_records_only(broker: kqueue.Broker, connect: Connect) -> None:
     producer = connect(broker.bootstrap, "tx")
     for value, end in ((b"1", producer.commit), (b"2", producer.abort), (b"3", producer.commit)):
         producer.begin()

@@ -20,7 +20,7 @@ def watching() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "metadata-watch"]
 
 
-def test_one_thread_watches_for_all_and_ends_with_the_last_watch(tmp_path: Path) -> None:
+def test_watches_share_a_thread_that_ends_with_the_last_one(tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "kqueue.db")) as store:
         assert not watching()
         woken = [threading.Event(), threading.Event()]

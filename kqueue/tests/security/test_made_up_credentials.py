@@ -31,7 +31,7 @@ def forms_of(credentials: MadeUpCredentials) -> dict[str, CredentialForm]:
     return {name: CredentialForm.of(credentials.credential(SHA_256, name)) for name in NAMES}
 
 
-def test_they_have_the_form_of_all_users():
+def test_made_up_credentials_have_the_most_common_form():
     kafka = made_up((make_credential(SHA_256, "secret", 8192), 3))
     assert set(forms_of(kafka).values()) == {CredentialForm(8192, None)}
     librdkafka = made_up((credential(10_000, bytes(64)), 1))

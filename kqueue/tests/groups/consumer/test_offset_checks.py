@@ -51,7 +51,9 @@ def test_an_administrator_commits_for_an_empty_group() -> None:
         ("x", 2, errors.UnknownMember),
     ],
 )
-def test_who_may_fetch_offsets(member_id: str | None, epoch: int, error: type[KqueueError] | None) -> None:
+def test_offset_fetch_checks_member_and_epoch(
+    member_id: str | None, epoch: int, error: type[KqueueError] | None
+) -> None:
     world = World()
     world.consume("m")
     if error is None:

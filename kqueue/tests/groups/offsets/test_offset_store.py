@@ -44,7 +44,7 @@ def test_keeps_the_last_offset_of_each_partition() -> None:
     assert store.of("other") == {}
 
 
-def test_what_is_removed_leaves_nothing_behind() -> None:
+def test_removed_offset_leaves_nothing_behind() -> None:
     store = OffsetStore(unlimited())
     store.put("g", "t", 0, offset())
     store.remove("g", "t", 1)
@@ -107,7 +107,7 @@ def test_holds_what_a_plain_dict_holds(steps: list[tuple[bool, tuple[str, str, i
         (group(ClassicGroupState.DEAD, protocol_type=None), None),
     ],
 )
-def test_where_retention_begins(empty_group: ClassicGroup, since: int | None) -> None:
+def test_retention_start_depends_on_the_group(empty_group: ClassicGroup, since: int | None) -> None:
     start = empty_group.retention_start()
     assert (start and start(offset(committed_ms=1000))) == since
 
@@ -131,7 +131,7 @@ def test_topics_that_members_read_never_expire() -> None:
     assert store.expired(stable, 1500, 1000) == set()
 
 
-def test_what_is_being_committed_anew_does_not_expire() -> None:
+def test_offset_with_a_commit_under_way_does_not_expire() -> None:
     store = OffsetStore(unlimited())
     store.put("g", "t", 0, offset())
     simple = group(ClassicGroupState.EMPTY, protocol_type=None)

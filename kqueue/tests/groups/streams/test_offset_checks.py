@@ -65,7 +65,7 @@ def test_an_administrator_commits_for_an_empty_group() -> None:
     assert commit(world, "", -1).result() == [None]
 
 
-def test_who_may_fetch_offsets() -> None:
+def test_offset_fetch_checks_member_and_epoch() -> None:
     world = two_members()
     world.groups.streams.check_offset_fetch("g", "m", 3)
     world.groups.streams.check_offset_fetch("g", None, -1)
