@@ -276,7 +276,7 @@ class Server:
 
     @property
     def advanced(self) -> Advanced:
-        """What moves with the server's time."""
+        """The parts that move with the server's time."""
         return Advanced(self.broker.timers, self.loop_driver, self.jobs)
 
     async def snapshot(self, folder: str) -> None:

@@ -48,7 +48,7 @@ def _index(partition: Any) -> int:
 
 
 class Acknowledgements:
-    """What one request acknowledges."""
+    """The acknowledgements of one request."""
 
     def __init__(self, context: RequestContext, member: MemberKey) -> None:
         self._context = context

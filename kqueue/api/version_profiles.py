@@ -129,7 +129,7 @@ WITH_RECEIVER: dict[str, tuple[Range | None, Range | None, Range | None]] = {
     "GetTelemetrySubscriptions": (NONE, (0, 0), (0, 0)),
     "PushTelemetry": (NONE, (0, 0), (0, 0)),
 }
-"""What a Kafka with a receiver of client metrics serves besides (KIP-714, Kafka 3.7)."""
+"""The APIs that a Kafka with a receiver of client metrics serves besides (KIP-714, Kafka 3.7)."""
 
 ACCEPTED_FROM: dict[tuple[str, str], int] = {("4.3", "Produce"): 3}
 """Lowest accepted version where a Kafka advertises older ones.

@@ -35,7 +35,7 @@ class KeyPair(NamedTuple):
 
 
 class StoreSettings(NamedTuple):
-    """Where a key store or a trust store is, as settings say. None: unset.
+    """The location of a key store or trust store, from settings. None: unset.
 
     Attributes:
         setting: their common prefix, for messages: ``ssl.keystore``.
@@ -71,7 +71,7 @@ class StoreSettings(NamedTuple):
 
 
 class ChainLoader(Protocol):
-    """What `load_key_pair` uses of an `ssl.SSLContext`."""
+    """The method of `ssl.SSLContext` that `load_key_pair` calls."""
 
     def load_cert_chain(
         self, certfile: str, keyfile: str | None = None, password: Callable[[], str] | None = None

@@ -14,7 +14,7 @@ from kqueue.cli.broker_wait import probe_broker
 from kqueue.cli.connect import bootstrap_option, own_client
 
 if TYPE_CHECKING:
-    from kqueue.client.metadata import Node
+    from kqueue.client.metadata import BrokerEndpoint
 
 TIMEOUT_S = 60.0
 POLL_S = 0.2
@@ -79,7 +79,7 @@ def _look(bootstrap: str, count: int | None) -> tuple[list[str], str]:
     return missing, found
 
 
-def _answers(node: Node) -> bool:
+def _answers(node: BrokerEndpoint) -> bool:
     """Whether a broker accepts connections."""
     try:
         probe_broker(str(Address(node.host, node.port)))

@@ -9,7 +9,7 @@ NO_LEADER = -1
 
 
 class Condition(enum.Enum):
-    """What may be wrong with a partition; the value names it in options and JSON."""
+    """The faults that a partition can have; the value names it in options and JSON."""
 
     UNDER_REPLICATED = "under-replicated"
     UNAVAILABLE = "unavailable"

@@ -63,7 +63,7 @@ class FileTailer:
         self._ignored = ignored
         self._old_patterns: frozenset[str] = frozenset()
         self.files: list[TailedFile] = []
-        """What is followed, the older contents first."""
+        """The files that are followed, the older contents first."""
         self._missing: dict[str, FilePosition] = {}
         self._deferred_copies: dict[FileId, tuple[int, float]] = {}  # modification time, ns, and when it was seen, s
         self._unreadable: set[str] = set()

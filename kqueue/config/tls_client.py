@@ -14,7 +14,7 @@ FileState = tuple[int, int, int] | None
 
 
 class TlsClientSettings(NamedTuple):
-    """What a client trusts and shows; it can be pickled.
+    """The certificates that a client trusts and shows; it can be pickled.
 
     Attributes:
         keys: its own certificate; empty: it shows none.

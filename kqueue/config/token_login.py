@@ -97,7 +97,7 @@ class TokenLogin:
 
     @property
     def user(self) -> str:
-        """Who the token is for, for messages: its claims are the broker's to read."""
+        """The user of the token, for messages: its claims are the broker's to read."""
         return self.client_id or "of the token"
 
     def begin(self) -> ClientMechanism:

@@ -81,7 +81,7 @@ class Confirmations:
 
 @dataclass(slots=True)
 class Fault:
-    """What happened to a broker, and what clients saw of it.
+    """A fault of a broker, and its effect on clients.
 
     Attributes:
         leaders: partitions that it led before.

@@ -12,7 +12,7 @@ from kqueue.base.names import did_you_mean
 
 SHOWN_CHARACTERS = 60
 CONFIGS = ("config", "configs", "topic_config", "topic_configs", "settings")
-"""What other libraries call a dict of settings."""
+"""The names that other libraries give a dict of settings."""
 EXAMPLE = 'cleanup_policy="compact"'
 
 

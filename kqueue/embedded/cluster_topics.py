@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 POLL_S = 0.002
 WAIT_S = 10.0
-"""How many seconds the methods wait unless `within_s` says otherwise."""
+"""The seconds that the methods wait unless `within_s` says otherwise."""
 
 
 class ClusterTopicsMixin(ABC):
@@ -83,7 +83,7 @@ class ClusterTopicsMixin(ABC):
         replicas: Mapping[int, Sequence[int]] | None = None,
         **configs: object,
     ) -> None:
-        """Create a topic, see `Node.create_topic`; returns once all brokers know it."""
+        """Create a topic, see `EmbeddedNode.create_topic`; returns once all brokers know it."""
         self._any_broker().create_topic(
             name, partitions, replication_factor=replication_factor, replicas=replicas, **configs
         )

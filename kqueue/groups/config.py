@@ -434,7 +434,7 @@ class ModernConfig:
 
     @property
     def bounded(self) -> tuple[GroupTimeSetting, ...]:
-        """What a group may have of its own within bounds."""
+        """The settings that a group may have of its own within bounds."""
         return self.session_timeout, self.heartbeat_interval, self.assignment_interval
 
 
@@ -470,7 +470,7 @@ class StreamsConfig(ModernConfig):
 
     @property
     def bounded(self) -> tuple[GroupTimeSetting, ...]:
-        """What a group may have of its own within bounds."""
+        """The settings that a group may have of its own within bounds."""
         replicas = GroupTimeSetting(STANDBY_REPLICAS, self.standby_replicas, 0, self.standby_replicas_max)
         return self.session_timeout, self.heartbeat_interval, self.assignment_interval, replicas
 

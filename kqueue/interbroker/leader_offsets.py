@@ -30,7 +30,7 @@ TIMEOUT_MS = 30_000.0
 
 
 class LeaderOffsets(NamedTuple):
-    """Where a leader's log starts and ends."""
+    """The start and the end of a leader's log."""
 
     start: int
     end: int

@@ -66,7 +66,7 @@ Key = tuple[bytes, int]
 
 
 class FetcherHost(Protocol):
-    """What the fetchers of a broker share."""
+    """The objects that the fetchers of a broker share."""
 
     clock: Clock
     timers: Timers

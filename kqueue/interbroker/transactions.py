@@ -46,7 +46,7 @@ class _Marker(NamedTuple):
 
 
 class _Producer(NamedTuple):
-    """Whose transaction it is, and what is asked."""
+    """The producer of a transaction, and the kind of request."""
 
     transactional_id: str
     producer_id: int

@@ -49,7 +49,7 @@ ATTEMPTS_MAX = 5
 
 @dataclass(slots=True)
 class _PlannedCopy:
-    """What to copy of one partition.
+    """The files of one partition that are to be copied.
 
     sizes: bytes of each file to copy; None: all of it, if it is there. listed: copy all files of
     the folder instead. written: files whose content is known. segments: those of the open log.

@@ -57,7 +57,7 @@ CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS)
 
 
 class MoveState(enum.Enum):
-    """Where a move is. Only one move copies at a time; a stop or `cancel` ends any state."""
+    """The states of a move. Only one move copies at a time; a stop or `cancel` ends any state."""
 
     WAITING = "waiting"
     COPYING = "copying"
@@ -91,7 +91,7 @@ class Move:
 
 
 class Runtime(NamedTuple):
-    """What a broker runs with."""
+    """The runtime of a broker."""
 
     jobs: Jobs
     timers: Timers
@@ -100,7 +100,7 @@ class Runtime(NamedTuple):
 
 
 class MoveHost(Protocol):
-    """What moves need of the broker."""
+    """The part of the broker that moves use."""
 
     def log_to_move(self, key: TopicPartition) -> tuple[Log, bytes] | None:
         """Return the open log and its topic id; None: not now, the log is being cleaned.

@@ -34,7 +34,7 @@ from kqueue.records.record import Record
 
 
 class Difference(NamedTuple):
-    """Where two logs differ first.
+    """The first difference of two logs.
 
     `offset`: None: not at an offset. `folders`: of the two logs. `found`: what each of them has.
     """
@@ -236,7 +236,7 @@ def _pair(first: _Replica, other: _Replica, *, by_keys: bool) -> tuple[int, Diff
 
 
 Found = tuple[str, str] | None
-"""What each of two logs has where they must be equal."""
+"""The content of each of two logs where they must be equal."""
 
 
 def _by_batches(first: LogFolder, other: LogFolder, begin: int, committed: int) -> tuple[int, Found]:

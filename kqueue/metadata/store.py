@@ -21,7 +21,9 @@ from kqueue.base.errors import NodeIdInUse, SessionLost
 KEY_LENGTH_MAX = 1024
 VALUE_SIZE_MAX = 1024 * 1024
 COMMIT_SIZE_MAX = 4 * 1024 * 1024
-"""What the values of one commit have together at most; a `ClusterStore` may refuse a larger one."""
+"""The most bytes that the values of one commit have together; a `ClusterStore` may refuse a larger
+one.
+"""
 NODE_ID_MAX = 2**31 - 1
 INCARNATION_LENGTH_MAX = 255
 
@@ -72,7 +74,7 @@ class MetadataStore(Protocol):
 
 
 class Changes(NamedTuple):
-    """What commits changed.
+    """The changes of commits.
 
     Attributes:
         version: of the latest commit that is included; never lower than that of an earlier call.
@@ -94,7 +96,7 @@ class SessionInfo(NamedTuple):
 
 
 class ControllerInfo(NamedTuple):
-    """Who holds the controller's term. `epoch`: the term's."""
+    """The holder of the controller's term. `epoch`: the term's."""
 
     node_id: int
     epoch: int

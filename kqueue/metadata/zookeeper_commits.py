@@ -1,4 +1,4 @@
-"""How the ZooKeeper store commits: one transaction that compares `last`, tried until its outcome is
+"""Commits of the ZooKeeper store: one transaction that compares `last`, tried until its outcome is
 known.
 """
 
@@ -44,7 +44,7 @@ class NodeMissing(Exception):
 
 
 class Change(NamedTuple):
-    """What one transaction does.
+    """The changes of one transaction.
 
     Attributes:
         checks: nodes that have to exist.

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import StorageFailed
 from kqueue.metadata.store import Changes, Entry, Snapshot
-from kqueue.metadata.zookeeper_client import Node, Operation, Rejected, ZookeeperClient, barrier, children, get
+from kqueue.metadata.zookeeper_client import Operation, Rejected, ZnodeContent, ZookeeperClient, barrier, children, get
 from kqueue.metadata.zookeeper_nodes import Last, Layout, StoredValue, key_of
 
 READ_ALL_TIMEOUT_S = 60.0
@@ -106,7 +106,7 @@ class Mirror:
         self.unsettled = None
         self._load(deadline, node, last)
 
-    def _check_last(self, node: Node | None) -> Last:
+    def _check_last(self, node: ZnodeContent | None) -> Last:
         path = self._layout.last
         if node is None or (self._created and node.stat.czxid != self._created):
             raise StorageFailed(
@@ -123,7 +123,7 @@ class Mirror:
             )
         return last
 
-    def _load(self, deadline: float, node: Node, last: Last) -> None:
+    def _load(self, deadline: float, node: ZnodeContent, last: Last) -> None:
         changed = last.changed_since(self.last.number) if self._is_loaded else None
         found: dict[str, MirroredEntry | None] = {}
         is_complete = changed is None

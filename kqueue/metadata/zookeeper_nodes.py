@@ -95,7 +95,7 @@ class Commit(NamedTuple):
 
 
 class Last(NamedTuple):
-    """What the node `last` holds."""
+    """The content of the node `last`."""
 
     number: int = 0
     broker_epoch: int = 0

@@ -17,7 +17,7 @@ logger = logging.getLogger("kqueue.server")
 
 
 class PeerRoute(NamedTuple):
-    """How requests of one class are sent on a connection."""
+    """The API, version and codec of one class of requests."""
 
     api: Api
     version: int

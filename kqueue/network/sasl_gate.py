@@ -46,7 +46,7 @@ API_VERSIONS_MAX = 2
 
 
 class SaslAuthentication:
-    """What all connections of a broker share that authenticate."""
+    """The objects that all authenticating connections of a broker share."""
 
     def __init__(self, config: Config, registry: ConnectionRegistry, broker: Broker) -> None:
         self.config = config

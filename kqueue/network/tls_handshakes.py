@@ -37,7 +37,7 @@ NO_CERTIFICATE = "PEER_DID_NOT_RETURN_A_CERTIFICATE"
 _HANDSHAKE = 0x16
 _QUEUE = "TLS handshakes"
 Step = bool | None | Principal
-"""What comes next: the socket to be read (True) or written (False); or the client, all done."""
+"""The next step: the socket to be read (True) or written (False); or the client, all done."""
 
 
 class CertificateRefused(OSError):

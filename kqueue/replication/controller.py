@@ -1,4 +1,4 @@
-"""What the controller changes: a pure function of the metadata and the live sessions.
+"""The changes of the controller: a pure function of the metadata and the live sessions.
 
 `decide` looks at the present state only, never at what happened: called again after its result was
 committed it decides nothing, and called after a part of it was committed it decides the rest. So a

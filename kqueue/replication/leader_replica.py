@@ -28,7 +28,7 @@ NEVER = float("-inf")
 
 
 class ReplicaFetch(NamedTuple):
-    """What a follower's fetch says of one partition (rule 14).
+    """A follower's fetch of one partition (rule 14).
 
     Attributes:
         node_id, broker_epoch: the follower's.

@@ -1,4 +1,4 @@
-"""What the metadata store knows of brokers, topics and partitions, and its text.
+"""The metadata store's values for brokers, topics and partitions, and their text.
 
     /brokers/<id>    the fields of `BrokerRegistration` but the id, as a JSON object
     /topics/<name>   {"id", "configs", "partitions": [[...], ...]}
@@ -25,7 +25,7 @@ _OPTIONAL = ("elr", "adding", "removing")
 
 
 class Endpoint(NamedTuple):
-    """Where a listener of a broker is reached."""
+    """The address of a broker's listener."""
 
     host: str
     port: int

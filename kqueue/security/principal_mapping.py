@@ -22,7 +22,7 @@ _RULE = re.compile(
 _REFERENCE = re.compile(r"\\(.)|\$(\d+)|(.)", re.DOTALL)
 _DOT = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|\.", re.DOTALL)
 _ANY = "[^\n\r\u0085\u2028\u2029]"
-"""What ``.`` is in Java."""
+"""The characters that ``.`` matches in Java."""
 
 
 class _Rule(NamedTuple):

@@ -46,7 +46,7 @@ ReadDone = Callable[["ShareState | KqueueError | None"], None]
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of a share partition. `state` None: it has none.
+    """The coordinator's knowledge of a share partition. `state` None: it has none.
 
     Attributes:
         snapshot_offset: of its last snapshot, or below.

@@ -1,4 +1,4 @@
-"""What each worker is: its node id, data folders, listeners and the settings that follow."""
+"""The plan of each worker: its node id, data folders, listeners and the settings that follow."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _RACKS = (None, "a", "b", "c")
 
 
 class AssignorReport(NamedTuple):
-    """What a valid assignor does with groups whose members subscribe to the same topics.
+    """The measurements of a valid assignor with groups whose members subscribe to the same topics.
 
     Attributes:
         kept, kept_after_join, kept_after_leave: share of the partitions that could stay with their

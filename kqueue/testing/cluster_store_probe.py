@@ -137,7 +137,7 @@ def _check_epoch(what: str, epoch: object) -> None:
 
 
 class Cache:
-    """What a broker knows of a store by its changes."""
+    """A store as a broker knows it by its changes."""
 
     def __init__(self, probe: ClusterProbe) -> None:
         self.probe = probe

@@ -30,7 +30,7 @@ class PowerCut(BaseException):
 
 
 class Remains(enum.Enum):
-    """Which unsynced changes survive a power cut."""
+    """The unsynced changes that survive a power cut."""
 
     LOST = "none"
     KEPT = "all"

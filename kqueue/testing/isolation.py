@@ -83,7 +83,8 @@ def _check_here(checks: Checks, plugin: object, options: Mapping[str, Any], fold
 
 
 class _Module(NamedTuple):
-    """Where this process loaded a module from; pytest also loads modules outside sys.path.
+    """A module, and the place that this process loaded it from; pytest also loads modules outside
+    sys.path.
 
     `file` is None for a namespace package.
     """

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kqueue.broker.broker import Broker
 
 RETRANSMISSION_MS = 200.0
-"""What a loss costs: Linux's least retransmission timeout."""
+"""The cost of a loss: Linux's least retransmission timeout."""
 LINKS_MAX = 1000
 """Above it, the links of closed connections are dropped."""
 TOGETHER_MS = 1.0
@@ -38,7 +38,7 @@ TOGETHER_MS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class NetworkProfile:
-    """What a network is like, in each direction.
+    """The properties of a network, in each direction.
 
     Args:
         latency_ms: how long a message travels; a request and its response take twice that.

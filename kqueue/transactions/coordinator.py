@@ -130,7 +130,7 @@ def _log_removal(partition: int, count: int) -> Done:
 
 
 class Surroundings(NamedTuple):
-    """What the coordinator needs of the layer above.
+    """The part of the layer above that the coordinator uses.
 
     Attributes:
         transaction_version: returns the finalized level of the feature `transaction.version`.

@@ -24,7 +24,9 @@ from kqueue.transactions.transaction_store import Transaction, TransactionStore
 
 
 class InitRequest(NamedTuple):
-    """What a producer asks for. `expected`: the id and epoch that it has, None for a new one."""
+    """A producer's request of InitProducerId. `expected`: the id and epoch that it has, None for a
+    new one.
+    """
 
     transactional_id: str
     timeout_ms: int

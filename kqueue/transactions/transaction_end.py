@@ -47,7 +47,7 @@ _PREPARE = {TransactionState.PREPARE_COMMIT: True, TransactionState.PREPARE_ABOR
 
 
 class EndRequest(NamedTuple):
-    """What a producer asks for."""
+    """A producer's request to end its transaction."""
 
     transactional_id: str
     producer: ProducerIdAndEpoch

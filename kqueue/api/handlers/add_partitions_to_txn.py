@@ -70,7 +70,7 @@ class RequestedTransaction(NamedTuple):
 
 
 class AddedPartitions(NamedTuple):
-    """What became of one transaction: a promise, or the errors of partitions that were refused."""
+    """The outcome of one transaction: a promise, or the errors of partitions that were refused."""
 
     requested: RequestedTransaction
     promise: Promise[None] | None

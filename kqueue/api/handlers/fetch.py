@@ -7,7 +7,7 @@ Records leave as they are on disk. Versions 0 to 18:
     4       batches of magic 2, isolation level, aborted transactions (KIP-98)
     5       log start offset (KIP-107)
     6       KAFKA_STORAGE_ERROR is known (KIP-112)
-    7       fetch sessions (KIP-227; `broker.fetch_sessions`)
+    7       fetch sessions (KIP-227; `broker.fetch.fetch_sessions`)
     8       clients throttle themselves (KIP-219)
     9       the client's leader epoch is checked (KIP-320)
     10      zstd (KIP-110)

@@ -60,7 +60,7 @@ JOB_QUEUE = "client metrics"
 
 
 class ClientIdentity(NamedTuple):
-    """What `match` compares: fields by the names of its keys."""
+    """The fields of a client that `match` compares: fields by the names of its keys."""
 
     client_id: str
     client_software_name: str

@@ -64,7 +64,7 @@ class WrongCluster(KqueueError):
 
 
 class LogsFound(NamedTuple):
-    """What a start found of the logs.
+    """The logs as a start finds them.
 
     Attributes:
         directories: ids of the data folders that can be used.
@@ -99,7 +99,7 @@ class LogsFound(NamedTuple):
 
 
 class BrokerProcess(NamedTuple):
-    """What a process registers.
+    """The values that a process registers.
 
     Attributes:
         incarnation: a random text of this process.

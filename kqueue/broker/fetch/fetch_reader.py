@@ -56,7 +56,9 @@ class FetchLimits(NamedTuple):
 
 
 class DivergingEpoch(NamedTuple):
-    """Where the client's log diverges: the last epoch in common, and its end offset here."""
+    """The point where the client's log diverges: the last epoch in common, and its end offset
+    here.
+    """
 
     epoch: int
     end_offset: int

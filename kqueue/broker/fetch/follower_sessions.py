@@ -65,7 +65,7 @@ class FollowedPartition:
 
 
 class FollowerResult(NamedTuple):
-    """What a fetch found in one partition: `read`, `diverging` or `error`."""
+    """The outcome of a fetch for one partition: `read`, `diverging` or `error`."""
 
     followed: FollowedPartition
     read: PartitionRead | None = None
@@ -74,8 +74,8 @@ class FollowerResult(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What one fetch found. `is_urgent`: an error, logs that differ, or more news than were looked
-    at: answer at once.
+    """The outcome of one fetch. `is_urgent`: an error, logs that differ, or more news than were
+    looked at: answer at once.
     """
 
     results: list[FollowerResult]
@@ -84,8 +84,8 @@ class Look(NamedTuple):
 
 
 class FollowerSession:
-    """What one fetcher of a follower fetches. It is a key of the purgatory, woken when a partition
-    becomes due.
+    """The partitions that one fetcher of a follower fetches. It is a key of the purgatory, woken
+    when a partition becomes due.
     """
 
     def __init__(self, id: int, node_id: int, broker_epoch: int, host: FollowerSessions) -> None:

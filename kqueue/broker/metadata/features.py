@@ -48,7 +48,7 @@ FEATURES: tuple[Feature, ...] = (
 
 
 class UpgradeType(IntEnum):
-    """What a change of a level may do."""
+    """The directions that a change of a level may take."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -64,8 +64,8 @@ class FeatureUpdate(NamedTuple):
 
 
 class FeatureLevels(NamedTuple):
-    """What ApiVersions says of features. `finalized`: levels above 0. `epoch`: grows with each
-    change; -1: none known.
+    """The features in an ApiVersions response. `finalized`: levels above 0. `epoch`: grows with
+    each change; -1: none known.
     """
 
     supported: Sequence[Feature] = ()

@@ -46,7 +46,7 @@ after the append. So a client that sends a small one expects no REQUEST_TIMED_OU
 
 
 class ProduceHost(Protocol):
-    """What a request needs of its broker."""
+    """The part of its broker that a request uses."""
 
     clock: Clock
     topics: Topics

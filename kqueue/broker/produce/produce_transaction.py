@@ -44,7 +44,7 @@ _RETRIABLE = (ConcurrentTransactions, CoordinatorLoadInProgress, CoordinatorNotA
 
 
 class PartitionAdder(Protocol):
-    """What a Produce request needs of the transaction coordinator."""
+    """The part of the transaction coordinator that a Produce request uses."""
 
     def add_partitions(
         self,

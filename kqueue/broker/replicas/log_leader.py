@@ -1,4 +1,4 @@
-"""What a leader does for its followers: serves their fetches, and knows their log starts."""
+"""A leader's work for its followers: to serve their fetches, and to know their log starts."""
 
 from __future__ import annotations
 

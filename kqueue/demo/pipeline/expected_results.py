@@ -30,12 +30,12 @@ REASONS: dict[Defect, str] = {
     Defect.HUGE_DELAY: "delay_min:",
     Defect.ELSEWHERE: "origin:",
 }
-"""How the reason begins for which each broken event has to be put aside."""
+"""The beginning of the reason for which each broken event has to be put aside."""
 
 
 @dataclass(slots=True)
 class ExpectedResults:
-    """What the gold table and the quarantine must hold.
+    """The rows that the gold table and the quarantine must hold.
 
     hours: by airport and start of the hour, ms since 1970. aside: by time and value of a record,
         how its reasons begin, one for each record.

@@ -17,7 +17,7 @@ SHOWN_MAX = 10
 
 
 class TopicOffsets(Protocol):
-    """What is compared of a topic."""
+    """The offsets of a topic that are compared."""
 
     @property
     def start_offsets(self) -> dict[int, int]:

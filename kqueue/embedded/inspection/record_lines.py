@@ -66,7 +66,7 @@ def load_lines(
     append: Callable[[str, list[NewRecord]], list[Record]],
 ) -> list[Record]:
     """Append the records of lines, and return them in the order of the lines; see
-    `Node.load_records`.
+    `EmbeddedNode.load_records`.
 
     Args:
         ensure_topic: creates a topic with at least so many partitions, unless it exists.

@@ -115,8 +115,9 @@ class Topic:
 
     @property
     def backlog(self) -> Backlog | None:
-        """What groups have not read yet of a topic with a bound (`kqueue.backlog.messages.max`,
-        `kqueue.backlog.bytes.max`), and what producers get; None: the topic has no bound.
+        """The records that groups have not read yet, of a topic with a bound
+        (`kqueue.backlog.messages.max`, `kqueue.backlog.bytes.max`), and what producers get; None:
+        the topic has no bound.
         """
 
         async def work(server: Server) -> Backlog | None:
@@ -226,7 +227,7 @@ class Topic:
         self._ask(work)
 
     def append_lines(self, records: list[NewRecord]) -> list[Record]:
-        """Append what was read from lines; see `Node.load_records`."""
+        """Append what was read from lines; see `EmbeddedNode.load_records`."""
         return self._seed(records, None)
 
     def chosen_partitions(self, records: list[NewRecord]) -> list[int]:

@@ -98,7 +98,7 @@ class ClassicGroup:
         self.remaining_initial_delay_ms = 0
         """By how much the initial rebalance delay may still be extended."""
         self.waiting_to_join_count = 0
-        """How many members wait for the end of the join phase."""
+        """The number of members that wait for the end of the join phase."""
         self.join_deadline = join_deadline
         self.sync_deadline = sync_deadline
         self.member_bytes = 0

@@ -45,8 +45,8 @@ from kqueue.groups.modern.reconciliation import Target, reconcile
 
 
 class ClassicRequests(Protocol):
-    """What members of the classic protocol ask of consumer groups: `classic_members`, which is
-    built on the manager.
+    """The requests that members of the classic protocol make of consumer groups: `classic_members`,
+    which is built on the manager.
     """
 
     def join(self, request: JoinRequest, *, id_required: bool) -> Promise[JoinResult]:

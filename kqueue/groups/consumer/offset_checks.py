@@ -1,4 +1,6 @@
-"""Who may commit and fetch the offsets of a consumer group. Source: Kafka ConsumerGroup."""
+"""The checks of who may commit and fetch the offsets of a consumer group. Source: Kafka
+ConsumerGroup.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What follows from the members' subscriptions: group epoch, resolved patterns, target assignment.
+"""The consequences of the members' subscriptions: group epoch, resolved patterns, target
+assignment.
 
 The matching of patterns runs in slices beside other requests; its result is a step of its own.
 """

@@ -1,4 +1,6 @@
-"""Who may fetch the offsets of a modern group. Source: Kafka ConsumerGroup, StreamsGroup."""
+"""The checks of who may fetch the offsets of a modern group. Source: Kafka ConsumerGroup,
+StreamsGroup.
+"""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ NO_PARTITIONS: frozenset[int] = frozenset()
 
 
 class Target(NamedTuple, Generic[K]):
-    """What a member shall own.
+    """The partitions or tasks that a member shall own.
 
     Attributes:
         assignment: without keys that the member has left.

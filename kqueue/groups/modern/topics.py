@@ -1,4 +1,4 @@
-"""What groups know of topics, and the hash of it that tells a group that they changed."""
+"""The topics as groups know them, and their hash that tells a group that they changed."""
 
 from __future__ import annotations
 

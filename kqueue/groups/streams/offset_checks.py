@@ -1,4 +1,4 @@
-"""Who may commit the offsets of a streams group. Source: Kafka StreamsGroup."""
+"""The checks of who may commit the offsets of a streams group. Source: Kafka StreamsGroup."""
 
 from __future__ import annotations
 

@@ -12,7 +12,9 @@ from kqueue.log_tools.verify import verify
 
 
 class BackupReport(NamedTuple):
-    """What a check found. `damage`: a line for each file that is missing, differs or is damaged."""
+    """The result of a check. `damage`: a line for each file that is missing, differs or is
+    damaged.
+    """
 
     backup: str
     manifest: Manifest

@@ -45,7 +45,7 @@ STATE_BYTES_MAX = 256 * 1024 * 1024  # far above any snapshot, checkpoint or tra
 
 @dataclass(frozen=True, slots=True)
 class CheckpointedState:
-    """What the data folder says about a partition.
+    """The state of a partition by the data folder's checkpoints.
 
     `clean`: the last shutdown was clean; otherwise only data below `recovery_point` is known to be
     flushed. `log_start`: None: unknown. `cleaned`: the log was compacted, so offset gaps are

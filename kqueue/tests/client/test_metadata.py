@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from kqueue.client import ClusterMetadata, Node, PartitionMetadata, TopicMetadata, TopicPartition
+from kqueue.client import BrokerEndpoint, ClusterMetadata, PartitionMetadata, TopicMetadata, TopicPartition
 from kqueue.client.metadata import MetadataCache
 
-NODES = {1: Node(1, "a", 1), 2: Node(2, "b", 2)}
+NODES = {1: BrokerEndpoint(1, "a", 1), 2: BrokerEndpoint(2, "b", 2)}
 PLACE = TopicPartition("t", 0)
 ONE, OTHER, NONE = b"1" * 16, b"2" * 16, bytes(16)
 

@@ -74,7 +74,7 @@ def test_items_added_during_a_request_share_the_next_one() -> None:
     assert [request for _, request, _ in world.peers.sent] == [(4, 5)], "an error ends one request"
     world.peers.answer("c")
     assert [items for items, _ in world.answers] == [[0], [9], [1, 2, 3], [4, 5]]
-    assert not world.requests._nodes, "nothing is kept for brokers without requests"
+    assert not world.requests._queues, "nothing is kept for brokers without requests"
 
 
 def test_an_answer_may_bring_more() -> None:
@@ -85,7 +85,7 @@ def test_an_answer_may_bring_more() -> None:
         world.peers.answer("a")
         assert len(world.peers.sent) == 1
     world.peers.answer("a")
-    assert not world.requests._nodes
+    assert not world.requests._queues
 
 
 @pytest.mark.parametrize("is_removed", [True, False])
