@@ -221,8 +221,8 @@ class Server:
 
     def bound(self, listener: str) -> tuple[str, int]:
         """Return host and real port that the listener of this name is bound to."""
-        found = self._listeners[listener]
-        return found.plan.bind.host, found.port
+        bound_listener = self._listeners[listener]
+        return bound_listener.plan.bind.host, bound_listener.port
 
     def endpoint(self, listener: str) -> tuple[str, int]:
         """Return the advertised host and port of the listener of this name."""

@@ -244,7 +244,7 @@ def _missing(version: str) -> Iterator[MissingVersions]:
 @cache
 def _advertised(version: str) -> list[Advertised]:
     number = VERSIONS.index(version)
-    kafka = _column(version) | {name: found for name, row in WITH_RECEIVER.items() if (found := row[number])}
+    kafka = _column(version) | {name: versions for name, row in WITH_RECEIVER.items() if (versions := row[number])}
     common = []
     for row in handler_table.all_handlers():
         low, high = kafka.get(row.api.name, (1, 0))

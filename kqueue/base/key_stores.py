@@ -204,13 +204,13 @@ def _pkcs12(store: StoreSettings) -> tuple[Any, Any, list[Any]]:
         ) from None
     password = None if store.password is None else store.password.encode()
     try:
-        found = pkcs12.load_pkcs12(data, password)
+        parsed = pkcs12.load_pkcs12(data, password)
     except (ValueError, TypeError) as error:
         raise SettingError(f"{_where(store)} can't be opened as PKCS12: {error}") from None
     return (
-        found.key,
-        found.cert and found.cert.certificate,
-        [one.certificate for one in found.additional_certs],
+        parsed.key,
+        parsed.cert and parsed.cert.certificate,
+        [one.certificate for one in parsed.additional_certs],
     )
 
 

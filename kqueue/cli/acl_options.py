@@ -96,10 +96,10 @@ class Selection:
             (ResourceType.DELEGATION_TOKEN, self.delegation_token),
             (ResourceType.USER, self.user_principal),
         )
-        found = [(kind, name, self.pattern_type) for kind, names in named for name in names]
+        chosen = [(kind, name, self.pattern_type) for kind, names in named for name in names]
         if self.cluster:
-            found.append((ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL))
-        return found
+            chosen.append((ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL))
+        return chosen
 
     @property
     def granted(self) -> list[tuple[ResourceType, str, PatternType, AclOperation]]:

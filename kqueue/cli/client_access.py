@@ -200,8 +200,8 @@ def client_access() -> ClientAccess:
     if context is None:
         is_main = threading.current_thread() is threading.main_thread()
         return ClientAccess() if is_main else _access_of_process
-    found: ClientAccess = context.meta.get(_ACCESS, ClientAccess())
-    return found
+    access: ClientAccess = context.meta.get(_ACCESS, ClientAccess())
+    return access
 
 
 def client_security() -> ClientSecurity | None:

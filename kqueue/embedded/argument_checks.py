@@ -83,5 +83,5 @@ def check_keywords(call: str, keywords: Iterable[str], known: Iterable[str], mea
 
 def near(name: str, names: Iterable[str]) -> str | None:
     """Return the one of `names` that is most like `name`; None: none is."""
-    found = get_close_matches(name, names, 1, 0.8)
-    return found[0] if found else None
+    matches = get_close_matches(name, names, 1, 0.8)
+    return matches[0] if matches else None

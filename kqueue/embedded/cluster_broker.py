@@ -123,10 +123,10 @@ class ClusterBroker(EmbeddedNode):
 
     def knows(self, topic: str, index: int, partition_epoch: int) -> bool:
         """Whether it has this registration of a partition, or a newer one. Thread: the brokers'."""
-        found = self._server.broker.topics.find(topic)
-        if found is None or index >= len(found.partitions):
+        known_topic = self._server.broker.topics.find(topic)
+        if known_topic is None or index >= len(known_topic.partitions):
             return False
-        return found.partitions[index].registration.partition_epoch >= partition_epoch
+        return known_topic.partitions[index].registration.partition_epoch >= partition_epoch
 
     # --- its life
 

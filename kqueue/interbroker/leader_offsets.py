@@ -50,13 +50,13 @@ def ask_leader_offsets(
     refuses.
     """
 
-    def ask(timestamp: int, found: Callable[[int], None]) -> None:
+    def ask(timestamp: int, use_offset: Callable[[int], None]) -> None:
         row = ListOffsetsPartition(
             partition_index=partition.index, current_leader_epoch=leader_epoch, timestamp=timestamp
         )
 
         def answered(offset: int | KqueueError) -> None:
-            found(offset) if isinstance(offset, int) else done(offset)
+            use_offset(offset) if isinstance(offset, int) else done(offset)
 
         _ask(peers, node_id, leader, partition, row, answered)
 

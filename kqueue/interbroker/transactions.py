@@ -151,9 +151,9 @@ def _first_error(
     error: KqueueError | None = None
     for topic, index in sorted(partitions):
         code = codes.get((transactional_id, topic, index), ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        found = error_of(code, f"{topic}-{index} in the transaction of {transactional_id!r}")
-        if found is not None and (error is None or isinstance(error, OperationNotAttempted)):
-            error = found
+        own_error = error_of(code, f"{topic}-{index} in the transaction of {transactional_id!r}")
+        if own_error is not None and (error is None or isinstance(error, OperationNotAttempted)):
+            error = own_error
     return error
 
 

@@ -248,14 +248,14 @@ class LogMover:
         if move.state is MoveState.ENDED or self._stopped:
             return
         try:
-            found = self._host.log_to_move(move.key)
+            to_move = self._host.log_to_move(move.key)
         except KqueueError as error:
             self._fail(move, error)
             return
-        if found is None:
+        if to_move is None:
             self._later(AGAIN_MS, lambda: self._begin(move))
             return
-        log, topic_id = found
+        log, topic_id = to_move
         if move.state is MoveState.WAITING:
             move.to(MoveState.COPYING)
         storage = move.target.storage
@@ -406,8 +406,8 @@ class LogMover:
         Raises: StorageFailed: nothing was changed.
         """
         key, log, target = move.key, replica.log, move.target
-        found, cleaned = source.found[key], source.cleaner_offsets.get(key)
-        target.adopt(key, move.path, found.topic_id)
+        replaced, cleaned = source.found[key], source.cleaner_offsets.get(key)
+        target.adopt(key, move.path, replaced.topic_id)
         try:
             new = self._reopen(key, target, replica.recovered(step), log)
         except Exception:

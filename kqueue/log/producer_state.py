@@ -157,9 +157,9 @@ class ProducerStateManager:
         if header.producer_epoch != producer.epoch:
             self._check_new_epoch(header, producer)
         else:
-            found = _repeated(header, producer)
-            if found is not None:
-                return found
+            repeated = _repeated(header, producer)
+            if repeated is not None:
+                return repeated
             expected = (producer.batches[-1].last_sequence + 1) & SEQUENCE_MAX if producer.batches else 0
             if header.base_sequence != expected:
                 _check_not_refused(header, producer)

@@ -288,11 +288,12 @@ def check_registration(node_id: int, incarnation: str, timeout_ms: int) -> None:
         raise ValueError(f"session timeout: expected more than 0 ms, found {timeout_ms}")
 
 
-def node_id_in_use(node_id: int, found: SessionInfo) -> NodeIdInUse:
+def node_id_in_use(node_id: int, session: SessionInfo) -> NodeIdInUse:
     """Return the error of `register`."""
     return NodeIdInUse(
-        f"node id {node_id} is in use: the broker with incarnation {found.incarnation} (broker epoch {found.epoch}) is "
-        "alive; give each broker of the cluster its own node.id, or wait until its session has timed out"
+        f"node id {node_id} is in use: the broker with incarnation {session.incarnation} "
+        f"(broker epoch {session.epoch}) is alive; give each broker of the cluster its own node.id, or wait until its "
+        "session has timed out"
     )
 
 

@@ -117,9 +117,9 @@ class SaslGate:
             self._api_versions += 1
         elif key not in (SASL_HANDSHAKE, SASL_AUTHENTICATE):
             api = BY_KEY.get(key)
-            found = f"a request of the API {key}" if api is None else api.name
+            sent = f"a request of the API {key}" if api is None else api.name
             exchange.fail()
-            expected = f"it has not authenticated: expected {SaslState.HANDSHAKE.value}, found {found}"
+            expected = f"it has not authenticated: expected {SaslState.HANDSHAKE.value}, found {sent}"
             self._close(expected if self._failure is None else self._failure.reason)
             return None
         return self._shared.registry.start(frame, connection)

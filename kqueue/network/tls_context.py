@@ -59,8 +59,8 @@ class TlsSettings(NamedTuple):
         name = plan.bind.name
 
         def value(setting: str) -> str | None:
-            found: str | None = config.of_listener(name, setting)
-            return found
+            text: str | None = config.of_listener(name, setting)
+            return text
 
         keys = StoreSettings(
             "ssl.keystore",
@@ -304,9 +304,9 @@ def _file_states(settings: TlsSettings) -> _FileStates:
     states: list[tuple[int, int, int] | None] = []
     for file in settings.files:
         try:
-            found = Path(file).stat()
+            stat = Path(file).stat()
         except OSError:
             states.append(None)
         else:
-            states.append((found.st_mtime_ns, found.st_size, found.st_ino))
+            states.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
     return tuple(states)

@@ -102,7 +102,7 @@ def _check_references(replacement: str, groups: int) -> None:
 
 def _parsed(pattern: str, match: re.Match[str]) -> _Rule:
     try:
-        own = _DOT.sub(lambda found: found[1] or _ANY, pattern)
+        own = _DOT.sub(lambda dot: dot[1] or _ANY, pattern)
         compiled = re.compile(own, re.ASCII)
         rule = _Rule(compiled, LinearRegex(own, _STATES_MAX, java=True), match["replacement"], match["case"])
         _check_references(rule.replacement, compiled.groups)

@@ -208,8 +208,10 @@ class ShareCoordinator:
         def change(known: _Known) -> StateRecord | KqueueError:
             state = known.state
             if state is None or state.state_epoch != state_epoch:
-                found = "it was deleted" if state is None else f"its state epoch is {state.state_epoch}"
-                return FencedStateEpoch(f"share partition {key.coordinator_key}: {found}, the change has {state_epoch}")
+                actual = "it was deleted" if state is None else f"its state epoch is {state.state_epoch}"
+                return FencedStateEpoch(
+                    f"share partition {key.coordinator_key}: {actual}, the change has {state_epoch}"
+                )
             if UNCHANGED < update.leader_epoch < state.leader_epoch:
                 return _fenced_leader(key, update.leader_epoch, state)
             if known.updates >= self._updates_per_snapshot():

@@ -120,8 +120,8 @@ def _check_processes(trial: _FactoryTrial) -> None:
     file = Path(trial.options["file"])
     if not file.exists():
         file.write_text(json.dumps(assignments))
-    for group, found, before in zip(groups, assignments, json.loads(file.read_text()), strict=True):
-        assert found == before, f"{before!r:.300} in one process, {found!r:.300} in another, for {group}"
+    for group, assigned, before in zip(groups, assignments, json.loads(file.read_text()), strict=True):
+        assert assigned == before, f"{before!r:.300} in one process, {assigned!r:.300} in another, for {group}"
 
 
 def _check_steps(trial: _FactoryTrial) -> None:

@@ -492,11 +492,11 @@ def find_error(error: str | ErrorCode) -> ErrorCode:
         NONE.
     """
     if isinstance(error, str):
-        found = ErrorCode.__members__.get(error.upper())
-        if found is None:
+        code = ErrorCode.__members__.get(error.upper())
+        if code is None:
             nearest = get_close_matches(error.upper(), ErrorCode.__members__, 1, 0.0)[0]
             raise ValueError(f"there is no error {error!r}; did you mean {nearest!r}?")
-        error = found
+        error = code
     if not isinstance(error, ErrorCode):
         raise TypeError(f'error={error!r}: expected the name of an error, such as "NOT_LEADER_OR_FOLLOWER"')
     if error is ErrorCode.NONE:

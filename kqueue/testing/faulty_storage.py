@@ -256,10 +256,10 @@ class _FaultyLock:
         self._name = name
 
     def check(self) -> str | None:
-        found, self._storage.lock_problem = self._storage.lock_problem, None
-        if isinstance(found, StorageFailed):
-            raise found
-        return found
+        problem, self._storage.lock_problem = self._storage.lock_problem, None
+        if isinstance(problem, StorageFailed):
+            raise problem
+        return problem
 
     def release(self) -> None:
         self._storage.locks.discard(self._name)

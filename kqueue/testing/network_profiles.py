@@ -91,13 +91,13 @@ def network_profile(profile: str | NetworkProfile | None) -> NetworkProfile:
     check_kind("profile", profile, (str, NetworkProfile), f"one of {', '.join(NETWORK_PROFILES)}, or a NetworkProfile")
     if isinstance(profile, NetworkProfile):
         return profile
-    found = NETWORK_PROFILES.get(profile.lower())
-    if found is None:
+    known_profile = NETWORK_PROFILES.get(profile.lower())
+    if known_profile is None:
         known = ", ".join(NETWORK_PROFILES)
         raise ValueError(
             f"there is no network profile {profile!r}{did_you_mean(profile, NETWORK_PROFILES)} (there are: {known})"
         )
-    return found
+    return known_profile
 
 
 class _Direction:
@@ -213,10 +213,10 @@ class NetworkShape(HoldFault):
         broker.timers.at(arrival_ms, lambda: link.send(number))
 
     def _rng_of(self, client_id: str | None) -> Random:
-        found = self._rngs.get(client_id)
-        if found is None:
-            found = self._rngs[client_id] = Random(f"{self._seed}/{client_id}")
-        return found
+        rng = self._rngs.get(client_id)
+        if rng is None:
+            rng = self._rngs[client_id] = Random(f"{self._seed}/{client_id}")
+        return rng
 
     def _release_all(self) -> None:
         super()._release_all()

@@ -211,10 +211,10 @@ class TransactionCoordinator:
         of its transactions; of an unknown id the longest.
         """
         try:
-            found = self._store.find(transactional_id)
+            transaction = self._store.find(transactional_id)
         except KqueueError:
-            found = None
-        timeout_ms = NO_TIMEOUT_MS if found is None else found.metadata.timeout_ms
+            transaction = None
+        timeout_ms = NO_TIMEOUT_MS if transaction is None else transaction.metadata.timeout_ms
         return self.config.timeout_max_ms if timeout_ms == NO_TIMEOUT_MS else timeout_ms
 
     def _check_init(self, transactional_id: str, timeout_ms: int, *, two_phase: bool, keep_prepared: bool) -> None:

@@ -84,5 +84,5 @@ def open_receiver(name: str | None) -> Receiver | None:
         raise SettingError(f"{SETTING}={name}: {error}") from error
     if not callable(receiver):
         raise SettingError(f"{SETTING}={name}: expected a callable, found {type(receiver).__name__}")
-    found: Receiver = receiver
-    return found
+    checked: Receiver = receiver
+    return checked

@@ -144,14 +144,14 @@ class IsrChanges:
                 break
             partitions = self._wanted.pop(topic)
             looked_at += len(partitions)
-            found = self._proposals(topic, partitions, brokers)
-            if found is None:
+            proposals = self._proposals(topic, partitions, brokers)
+            if proposals is None:
                 continue
             if topic in self._alone:
                 self._alone.discard(topic)
-                self._commit({topic: found})
+                self._commit({topic: proposals})
             else:
-                batch[topic] = found
+                batch[topic] = proposals
         if batch:
             self._commit(batch)
 

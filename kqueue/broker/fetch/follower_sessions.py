@@ -220,14 +220,14 @@ class FollowerSession:
             fetch.replica_start,
         )
         try:
-            found = partition.lead().fetch(
+            answer = partition.lead().fetch(
                 of_replica, max(0, min(fetch.max_bytes, max_bytes)), min_one_batch=min_one_batch
             )
         except KqueueError as error:
             return FollowerResult(followed, error=error.with_traceback(None))
-        if isinstance(found, EpochEndOffset):
-            return FollowerResult(followed, diverging=found)
-        return FollowerResult(followed, found)
+        if isinstance(answer, EpochEndOffset):
+            return FollowerResult(followed, diverging=answer)
+        return FollowerResult(followed, answer)
 
     def _find(self, followed: FollowedPartition) -> Partition | None:
         partition = followed.partition
@@ -298,10 +298,10 @@ class FollowerSessions:
             if epoch == EPOCH_FULL:
                 self._keep(session)
         else:
-            found = self._sessions.get(session_id)
-            if found is None or (found.node_id, found.broker_epoch) != (node_id, broker_epoch):
+            existing = self._sessions.get(session_id)
+            if existing is None or (existing.node_id, existing.broker_epoch) != (node_id, broker_epoch):
                 raise FetchSessionNotFound(f"broker {node_id} has no fetch session {session_id} here")
-            session = found
+            session = existing
             if session.epoch != epoch:
                 raise InvalidFetchSessionEpoch(
                     f"fetch session {session_id}: expected epoch {session.epoch}, found {epoch}"

@@ -121,10 +121,10 @@ class Topic:
         """
 
         async def work(server: Server) -> Backlog | None:
-            found = server.broker.backlogs.of(_find(server, self._name).name)
-            if found is None:
+            backlog = server.broker.backlogs.of(_find(server, self._name).name)
+            if backlog is None:
                 return None
-            described = found.describe()
+            described = backlog.describe()
             return Backlog(
                 described.state.value,
                 described.messages,
@@ -327,10 +327,10 @@ def config_changes(settings: Mapping[str, object]) -> list[ConfigChange]:
 
 
 def _find(server: Server, name: str) -> broker_topics.Topic:
-    found = server.broker.topics.find(name)
-    if found is None:
+    topic = server.broker.topics.find(name)
+    if topic is None:
         raise NoSuchName("topic", name, _listed(server))
-    return found
+    return topic
 
 
 def _replicas(topic: broker_topics.Topic) -> list[Partition]:

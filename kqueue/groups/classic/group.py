@@ -181,11 +181,11 @@ class ClassicGroup:
         """Take its place again, after the group in its place could not be written. If its own first
         record has failed meanwhile, the group before it does.
         """
-        found = self.former if self.is_dead else self
-        if found is None:
+        group = self.former if self.is_dead else self
+        if group is None:
             del groups[self.group_id]
         else:
-            groups[self.group_id] = found
+            groups[self.group_id] = group
 
     @property
     def is_dead(self) -> bool:

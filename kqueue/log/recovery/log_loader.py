@@ -358,8 +358,8 @@ class _LogLoader:
                 loaded.producers = producers
 
     def _gap_before(self, loaded: LoadedLog, number: int) -> str | None:
-        """Why the last segment cannot follow: unflushed offsets before it are missing; None: it
-        can.
+        """Return why the last segment cannot follow: unflushed offsets before it are missing; None:
+        it can.
 
         Compaction leaves gaps between segments, and segments below the log start may be half
         deleted.
