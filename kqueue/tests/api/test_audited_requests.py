@@ -1,4 +1,4 @@
-"""What requests leave in the audit log."""
+"""The traces of requests in the audit log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which error code reports which exception."""
+"""The error codes of exceptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands say when the broker does not allow something."""
+"""The texts of commands when the broker does not allow something."""
 
 from __future__ import annotations
 

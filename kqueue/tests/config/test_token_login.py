@@ -1,4 +1,4 @@
-"""Where the tokens of OAUTHBEARER come from. `tests/embedded/test_oauthbearer.py` gets some."""
+"""The sources of the tokens of OAUTHBEARER. `tests/embedded/test_oauthbearer.py` gets some."""
 
 from __future__ import annotations
 

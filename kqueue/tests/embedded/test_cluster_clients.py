@@ -27,7 +27,7 @@ REQUEST_TIMEOUT_MS = 1000
 
 @dataclass
 class Flow:
-    """What a producer has sent so far: each record was confirmed before the next."""
+    """The records that a producer has sent so far: each record was confirmed before the next."""
 
     confirmed: list[bytes] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)

@@ -1,4 +1,4 @@
-"""What a single broker and one of a cluster have in common."""
+"""The common behaviour of a single broker and one of a cluster."""
 
 from __future__ import annotations
 

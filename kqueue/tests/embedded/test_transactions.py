@@ -17,7 +17,7 @@ TIMEOUT_MS = 60_000
 
 
 class TransactionalProducer(Protocol):
-    """What the tests do with a producer; each method returns when it is done."""
+    """The calls of the tests to a producer; each method returns when it is done."""
 
     def begin(self) -> None: ...
     def send(self, value: bytes) -> None: ...
@@ -136,7 +136,7 @@ def broker() -> Iterator[kqueue.Broker]:
 
 
 def committed(broker: kqueue.Broker) -> list[bytes]:
-    """What a read_committed consumer gets up to the end."""
+    """Return the records that a read_committed consumer gets up to the end."""
     consumer = KafkaConsumer(
         bootstrap_servers=broker.bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
     )

@@ -1,4 +1,4 @@
-"""What followers append to their logs."""
+"""The appends of followers to their logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only the SQLite store promises: its file; the contract itself is in test_store."""
+"""The promise of the SQLite store alone: its file; the contract itself is in test_store."""
 
 from __future__ import annotations
 

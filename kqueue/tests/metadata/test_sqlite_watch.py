@@ -1,4 +1,4 @@
-"""How a store notices what other processes changed; see also test_sqlite_processes."""
+"""The changes of other processes, as a store notices them; see also test_sqlite_processes."""
 
 from __future__ import annotations
 

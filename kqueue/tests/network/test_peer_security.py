@@ -1,4 +1,4 @@
-"""What the settings say of connections to other brokers."""
+"""The settings of connections to other brokers."""
 
 from __future__ import annotations
 

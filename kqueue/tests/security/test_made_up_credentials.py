@@ -1,4 +1,4 @@
-"""What a name that no user has looks like, beside those that users have."""
+"""The looks of a name that no user has, beside those of users' names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a data folder keeps to itself: modes of what is created, and symbolic links that lead out of
+"""The privacy of a data folder: modes of what is created, and symbolic links that lead out of
 it.
 """
 

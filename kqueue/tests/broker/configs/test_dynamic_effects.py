@@ -1,4 +1,6 @@
-"""What a changed setting does to topics that are open and in use. Time is the manual clock's."""
+"""The effects of a changed setting on topics that are open and in use. Time is the manual
+clock's.
+"""
 
 from __future__ import annotations
 

@@ -78,8 +78,8 @@ def test_batches_of_kafka_are_fetched_unchanged(client: Client, version: str) ->
 
 
 def committed(fetches: Iterator[FetchedRecords]) -> Iterator[tuple[int, bytes | None]]:
-    """What a consumer shows in read_committed: without the transactions that `aborted` names.
-    Source: KIP-98.
+    """Return the records that a consumer shows in read_committed: without the transactions that
+    `aborted` names. Source: KIP-98.
     """
     for fetched in fetches:
         pending = sorted(fetched.aborted, key=lambda one: one.first_offset)

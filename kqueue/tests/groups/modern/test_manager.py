@@ -1,4 +1,4 @@
-"""What the managers of all modern types answer alike, in Kafka's words."""
+"""The common answers of the managers of all modern types, in Kafka's words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which engine does the work, and what is said where one is missing."""
+"""The choice of the engine, and the message where one is missing."""
 
 from __future__ import annotations
 
