@@ -142,8 +142,7 @@ class ProducerStateManager:
         Args: client: False: a batch of the broker itself; only the epoch of its data is checked.
         Returns: the earlier batch that this one repeats; None: it is new.
         Raises: InvalidProducerEpoch: the epoch is older than the last. OutOfOrderSequence: a gap,
-        or a
-            repetition of something older than five batches. StorageUnavailable: a gap, because
+            or a repetition of something older than five batches. StorageUnavailable: a gap, because
             the batch before was refused. InvalidTransactionState: a batch outside of its producer's
             open transaction.
         """
@@ -301,8 +300,7 @@ class ProducerStateManager:
         """Apply an end marker at `offset`.
 
         Returns: the transaction that it aborted, with the last stable offset of this moment; None:
-        it
-            committed, or ended nothing.
+            it committed, or ended nothing.
         """
         producer = self.by_id.get(header.producer_id)
         if producer is None:

@@ -143,9 +143,8 @@ class SealedSegments:
         one batch if that is larger.
 
         Raises: CorruptBatch: a checksum or length is wrong; names file and position. CorruptIndex:
-        the
-            index of aborted transactions is damaged. StorageFailed, FileNotFoundError: the segments
-            can't be read, or were deleted meanwhile.
+            the index of aborted transactions is damaged. StorageFailed, FileNotFoundError: the
+            segments can't be read, or were deleted meanwhile.
         """
         storage = self.opener()
         sizes = {entry.name: entry.size for entry in storage.list(self.folder)}

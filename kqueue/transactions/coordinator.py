@@ -8,7 +8,7 @@ clock or randomness of its own; the layers above call it on the owner thread.
     producer_init      InitProducerId: ids, epochs, fencing
     transaction_end    EndTxn: the decision
     completion         markers, and the record of the complete transaction
-    upkeep             timeouts and expiry
+    TransactionUpkeep  timeouts and expiry (below)
     transaction_store  memory and log
 """
 
