@@ -111,6 +111,8 @@ class PeerTransactions:
             for topic_partition in marker.partitions:
                 code = codes.get((marker.producer_id, *topic_partition), MISSING_CODE)
                 what = "the end marker of {}-{}".format(*topic_partition)
+                # Sent again to the leader of then. An unknown topic, too: the other broker may not
+                # know a new one yet, and that it was deleted this broker's own metadata say.
                 if code in _NOT_THERE:
                     results[topic_partition] = NotLeader(f"{what}: another broker leads the partition")
                 else:
