@@ -52,7 +52,7 @@ def test_a_reader_that_goes_back_is_found() -> None:
 
 
 @pytest.mark.parametrize(("value", "gone"), [(None, False), ("a:7", False), ("a:7", True)])
-def test_what_was_read_and_is_gone_is_found(value: str | None, gone: bool) -> None:
+def test_record_read_but_missing_from_the_log_is_reported(value: str | None, gone: bool) -> None:
     (found,) = checkers.unrepeatable([LOG], changed((0, 1), value), gone=gone)
     assert found == f"b:1 was read at (0, 1), where the log has {value or 'nothing'}"
 

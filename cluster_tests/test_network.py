@@ -87,7 +87,7 @@ def test_two_brokers_are_parted_and_others_are_not(network: Network, echo: int) 
     assert arrives(new, request("broker-1"))
 
 
-def test_who_connects_may_be_known_from_the_port(network: Network, echo: int) -> None:
+def test_port_tells_the_broker_that_connects(network: Network, echo: int) -> None:
     port = network.listen("store", echo, "broker-1")
     with socket.create_connection(("127.0.0.1", port)) as one:
         one.sendall(b"no request")

@@ -1,5 +1,8 @@
 """The server as a whole: starts storages, metadata store, broker and listeners, and stops them
 without losing data.
+
+`Server._build` is the order of the start, `Server.stop` that of the end. What a start has opened is
+on an exit stack, which closes it in reverse, also where the start fails half-way.
 """
 
 from __future__ import annotations
@@ -180,6 +183,8 @@ class Server:
             self.broker.prepare_stop()
             await self._finish_jobs()
             await self._send_responses()
+            # Closed connections end share sessions: the records that these release are persisted,
+            # too.
             self.connections.close()
             await self._finish_jobs()
             if erase:
@@ -217,8 +222,8 @@ class Server:
 
     def bound(self, listener: str) -> tuple[str, int]:
         """Return host and real port that the listener of this name is bound to."""
-        found = self._listeners[listener]
-        return found.plan.bind.host, found.port
+        bound_listener = self._listeners[listener]
+        return bound_listener.plan.bind.host, bound_listener.port
 
     def endpoint(self, listener: str) -> tuple[str, int]:
         """Return the advertised host and port of the listener of this name."""
@@ -272,7 +277,7 @@ class Server:
 
     @property
     def advanced(self) -> Advanced:
-        """What moves with the server's time."""
+        """The parts that move with the server's time."""
         return Advanced(self.broker.scheduler.timers, self.loop_driver, self.jobs)
 
     async def snapshot(self, folder: str) -> None:

@@ -132,7 +132,7 @@ FAILURES = {
 
 
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
-def test_who_can_not_connect_is_told_why(
+def test_refused_client_reports_the_reason(
     failure: Failure,
     connect: ClientFactory,
     secured: Secured,

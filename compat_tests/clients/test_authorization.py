@@ -232,7 +232,7 @@ def test_an_operation_needs_its_acl(operation: Operation, member: Member, secure
     operation.act(member)
 
 
-def test_who_may_not_describe_a_topic_does_not_see_it(member: Member, secured: Secured, needs: Needs) -> None:
+def test_topic_without_describe_permission_is_not_listed(member: Member, secured: Secured, needs: Needs) -> None:
     """It is in no list, and what matches a pattern does not have it."""
     needs(AUTHORIZATION)
     hidden = f"{member.topic}-hidden"

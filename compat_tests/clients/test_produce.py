@@ -57,7 +57,9 @@ def test_acks(
         assert sent == [RecordMetadata(0, offset) for offset in range(50)]
 
 
-def test_one_record_at_a_time(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
+def test_records_sent_one_at_a_time_get_rising_offsets(
+    connect: ClientFactory, broker: RunningBroker, topic: Topic
+) -> None:
     name = topic()
     producer = connect.producer(broker.bootstrap)
     for number in range(30):

@@ -215,7 +215,7 @@ def test_consume_transform_produce(connect: ClientFactory, broker: RunningBroker
     assert sorted(value or b"" for value in found) == sorted(numbered(20, "p0") + numbered(20, "p1"))
 
 
-def test_one_transaction_over_many_partitions(
+def test_transaction_spans_many_partitions(
     connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name
 ) -> None:
     topics = [topic(partitions=25) for _ in range(4)]

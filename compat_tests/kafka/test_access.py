@@ -413,7 +413,7 @@ def shown(world: World, module: str, version: int, values: dict[str, Any]) -> tu
 
 
 @pytest.mark.parametrize(("module", "version", "values"), DESCRIBED, ids=lambda value: str(value)[:30])
-def test_what_is_told_of_a_topic_that_may_not_be_described(
+def test_answers_about_a_hidden_topic_equal_kafkas(
     joined: tuple[World, World], module: str, version: int, values: dict[str, Any]
 ) -> None:
     denied = [

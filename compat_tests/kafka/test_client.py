@@ -88,7 +88,7 @@ def values(fetches: Iterator[FetchedRecords]) -> list[tuple[int, bytes | None]]:
     return found
 
 
-def test_it_speaks_the_newest_versions(client: Client) -> None:
+def test_client_negotiates_kafkas_newest_versions(client: Client) -> None:
     client.metadata()
     (connection,) = client._router.connections._open.values()
     served = {

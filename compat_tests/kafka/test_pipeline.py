@@ -259,7 +259,7 @@ def test_a_topic_that_is_deleted_between_staging_and_copying(running: Kafka) -> 
     assert values_in(running, "gone") == ["a", "b"]
 
 
-def test_what_was_staged_and_dropped_by_hand_is_told(running: Kafka) -> None:
+def test_staged_records_deleted_by_hand_are_reported(running: Kafka) -> None:
     clients.create_topic(running.bootstrap, "dropped")
     options = sink(running, "dropped", delivery="exactly-once", stagingPartitions=1)
     outcome = stage_rows(options, BatchIdentity("dropped", 0, 0), [texts(["a", "b"])])

@@ -1,4 +1,4 @@
-"""What a client must be allowed to do to use an API, as rows of a table, and the check of the rows
+"""The rights that a client needs to use an API, as rows of a table, and the check of the rows
 that hold for a whole request.
 
 Each handler module has its rows in `ACCESS`; an empty tuple means that everybody may use the API. A

@@ -1,4 +1,4 @@
-"""Which APIs of the protocol this kqueue serves, from which version, or why not.
+"""Every API of the protocol: from which version this kqueue serves it, or why not.
 
 Derived from the handlers (`api.handler_table`), the messages (`wire.apis`) and the reasons below.
 `docs/apis.md` holds this table and a test compares them; ``python -m kqueue.api.api_table`` writes

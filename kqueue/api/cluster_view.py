@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class BrokerAddress(NamedTuple):
-    """Where clients of a listener reach a broker. `rack`: None: not set."""
+    """The address at which clients of a listener reach a broker. `rack` None: not set."""
 
     id: int
     host: str
@@ -26,7 +26,7 @@ class BrokerAddress(NamedTuple):
 
 
 class PartitionView(NamedTuple):
-    """What clients are told of a partition.
+    """A partition as clients are told of it.
 
     Attributes:
         error: NONE, or why it has no leader.

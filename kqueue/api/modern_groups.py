@@ -1,5 +1,5 @@
-"""What the handlers of consumer, share and streams groups do alike: the check that the protocol is
-served, the wait for a heartbeat, and the description of groups one after the other.
+"""The steps that the handlers of consumer, share and streams groups share: the check that the
+protocol is served, the wait for a heartbeat, and the description of groups one after the other.
 """
 
 from __future__ import annotations

@@ -58,7 +58,8 @@ def _no_connection(ms: int) -> None:
 
 @dataclass(slots=True)
 class RequestContext:
-    """What a handler knows of a request besides its body. Source: Kafka's RequestContext.
+    """The surroundings of a request that its handler gets besides the body. Source: Kafka's
+    RequestContext.
 
     `client_host`: in Kafka's form (``/127.0.0.1``). `listener`: name of the listener that received
     the request. `connection`: opaque identity, shared by all requests of one connection.

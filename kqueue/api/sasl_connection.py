@@ -1,4 +1,4 @@
-"""What the handlers of SASL need of the connection that is authenticating."""
+"""The calls of an authenticating connection that the handlers of SASL make."""
 
 from __future__ import annotations
 

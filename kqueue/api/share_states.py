@@ -1,4 +1,4 @@
-"""What the five APIs of the share coordinator have in common: one outcome for each share partition
+"""Common parts of the five APIs of the share coordinator: one outcome for each share partition
 of a request (KIP-932). Brokers send them, to the broker that leads the partition of
 `__share_group_state`.
 """

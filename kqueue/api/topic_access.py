@@ -1,4 +1,4 @@
-"""What a client may do with the topics of one request that names them by name or by id."""
+"""The rights of a client to the topics of one request, which names them by name or by id."""
 
 from __future__ import annotations
 

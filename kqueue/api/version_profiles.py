@@ -128,7 +128,7 @@ WITH_RECEIVER: dict[str, tuple[Range | None, Range | None, Range | None]] = {
     "GetTelemetrySubscriptions": (NONE, (0, 0), (0, 0)),
     "PushTelemetry": (NONE, (0, 0), (0, 0)),
 }
-"""What a Kafka with a receiver of client metrics serves besides (KIP-714, Kafka 3.7)."""
+"""The APIs that a Kafka with a receiver of client metrics serves besides (KIP-714, Kafka 3.7)."""
 
 ACCEPTED_FROM: dict[tuple[str, str], int] = {("4.3", "Produce"): 3}
 """Lowest accepted version where a Kafka advertises older ones.
@@ -214,7 +214,7 @@ def _refuse(row: handler_table.ApiHandler, reason: str, request: Any, context: R
 @cache
 def _advertised(version: str) -> list[Advertised]:
     number = VERSIONS.index(version)
-    kafka = _column(version) | {name: found for name, row in WITH_RECEIVER.items() if (found := row[number])}
+    kafka = _column(version) | {name: versions for name, row in WITH_RECEIVER.items() if (versions := row[number])}
     common = []
     for row in handler_table.all_handlers():
         low, high = kafka.get(row.api.name, (1, 0))

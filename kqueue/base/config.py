@@ -10,7 +10,7 @@ from kqueue.base.settings import Catalog, Scope
 
 
 class ConfigSource(enum.Enum):
-    """Where a value comes from; the number is its ConfigSource in DescribeConfigs."""
+    """The source of a value; the number is its ConfigSource in DescribeConfigs."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2

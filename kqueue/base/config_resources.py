@@ -1,4 +1,6 @@
-"""What has settings that can change at run time, and the changes. Source: KIP-133, KIP-339."""
+"""The resources whose settings can change at run time, and the changes. Source: KIP-133,
+KIP-339.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,9 @@ from typing import NamedTuple
 
 
 class ResourceType(enum.IntEnum):
-    """What has dynamic settings; the number is its ConfigResource type in requests."""
+    """The types of resources with dynamic settings; the number is its ConfigResource type in
+    requests.
+    """
 
     TOPIC = 2
     BROKER = 4
@@ -17,8 +21,8 @@ class ResourceType(enum.IntEnum):
 
 
 class ConfigOperation(enum.IntEnum):
-    """What a change does to its setting; the number is its AlterConfigOp in requests. APPEND and
-    SUBTRACT are for lists.
+    """The effect of a change on its setting; the number is its AlterConfigOp in requests. APPEND
+    and SUBTRACT are for lists.
     """
 
     SET = 0

@@ -1,4 +1,4 @@
-"""What the coordinators of groups, transactions and share groups have in common: the partition of
+"""Common parts of the coordinators of groups, transactions and share groups: the partition of
 their log that keeps an id, whether it is served here, its unfinished writes, and their errors.
 
                  begin              loaded
@@ -69,7 +69,7 @@ def coordinator_error(failure: KqueueError) -> KqueueError:
 
 
 class CoordinatorState(enum.Enum):
-    """What a coordinator has of a partition of its log. Source: Kafka's CoordinatorState."""
+    """The state of a coordinator for one partition of its log. Source: Kafka's CoordinatorState."""
 
     NOT_HERE = "not here"
     """Another broker leads the partition, or nobody does."""

@@ -43,7 +43,7 @@ class RecordTooLarge(KqueueError):
 
 
 class RecordError(NamedTuple):
-    """What is wrong with one record of a batch; `batch_index` counts from 0."""
+    """The fault of one record of a batch; `batch_index` counts from 0."""
 
     batch_index: int
     message: str

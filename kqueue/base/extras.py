@@ -1,4 +1,6 @@
-"""How to install the packages of an extra. To be changed when kqueue is on a package index."""
+"""The command that installs the packages of an extra. To be changed when kqueue is on a package
+index.
+"""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class ProducerEpochs(Protocol):
 
 
 class IssuedIds:
-    """What brokers that share it have issued.
+    """The ids that the brokers which share this object have issued.
 
     Args:
         is_copy: the data of this broker are a copy made at its start.

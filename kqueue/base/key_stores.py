@@ -35,7 +35,7 @@ class KeyPair(NamedTuple):
 
 
 class StoreSettings(NamedTuple):
-    """Where a key store or a trust store is, as settings say. None: unset.
+    """The location of a key store or trust store, from settings. None: unset.
 
     Attributes:
         setting: their common prefix, for messages: ``ssl.keystore``.
@@ -71,7 +71,7 @@ class StoreSettings(NamedTuple):
 
 
 class ChainLoader(Protocol):
-    """What `load_key_pair` uses of an `ssl.SSLContext`."""
+    """The method of `ssl.SSLContext` that `load_key_pair` calls."""
 
     def load_cert_chain(
         self, certfile: str, keyfile: str | None = None, password: Callable[[], str] | None = None
@@ -204,13 +204,13 @@ def _pkcs12(store: StoreSettings) -> tuple[Any, Any, list[Any]]:
         ) from None
     password = None if store.password is None else store.password.encode()
     try:
-        found = pkcs12.load_pkcs12(data, password)
+        parsed = pkcs12.load_pkcs12(data, password)
     except (ValueError, TypeError) as error:
         raise SettingError(f"{_where(store)} can't be opened as PKCS12: {error}") from None
     return (
-        found.key,
-        found.cert and found.cert.certificate,
-        [one.certificate for one in found.additional_certs],
+        parsed.key,
+        parsed.cert and parsed.cert.certificate,
+        [one.certificate for one in parsed.additional_certs],
     )
 
 

@@ -97,8 +97,8 @@ class LinearRegex:
 
     def _step(self, states: frozenset[int], char: str, at_end: bool) -> frozenset[int]:
         key = states, char, at_end
-        found = self._cache.get(key)
-        if found is None:
+        reached_states = self._cache.get(key)
+        if reached_states is None:
             if len(self._cache) >= CACHE_MAX:
                 self._cache.clear()
             reached = [
@@ -107,8 +107,8 @@ class LinearRegex:
                 if (test := self._states[number].test) is not None and test(char)
                 for following in self._states[number].next
             ]
-            found = self._cache[key] = self._closure(reached, at_start=False, at_end=at_end)
-        return found
+            reached_states = self._cache[key] = self._closure(reached, at_start=False, at_end=at_end)
+        return reached_states
 
     def _closure(self, numbers: list[int], *, at_start: bool, at_end: bool) -> frozenset[int]:
         """Return the states that are reached without a character."""

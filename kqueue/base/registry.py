@@ -109,21 +109,21 @@ class Registry(Generic[T]):
         """Return the entry that serves this name, possibly a preferred one. Raises: as `get`."""
         if name not in self._by_name:
             self._load(name)
-        found = self._by_name.get(name)
-        if found is None:
+        known = self._by_name.get(name)
+        if known is None:
             raise self._unknown(name)
-        return found
+        return known
 
     def by_id(self, id: int) -> T | None:
         """Return the implementation with this id, or None. Raises: PluginError: it was `lost`."""
-        found = self._by_id.get(id)
-        if found is not None:
-            return found.value
+        entry = self._by_id.get(id)
+        if entry is not None:
+            return entry.value
         if id in self._lost:
             raise PluginError(self._lost[id])
         self._load()
-        found = self._by_id.get(id)
-        return found.value if found else None
+        entry = self._by_id.get(id)
+        return entry.value if entry else None
 
     def find(self, name_or_path: str) -> T:
         """Return the implementation of this name, or import the one at `module:object`.
@@ -364,18 +364,18 @@ def import_object(path: str, noun: str) -> Any:
     if not module_name or not inside:
         raise PluginError(f"{noun} {path!r}: expected a name, or a path like package.module:object")
     try:
-        found: Any = importlib.import_module(module_name)
+        imported: Any = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:  # a module may raise anything
         raise PluginError(
             f"{noun} {path!r}: module {module_name!r} can't be imported: {type(error).__name__}: {error}; "
             "if it is not installed, name its folder in PYTHONPATH"
         ) from error
     for part in inside.split("."):
-        holder = found
+        holder = imported
         try:
-            found = getattr(holder, part)
+            imported = getattr(holder, part)
         except Exception as error:
             raise PluginError(
                 f"{noun} {path!r}: {module_name!r} has no {inside!r}{did_you_mean(part, dir(holder))}"
             ) from error
-    return found
+    return imported

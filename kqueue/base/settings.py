@@ -43,7 +43,7 @@ class SettingType(enum.Enum):
 
 
 class Scope(enum.Enum):
-    """What a setting belongs to."""
+    """The kinds of resource that a setting can belong to."""
 
     BROKER = "broker"
     TOPIC = "topic"
@@ -52,7 +52,8 @@ class Scope(enum.Enum):
 
 
 class UpdateMode(enum.Enum):
-    """How a broker setting can change at run time. Source: the update modes in Kafka's docs.
+    """The ways in which a broker setting can change at run time. Source: the update modes in
+    Kafka's docs.
 
     READ_ONLY: at a start only. PER_BROKER: for one broker. CLUSTER_WIDE: for all, and for one.
     """
@@ -63,7 +64,8 @@ class UpdateMode(enum.Enum):
 
 
 class Prefix(enum.Enum):
-    """Which prefixed names of a broker setting override it. Source: Kafka's ListenerName.
+    """The kinds of prefix with which a name overrides a broker setting. Source: Kafka's
+    ListenerName.
 
     LISTENER: ``listener.name.{listener}.{name}``. MECHANISM: besides,
     ``listener.name.{listener}.{mechanism}.{name}``. Listener and mechanism are in lower case.
@@ -199,7 +201,7 @@ class Setting:
 
     @property
     def expected(self) -> str:
-        """What values it takes, for messages."""
+        """The values that it takes, for messages."""
         return f"{_KIND_WORDS[self.kind]}, {self.valid.description}"
 
     def _wrong(self, value: object, refusal: str) -> SettingError:

@@ -1,4 +1,4 @@
-"""What makes a broker the member of a cluster: registration, controller, in-sync sets.
+"""The parts that make a broker the member of a cluster: registration, controller, in-sync sets.
 
 Its listeners open before it is unfenced: clients that know only its address find the others by it.
 They get no leader of it meanwhile, as it leads nothing.

@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 @dataclass(slots=True)
 class DelayedOperation(Generic[R]):
-    """What a handler returns instead of a response that is not complete. Source: Kafka's
+    """The object that a handler returns instead of a response that is not complete. Source: Kafka's
     DelayedOperation.
 
     `try_complete(expired)` is called when one of `keys` is woken, and with True at `deadline_ms`
@@ -187,6 +187,7 @@ class Purgatory:
             self.on_ready()
 
     def _retry(self, watched: WatchedOperation, *, expired: bool) -> None:
+        # It may have expired, or its connection may be closed, between `wake` and its turn.
         if not watched.pending:
             return
         try:

@@ -45,12 +45,12 @@ SUPPORTED: dict[ResourceType, frozenset[AclOperation]] = {
     ResourceType.DELEGATION_TOKEN: frozenset((AclOperation.DESCRIBE,)),
     ResourceType.USER: frozenset((AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS)),
 }
-"""Which operations a kind of resource has, beside ALL. Source: Kafka's AclEntry."""
+"""The operations that a kind of resource has, beside ALL. Source: Kafka's AclEntry."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What the flags of one command say; each names what its flag of kafka-acls does."""
+    """The values of one command's flags; each names what its flag of kafka-acls does."""
 
     topic: Sequence[str] = ()
     group: Sequence[str] = ()
@@ -83,7 +83,7 @@ class Selection:
 
     @property
     def pattern_type(self) -> PatternType:
-        """How names are meant."""
+        """The type of pattern that the names are."""
         return PatternType[self.resource_pattern_type.upper()]
 
     @property
@@ -96,10 +96,10 @@ class Selection:
             (ResourceType.DELEGATION_TOKEN, self.delegation_token),
             (ResourceType.USER, self.user_principal),
         )
-        found = [(kind, name, self.pattern_type) for kind, names in named for name in names]
+        chosen = [(kind, name, self.pattern_type) for kind, names in named for name in names]
         if self.cluster:
-            found.append((ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL))
-        return found
+            chosen.append((ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL))
+        return chosen
 
     @property
     def granted(self) -> list[tuple[ResourceType, str, PatternType, AclOperation]]:

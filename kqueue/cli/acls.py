@@ -115,10 +115,10 @@ def list_acls(bootstrap: str, folder: Path | None, as_json: bool, listed: tuple[
     if folder is None:
         with own_client(bootstrap) as client:
             rows = [client.cluster.describe_acls(acl_filter) for acl_filter in filters]
-        found = list(dict.fromkeys(binding for bindings in rows for binding in bindings))
+        matching = list(dict.fromkeys(binding for bindings in rows for binding in bindings))
     else:
-        found = [binding for binding in _stored(folder) if any(row.matches(binding) for row in filters)]
-    _print(sorted(binding for binding in found if not listed or binding.principal in listed), as_json)
+        matching = [binding for binding in _stored(folder) if any(row.matches(binding) for row in filters)]
+    _print(sorted(binding for binding in matching if not listed or binding.principal in listed), as_json)
 
 
 def _create(bootstrap: str, bindings: Sequence[AclBinding]) -> None:

@@ -1,4 +1,4 @@
-"""How a command connects: the options of client commands, profiles, TLS and SASL, the wait.
+"""Connections of commands: the options of client commands, profiles, TLS and SASL, the wait.
 
 A value comes from the command line, then from the environment, then from the profile in use. A
 profile that is not named on the command line is left out with all its properties if an address is
@@ -34,7 +34,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class ClientAccess(NamedTuple):
-    """How a command connects.
+    """The way in which a command connects.
 
     `security`: None: without TLS and SASL. `properties`: Kafka's client properties that say so.
     `timeout_s`: how long the command waits for a broker that does not answer; 0: it tries once.
@@ -200,8 +200,8 @@ def client_access() -> ClientAccess:
     if context is None:
         is_main = threading.current_thread() is threading.main_thread()
         return ClientAccess() if is_main else _access_of_process
-    found: ClientAccess = context.meta.get(_ACCESS, ClientAccess())
-    return found
+    access: ClientAccess = context.meta.get(_ACCESS, ClientAccess())
+    return access
 
 
 def client_security() -> ClientSecurity | None:

@@ -153,9 +153,9 @@ def _features(client: KafkaAdminClient, served: Mapping[int, tuple[int, int]]) -
     if served[API_VERSIONS][1] < VERSION_FEATURES:
         return []
     features = []
-    for name, found in sorted(client.describe_features().items()):
-        supported_min, supported_max = found.get("supported", (None, None))
-        level = found.get("finalized", (0, 0))[1]
+    for name, feature in sorted(client.describe_features().items()):
+        supported_min, supported_max = feature.get("supported", (None, None))
+        level = feature.get("finalized", (0, 0))[1]
         features.append({"name": name, "level": level, "supported_min": supported_min, "supported_max": supported_max})
     return features
 

@@ -127,12 +127,12 @@ def _load(metadata: ClusterMetadata) -> tuple[Counter[int], Counter[int], Counte
 def _counts(
     metadata: ClusterMetadata, moving: dict[TopicPartition, Reassignment], min_isr: dict[str, int]
 ) -> dict[str, int]:
-    found: Counter[Condition] = Counter()
+    counts: Counter[Condition] = Counter()
     not_preferred = 0
     for topic in metadata.topics.values():
         for index, partition in topic.partitions.items():
             move = moving.get((topic.name, index))  # type: ignore[call-overload]
-            found.update(
+            counts.update(
                 conditions_of(
                     partition.leader,
                     partition.replicas,
@@ -142,7 +142,7 @@ def _counts(
                 )
             )
             not_preferred += partition.leader not in (NO_LEADER, *partition.replicas[:1])
-    named = {one.value.replace("-", "_"): found[one] for one in Condition}
+    named = {one.value.replace("-", "_"): counts[one] for one in Condition}
     partitions = sum(len(topic.partitions) for topic in metadata.topics.values())
     return {"partitions": partitions, **named, "not_preferred": not_preferred, "reassigning": len(moving)}
 

@@ -14,7 +14,7 @@ from kqueue.cli.broker_wait import probe_broker
 from kqueue.cli.connect import bootstrap_option, own_client
 
 if TYPE_CHECKING:
-    from kqueue.client.metadata import Node
+    from kqueue.client.metadata import BrokerEndpoint
 
 TIMEOUT_S = 60.0
 POLL_S = 0.2
@@ -46,11 +46,11 @@ def wait(count: int | None, timeout_s: float, bootstrap: str) -> None:
     until_s = monotonic_s() + timeout_s
     while True:
         try:
-            missing, found = _look(bootstrap, count)
+            missing, state = _look(bootstrap, count)
         except click.ClickException as error:
-            missing, found = [error.message], ""
+            missing, state = [error.message], ""
         if not missing:
-            click.echo(found)
+            click.echo(state)
             return
         if monotonic_s() >= until_s:
             raise click.ClickException(f"after {timeout_s:g} s: {'; '.join(missing)}")
@@ -75,11 +75,11 @@ def _look(bootstrap: str, count: int | None) -> tuple[list[str], str]:
         missing.append("not reachable: " + ", ".join(map(str, sorted(silent))))
     if lagging:
         missing.append(f"partitions that lack replicas in sync: {lagging:,} of {len(partitions):,}")
-    found = f"brokers that serve: {serving}; all replicas of {counted(len(partitions), 'partition')} are in sync."
-    return missing, found
+    state = f"brokers that serve: {serving}; all replicas of {counted(len(partitions), 'partition')} are in sync."
+    return missing, state
 
 
-def _answers(node: Node) -> bool:
+def _answers(node: BrokerEndpoint) -> bool:
     """Whether a broker accepts connections."""
     try:
         probe_broker(str(Address(node.host, node.port)))

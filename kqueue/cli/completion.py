@@ -1,4 +1,4 @@
-"""What a shell completes after a command's name: topics, groups and settings.
+"""Completion of arguments in a shell: topics, groups and settings.
 
 A completion must be quick and silent: the broker has `TIMEOUT_MS`, and a failure completes nothing.
 """

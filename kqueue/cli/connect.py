@@ -175,8 +175,8 @@ class PersistentAdmin:
         self._client = client
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._client, name)
-        return functools.partial(_again_if_refused, found) if callable(found) else found
+        attribute = getattr(self._client, name)
+        return functools.partial(_again_if_refused, attribute) if callable(attribute) else attribute
 
 
 def _again_if_refused(call: Callable[..., T], *arguments: Any, **keywords: Any) -> T:

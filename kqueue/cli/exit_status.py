@@ -1,4 +1,5 @@
-"""How a command ends: Ctrl-C is status 130, a closed pipe 141, and both print nothing.
+"""Exit statuses of interrupted commands: Ctrl-C is status 130, a closed pipe 141, and both print
+nothing.
 
 A Ctrl-C raises KeyboardInterrupt at any point, also in an import, where a library may turn it into
 another exception or Python may ignore it. So `Interruption` remembers it, and what a command raises

@@ -1,4 +1,4 @@
-"""What `kqueue serve --check` prints: to whom a broker with these settings would be open."""
+"""The output of `kqueue serve --check`: to whom a broker with these settings would be open."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ANONYMOUS_PRINCIPALS = frozenset({"User:ANONYMOUS", "User:*"})
 
 
 class StoredAccess(NamedTuple):
-    """What the metadata store has. `unreadable`: entries that can't be read."""
+    """The ACLs and users of the metadata store. `unreadable`: entries that can't be read."""
 
     acls: Sequence[AclBinding]
     users: int

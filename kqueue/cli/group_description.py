@@ -1,4 +1,4 @@
-"""What `kqueue groups describe` shows of a group of each type, as tables and as JSON."""
+"""The output of `kqueue groups describe` for a group of each type, as tables and as JSON."""
 
 from __future__ import annotations
 

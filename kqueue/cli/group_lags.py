@@ -50,7 +50,7 @@ def _ends(client: Client, partitions: Collection[TopicPartition]) -> dict[TopicP
     topics = client.metadata().topics
     existing = [one for one in partitions if one.topic in topics and one.partition in topics[one.topic].partitions]
     try:
-        found = client.offsets(dict.fromkeys(existing, LATEST)) if existing else {}
+        ends = client.offsets(dict.fromkeys(existing, LATEST)) if existing else {}
     except KqueueError as error:
-        found = getattr(error, "done", {})
-    return {partition: entry.offset for partition, entry in found.items() if entry.offset is not None}
+        ends = getattr(error, "done", {})
+    return {partition: entry.offset for partition, entry in ends.items() if entry.offset is not None}

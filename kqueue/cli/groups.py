@@ -359,7 +359,7 @@ def _offsets_at(client: KafkaAdminClient, partitions: Iterable[TopicPartition], 
 
 def _partitions(client: KafkaAdminClient, topic: str) -> set[int]:
     """Return the partitions of a topic; empty if it does not exist."""
-    return {row["partition_index"] for found in client.describe_topics([topic]) for row in found["partitions"]}
+    return {row["partition_index"] for topic_row in client.describe_topics([topic]) for row in topic_row["partitions"]}
 
 
 Target = Callable[["KafkaAdminClient", "list[TopicPartition]", "Offsets"], "Offsets"]

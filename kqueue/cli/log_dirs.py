@@ -183,7 +183,7 @@ def _progress(
 
 
 def kafka_json(responses: list[dict[str, Any]]) -> dict[str, Any]:
-    """What ``kafka-log-dirs.sh --describe`` of Kafka 4.3 prints."""
+    """The line that ``kafka-log-dirs.sh --describe`` of Kafka 4.3 prints."""
     return {
         "brokers": [
             {

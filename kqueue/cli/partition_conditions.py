@@ -9,7 +9,7 @@ NO_LEADER = -1
 
 
 class Condition(enum.Enum):
-    """What may be wrong with a partition; the value names it in options and JSON."""
+    """The faults that a partition can have; the value names it in options and JSON."""
 
     UNDER_REPLICATED = "under-replicated"
     UNAVAILABLE = "unavailable"
@@ -27,13 +27,13 @@ def conditions_of(
         adding: those of `replicas` that a reassignment adds; they need not be in sync yet.
         min_isr: the topic's min.insync.replicas.
     """
-    found = set()
+    conditions = set()
     if len(set(replicas) - set(adding)) > len(isr):
-        found.add(Condition.UNDER_REPLICATED)
+        conditions.add(Condition.UNDER_REPLICATED)
     if leader == NO_LEADER:
-        found |= {Condition.UNAVAILABLE, Condition.UNDER_MIN_ISR}
+        conditions |= {Condition.UNAVAILABLE, Condition.UNDER_MIN_ISR}
     elif len(isr) < min_isr:
-        found.add(Condition.UNDER_MIN_ISR)
+        conditions.add(Condition.UNDER_MIN_ISR)
     if len(isr) == min_isr:
-        found.add(Condition.AT_MIN_ISR)
-    return frozenset(found)
+        conditions.add(Condition.AT_MIN_ISR)
+    return frozenset(conditions)

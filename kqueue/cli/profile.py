@@ -200,8 +200,8 @@ def _copied(file: Path | None) -> dict[str, str]:
         return {}
     from kqueue.config.properties import read_file
 
-    found = {key: str(sourced.value) for key, sourced in read_file(file).items()}
-    return {key: str(Path(value).absolute()) if key.endswith(_LOCATION) else value for key, value in found.items()}
+    properties = {key: str(sourced.value) for key, sourced in read_file(file).items()}
+    return {key: str(Path(value).absolute()) if key.endswith(_LOCATION) else value for key, value in properties.items()}
 
 
 def _check(properties: Mapping[str, str]) -> None:

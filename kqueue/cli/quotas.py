@@ -162,9 +162,9 @@ def show(user: str, client_id: str, as_json: bool, bootstrap: str) -> None:
     ]
     held: list[QuotaEntry] = []
     for quota in CLIENT_QUOTAS:
-        found = next((known[key] for key in order if key in known and quota in known[key].quotas), None)
-        if found is not None:
-            held.append(found._replace(quotas={quota: found.quotas[quota]}))
+        holder = next((known[key] for key in order if key in known and quota in known[key].quotas), None)
+        if holder is not None:
+            held.append(holder._replace(quotas={quota: holder.quotas[quota]}))
     _print(held, as_json)
 
 

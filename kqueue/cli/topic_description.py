@@ -95,8 +95,8 @@ def describe(names: tuple[str, ...], internal: bool, as_json: bool, bootstrap: s
     """
     conditions = frozenset(one for one in Condition if chosen[one.value.replace("-", "_")])
     with admin(bootstrap) as client:
-        found = sorted(client.describe_topics(list(names) or None), key=name_of)
-        described = found if names or internal or conditions else without_internal(found)
+        topics = sorted(client.describe_topics(list(names) or None), key=name_of)
+        described = topics if names or internal or conditions else without_internal(topics)
         existing = [topic for topic in described if topic["error_code"] == 0]
         _add_eligible_replicas(client, existing)
         _add_moves(client, existing)
@@ -114,7 +114,7 @@ def describe(names: tuple[str, ...], internal: bool, as_json: bool, bootstrap: s
         if topic["error_code"] != 0:
             click.echo(f"Error: {explain_topic_code(bootstrap, topic['name'], topic['error_code'])}", err=True)
     if not as_json:
-        note_internal(len(found) - len(described))
+        note_internal(len(topics) - len(described))
     if len(existing) < len(described):
         raise click.exceptions.Exit(1)
 

@@ -105,8 +105,8 @@ def list_transactions(
     """
     regex = _compiled(pattern or ".*")
     with own_client(bootstrap) as client:
-        found = client.transactions.find(states, producer_ids, running_ms=running_ms, pattern=regex)
-    rows = sorted((*listing, coordinator) for coordinator, listed in found.items() for listing in listed)
+        listings = client.transactions.find(states, producer_ids, running_ms=running_ms, pattern=regex)
+    rows = sorted((*listing, coordinator) for coordinator, listed in listings.items() for listing in listed)
     if as_json:
         keys = ("transactional_id", "producer_id", "state", "coordinator")
         print_json([dict(zip(keys, row, strict=True)) for row in rows])
@@ -145,9 +145,9 @@ def describe(ids: tuple[str, ...], more_ids: tuple[str, ...], as_json: bool, boo
                 failed.append(transactional_id)
     now_ms = _now_ms()
     if as_json:
-        print_json([_description(found, now_ms) for found in described])
+        print_json([_description(description, now_ms) for description in described])
     else:
-        click.echo("\n\n".join(_described_text(found, now_ms) for found in described), nl=bool(described))
+        click.echo("\n\n".join(_described_text(description, now_ms) for description in described), nl=bool(described))
     for transactional_id in failed:
         click.echo(f"Error: {_missing_text(transactional_id)}", err=True)
     if failed:
@@ -166,8 +166,8 @@ def describe_producers(partition_texts: tuple[str, ...], as_json: bool, bootstra
       kqueue transactions describe-producers orders:0,2 payments
     """
     with own_client(bootstrap) as client:
-        found = client.transactions.producers(_partitions(client, partition_texts))
-    rows = [(*partition, *producer) for partition, producers in sorted(found.items()) for producer in producers]
+        by_partition = client.transactions.producers(_partitions(client, partition_texts))
+    rows = [(*partition, *producer) for partition, producers in sorted(by_partition.items()) for producer in producers]
     if as_json:
         keys = (
             *("topic", "partition", "producer_id", "producer_epoch", "last_sequence", "last_timestamp"),
@@ -182,7 +182,7 @@ def describe_producers(partition_texts: tuple[str, ...], as_json: bool, bootstra
     cells = [[*row[:5], time_text(row[5]), *row[6:]] for row in rows]
     click.echo(columns(head, [["-" if cell in (None, -1) else cell for cell in row] for row in cells]))
     if not rows:
-        click.echo(f"No producer with an id wrote to {counted(len(found), 'partition')} of late.", err=True)
+        click.echo(f"No producer with an id wrote to {counted(len(by_partition), 'partition')} of late.", err=True)
 
 
 @transactions.command()
@@ -288,9 +288,9 @@ def find_hanging(
         oldest_ms = _now_ms() - (timeout_minutes + GRACE_MINUTES) * MS_PER_MINUTE
         hanging = find_hanging_transactions(client, partitions, oldest_ms)
     if as_json:
-        print_json([found.as_dict() for found in hanging])
+        print_json([each.as_dict() for each in hanging])
     elif hanging:
-        click.echo(columns(HANGING_HEAD, [found.cells(_now_ms()) for found in hanging]))
+        click.echo(columns(HANGING_HEAD, [each.cells(_now_ms()) for each in hanging]))
     if not hanging:
         click.echo(f"No transaction hangs in {counted(len(partitions), 'partition')}.", err=True)
         return
@@ -350,7 +350,7 @@ def find_hanging_transactions(
     listings = client.transactions.find(producer_ids=producer_ids)
     ids = {listing.producer_id: listing.transactional_id for listed in listings.values() for listing in listed}
     known = {producer_id: _open_partitions(client, id) for producer_id, id in ids.items()}
-    return [found for found in candidates if found.partition not in known.get(found.producer.producer_id, ())]
+    return [each for each in candidates if each.partition not in known.get(each.producer.producer_id, ())]
 
 
 def _open_partitions(client: Client, transactional_id: str) -> Sequence[TopicPartition]:
@@ -367,7 +367,7 @@ def _searched(client: Client, broker_id: int | None, topic: str | None, partitio
         partitions = _partitions(client, [topic if partition is None else f"{topic}:{partition}"])
     else:
         topics = client.metadata().topics.values()
-        partitions = [topic_partition for found in topics for topic_partition in found.topic_partitions]
+        partitions = [topic_partition for known_topic in topics for topic_partition in known_topic.topic_partitions]
     if broker_id is None:
         return partitions
     metadata = client.metadata({partition.topic for partition in partitions})
@@ -442,24 +442,24 @@ def _marker(
     raise click.ClickException(f"no transaction in {partition} starts at offset {start_offset}; {known}")
 
 
-def _description(found: TransactionDescription, now_ms: int) -> dict[str, Any]:
-    is_open = found.state in OPEN_STATES  # the start of the last one is kept after its end
+def _description(transaction: TransactionDescription, now_ms: int) -> dict[str, Any]:
+    is_open = transaction.state in OPEN_STATES  # the start of the last one is kept after its end
     return {
-        "transactional_id": found.transactional_id,
-        "state": found.state,
-        "producer_id": found.producer_id,
-        "producer_epoch": found.producer_epoch,
-        "timeout_ms": found.timeout_ms,
-        "start_ms": found.start_ms,
-        "duration_ms": None if found.start_ms is None or not is_open else max(now_ms - found.start_ms, 0),
-        "partitions": [{"topic": topic, "partition": index} for topic, index in found.partitions],
+        "transactional_id": transaction.transactional_id,
+        "state": transaction.state,
+        "producer_id": transaction.producer_id,
+        "producer_epoch": transaction.producer_epoch,
+        "timeout_ms": transaction.timeout_ms,
+        "start_ms": transaction.start_ms,
+        "duration_ms": None if transaction.start_ms is None or not is_open else max(now_ms - transaction.start_ms, 0),
+        "partitions": [{"topic": topic, "partition": index} for topic, index in transaction.partitions],
     }
 
 
-def _described_text(found: TransactionDescription, now_ms: int) -> str:
-    fields = _description(found, now_ms)
-    fields["start_ms"] = None if found.start_ms is None else time_text(found.start_ms)
-    fields["partitions"] = ", ".join(map(str, found.partitions)) or "-"
+def _described_text(transaction: TransactionDescription, now_ms: int) -> str:
+    fields = _description(transaction, now_ms)
+    fields["start_ms"] = None if transaction.start_ms is None else time_text(transaction.start_ms)
+    fields["partitions"] = ", ".join(map(str, transaction.partitions)) or "-"
     named = {"start" if name == "start_ms" else name: value for name, value in fields.items()}
     width = max(map(len, named))
     return "\n".join(f"{name:<{width}}  {'-' if value is None else value}" for name, value in named.items())

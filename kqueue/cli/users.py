@@ -42,7 +42,7 @@ Iterations = Mapping[ScramMechanism, int]
 
 
 class Users(Protocol):
-    """Where the users are: asked of a broker, or in a folder."""
+    """The users of a broker, which is asked, or of a folder, which is read."""
 
     def described(self, names: Sequence[str]) -> dict[str, Iterations]:
         """Return the users of these names that have a credential; no names: all."""

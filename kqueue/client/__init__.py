@@ -30,7 +30,7 @@ from kqueue.client.calls.scram_users import SaltedPassword
 from kqueue.client.calls.share_group_offsets import ShareOffset
 from kqueue.client.calls.transactions import TransactionalProducer, TransactionDescription, TransactionListing
 from kqueue.client.client import Client
-from kqueue.client.metadata import ClusterMetadata, Node, PartitionMetadata, TopicMetadata
+from kqueue.client.metadata import BrokerEndpoint, ClusterMetadata, PartitionMetadata, TopicMetadata
 from kqueue.client.options import ClientOptions
 from kqueue.client.topic_partition import TopicPartition
 
@@ -40,6 +40,7 @@ __all__ = [
     "MAX_TIMESTAMP",
     "AbortMarker",
     "AbortedTxn",
+    "BrokerEndpoint",
     "Client",
     "ClientOptions",
     "ClusterDescription",
@@ -52,7 +53,6 @@ __all__ = [
     "GroupListing",
     "GroupMember",
     "NewTopic",
-    "Node",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",
     "PartitionMetadata",

@@ -15,7 +15,7 @@ NO_EPOCH = -1
 NO_ID = bytes(16)
 
 
-class Node(NamedTuple):
+class BrokerEndpoint(NamedTuple):
     """A broker of the cluster."""
 
     id: int
@@ -70,7 +70,7 @@ class ClusterMetadata:
     `brokers`: by id. `topics`: by name. `failed`: the error code of each topic that has one.
     """
 
-    brokers: Mapping[int, Node]
+    brokers: Mapping[int, BrokerEndpoint]
     topics: Mapping[str, TopicMetadata]
     cluster_id: str | None = None
     controller: int = NO_LEADER
@@ -97,7 +97,7 @@ class MetadataCache:
     """
 
     def __init__(self) -> None:
-        self.brokers: dict[int, Node] = {}
+        self.brokers: dict[int, BrokerEndpoint] = {}
         self.controller = NO_LEADER
         self._topics: dict[str, TopicMetadata] = {}
         self._stale: set[str] = set()
@@ -134,7 +134,7 @@ class MetadataCache:
             )
             self._stale.discard(name)
 
-    def leader(self, topic_partition: TopicPartition) -> Node | None:
+    def leader(self, topic_partition: TopicPartition) -> BrokerEndpoint | None:
         """Return the leader of a partition; None: unknown, or it has no leader."""
         topic = self._topics.get(topic_partition.topic)
         partition = topic.partitions.get(topic_partition.partition) if topic is not None else None

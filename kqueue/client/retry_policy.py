@@ -24,7 +24,7 @@ E = ErrorCode
 
 
 class RetryAction(enum.Enum):
-    """What a call does after an error. Errors that `RETRY_ACTIONS` does not list are FAIL."""
+    """The actions of a call after an error. Errors that `RETRY_ACTIONS` does not list are FAIL."""
 
     RETRY = "retry at the same broker after a pause"
     REFRESH_METADATA = "refresh the metadata and retry at the new leader"
@@ -152,7 +152,7 @@ def retry_action(error: ClientError) -> RetryAction:
 
 
 class RetryBudget:
-    """How often one call retries, and how long it pauses before each retry.
+    """The retries that one call has left, and the pause before each.
 
     `missing_ms`: replaces `missing_topic_ms` of the options.
     """

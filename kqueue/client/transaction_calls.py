@@ -96,8 +96,8 @@ class TransactionCalls:
             listings = self._router.send_to_all(ListTransactions(states, producer_ids, running_ms), deadline)
         regex = re.compile(pattern)
         return {
-            broker: [listing for listing in found if regex.fullmatch(listing.transactional_id)]
-            for broker, found in listings.items()
+            broker: [listing for listing in listed if regex.fullmatch(listing.transactional_id)]
+            for broker, listed in listings.items()
         }
 
     def describe(self, transactional_id: str, *, timeout_ms: int | None = None) -> TransactionDescription:

@@ -17,7 +17,7 @@ BATCH_BYTES_MAX = 4 * 1024 * 1024
 
 
 class AgentOptions(NamedTuple):
-    """How an agent runs.
+    """The options of an agent.
 
     `interval_s`: pause between scans. `lines_max`: lines that are sent and confirmed before the
     position is saved. `once`: end as soon as nothing is left to read.

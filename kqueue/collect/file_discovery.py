@@ -30,12 +30,12 @@ def find_files(patterns: Iterable[str], ignored: Collection[str] = ()) -> list[D
     Args:
         ignored: absolute paths to leave out.
     """
-    found: dict[FileId, DiscoveredFile] = {}
+    files: dict[FileId, DiscoveredFile] = {}
     for path in _paths(patterns):
         status = _status(path)
         if status is not None and path not in ignored:
-            found.setdefault(id_of(status), DiscoveredFile(path, id_of(status), status.st_mtime_ns))
-    return sorted(found.values(), key=lambda file: (file.modified_ns, file.path))
+            files.setdefault(id_of(status), DiscoveredFile(path, id_of(status), status.st_mtime_ns))
+    return sorted(files.values(), key=lambda file: (file.modified_ns, file.path))
 
 
 def siblings(path: str) -> list[DiscoveredFile]:

@@ -63,7 +63,7 @@ class FileTailer:
         self._ignored = ignored
         self._old_patterns: frozenset[str] = frozenset()
         self.files: list[TailedFile] = []
-        """What is followed, the older contents first."""
+        """The files that are followed, the older contents first."""
         self._missing: dict[str, FilePosition] = {}
         self._deferred_copies: dict[FileId, tuple[int, float]] = {}  # modification time, ns, and when it was seen, s
         self._unreadable: set[str] = set()
@@ -147,10 +147,10 @@ class FileTailer:
         for tailed in list(self.files):
             if not tailed.look(now_s):
                 self._handle_truncation(tailed, now_s)
-        found = find_files(self.patterns, self._ignored)
-        self._update_paths({file.id: file for file in found}, now_s)
+        files = find_files(self.patterns, self._ignored)
+        self._update_paths({file.id: file for file in files}, now_s)
         old = None if self._scanned or not self._from_end else self._ids_of_old_patterns()
-        for file in found:
+        for file in files:
             if file.id not in self._ids():
                 self._begin(file, now_s, at_end=old is not None and file.id not in old)
         self._close_finished(now_s)
@@ -162,9 +162,9 @@ class FileTailer:
     def _ids_of_old_patterns(self) -> set[FileId]:
         return {file.id for file in find_files(self._old_patterns.intersection(self.patterns), self._ignored)}
 
-    def _update_paths(self, found: dict[FileId, DiscoveredFile], now_s: float) -> None:
+    def _update_paths(self, files: dict[FileId, DiscoveredFile], now_s: float) -> None:
         for tailed in self.files:
-            file = found.get(tailed.id)
+            file = files.get(tailed.id)
             if file is not None:
                 tailed.path, tailed.lost_s = file.path, None
             elif tailed.lost_s is None:
@@ -299,13 +299,13 @@ class FileTailer:
             since_ns: modification time of the state file, nanoseconds.
         """
         self._old_patterns = frozenset(patterns)
-        found = {file.id: file.path for file in find_files(self.patterns, self._ignored)}
+        paths = {file.id: file.path for file in find_files(self.patterns, self._ignored)}
         ordered = list(positions)
         reopened: dict[int, TailedFile] = {}
         # A file with a position of its own is no copy of another, so copies come second. Positions
         # with more bytes to compare come first: position 0 fits every copy.
         by_offset = sorted(enumerate(ordered), key=lambda numbered: -numbered[1].print.offset)
-        for find in (partial(self._reopen, found=found), partial(self._reopen_copy, since_ns=since_ns)):
+        for find in (partial(self._reopen, path_of=paths), partial(self._reopen_copy, since_ns=since_ns)):
             for number, position in by_offset:
                 tailed = None if number in reopened else find(position)
                 if tailed is not None:
@@ -323,9 +323,9 @@ class FileTailer:
                     f"read up to byte {position.print.offset:,}, was not found"
                 )
 
-    def _reopen(self, position: FilePosition, found: dict[FileId, str]) -> TailedFile | None:
+    def _reopen(self, position: FilePosition, path_of: dict[FileId, str]) -> TailedFile | None:
         """Return the open file of a position, under its present name; None: it is not there."""
-        paths = [found[position.id]] if position.id in found else []
+        paths = [path_of[position.id]] if position.id in path_of else []
         paths += [position.path, *(file.path for file in siblings(position.path) if file.id == position.id)]
         for path in dict.fromkeys(paths):
             tailed = self._open_at(path, position)

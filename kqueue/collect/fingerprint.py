@@ -66,10 +66,10 @@ def last_line_end(file: int, size: int, back_bytes_max: int) -> int:
     Returns: `size` if no line ends within the last `back_bytes_max` bytes.
     """
     back = min(size, back_bytes_max)
-    found = os.pread(file, back, size - back).rfind(b"\n")
-    if found < 0:
+    newline = os.pread(file, back, size - back).rfind(b"\n")
+    if newline < 0:
         return size if back < size else 0
-    return size - back + found + 1
+    return size - back + newline + 1
 
 
 def _at(file: int, offset: int) -> FileFingerprint | None:

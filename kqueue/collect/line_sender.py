@@ -84,7 +84,7 @@ class TopicCreation(Protocol):
 
 
 class BrokerAccess(Protocol):
-    """How the sender reaches its broker and words its errors."""
+    """The calls with which the sender reaches its broker and words its errors."""
 
     def connect(self) -> KafkaProducer:
         """Return a new producer. Raises: BrokerUnreachable, KafkaError, OSError."""

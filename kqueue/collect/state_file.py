@@ -17,7 +17,7 @@ STATE_BYTES_MAX = 64 * 1024 * 1024
 
 
 class FilePosition(NamedTuple):
-    """How much of a file's content is delivered.
+    """The end of the part of a file's content that is delivered.
 
     `path`: where it was last; `name`: the path in the headers of its lines. `prefix`: the digest of
     the bytes before the position. `born_ns`, `modified_ns`: when the file was created and changed.

@@ -16,7 +16,7 @@ READ_BYTES = 256 * 1024
 
 
 class Line(NamedTuple):
-    """What becomes one record.
+    """A line, or joined lines, of which one record is made.
 
     `name`: the path under which the file was first seen. `source`: the unique id of the file's
     content; with `offset`, the line's position in bytes, it identifies the line. `part`: None for a
@@ -31,7 +31,7 @@ class Line(NamedTuple):
 
 
 class ReadPosition(NamedTuple):
-    """How far a file was read.
+    """The place up to which a file was read.
 
     `parts`: records made of the line that continues here; 0: a line begins. `prefix`: the hash of
     all bytes before the position.

@@ -1,4 +1,4 @@
-"""Where the client properties of a command come from: a file, and variables of the environment."""
+"""The sources of a command's client properties: a file, and variables of the environment."""
 
 from __future__ import annotations
 

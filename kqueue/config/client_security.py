@@ -1,4 +1,4 @@
-"""How a client connects securely, from Kafka's client properties (Source: Kafka's ClientConfigs,
+"""Secure connections of a client, from Kafka's client properties (Source: Kafka's ClientConfigs,
 SslConfigs, SaslConfigs), with the names of librdkafka for user and password.
 """
 
@@ -36,7 +36,7 @@ WITHOUT_EFFECT = ("security.providers", *TLS_WITHOUT_EFFECT, *TOKEN_WITHOUT_EFFE
 
 @dataclass(frozen=True, slots=True)
 class ClientSecurity:
-    """How a client connects; it can be pickled. None: not used by the protocol."""
+    """The security of a client's connections; it can be pickled. None: not used by the protocol."""
 
     protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
     tls: TlsClientSettings | None = field(default=None, repr=False)

@@ -119,8 +119,8 @@ class ConfigProviders:
             setting = f"{PREFIX}{name}.class"
             given = str(values.get(setting) or "").strip()
             if given not in _CLASSES:
-                found = f"{given!r}" if given else "nothing"
-                raise SettingError(f"{setting}: expected one of {', '.join(_CLASSES)}, found {found}")
+                shown = f"{given!r}" if given else "nothing"
+                raise SettingError(f"{setting}: expected one of {', '.join(_CLASSES)}, found {shown}")
             start = f"{PREFIX}{name}.param."
             parameters = {key.removeprefix(start): str(each) for key, each in values.items() if key.startswith(start)}
             self._providers[name] = _bound(_CLASSES[given], _Provider(name, parameters, environment, parse))

@@ -93,7 +93,7 @@ def setting_names(variables: Iterable[str], listeners: Iterable[str]) -> dict[st
 
 def unescaped(stem: str) -> str:
     """Return a name as Kafka's images read it: ``_`` is a dot, ``__`` ``_`` and ``___`` ``-``."""
-    return re.sub("_{1,3}", lambda found: "._-"[len(found[0]) - 1], stem).lower()
+    return re.sub("_{1,3}", lambda underscores: "._-"[len(underscores[0]) - 1], stem).lower()
 
 
 def _leave_out(variable: str, name: str) -> None:
@@ -117,19 +117,19 @@ def _of_listener(variable: str, body: str, listeners: list[str]) -> str | None:
     endings = [(name, head) for name, head in endings if head != body]
     if not endings:
         return None
-    found = {
+    candidates = {
         each for name, head in endings for each in _candidates(name, listeners) if _folded(head) == _folded(each.owner)
     }
-    if len(found) > 1:  # they differ in underscores, hyphens and dots only
+    if len(candidates) > 1:  # they differ in underscores, hyphens and dots only
         spelt = {variant for _, head in endings for variant in _spellings(head)}
-        exact = {each for each in found if each.owner in spelt}
+        exact = {each for each in candidates if each.owner in spelt}
         if len(exact) != 1:
-            names = " or ".join(sorted(each.name for each in found))
+            names = " or ".join(sorted(each.name for each in candidates))
             raise SettingError(
                 f"environment variable {variable} may mean {names}: write __ for an underscore and ___ for a hyphen"
             )
-        found = exact
-    for each in found:
+        candidates = exact
+    for each in candidates:
         row = CATALOG.broker.get(each.setting)
         if row is not None and row.prefix is Prefix.NONE and _SECURITY.search(each.setting):
             raise SettingError(
@@ -152,7 +152,7 @@ def _candidates(setting: str, listeners: list[str]) -> Iterator[_Prefixed]:
 
 def _spellings(head: str) -> set[str]:
     """Return what `head` means with the escapes of Kafka's images, and of others."""
-    confluent = re.sub("_{1,3}", lambda found: ".-_"[len(found[0]) - 1], head).lower()
+    confluent = re.sub("_{1,3}", lambda underscores: ".-_"[len(underscores[0]) - 1], head).lower()
     return {unescaped(head), confluent}
 
 

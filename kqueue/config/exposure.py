@@ -1,4 +1,4 @@
-"""Which clients can reach a broker without showing who they are.
+"""Exposure of a broker: the clients that can reach it without showing who they are.
 
 A listener beyond loopback must authenticate its clients: by SASL, or by certificates that it
 requires. Otherwise the broker does not start, unless `kqueue.allow.insecure` is true.

@@ -78,8 +78,8 @@ class _UntilReads(io.RawIOBase):
         """Read once. Raises: TimeoutError."""
         if monotonic_s() > self._end_s:
             raise TimeoutError("the answer did not end in time")
-        found: int | None = self._reads.readinto(buffer)
-        return found
+        count: int | None = self._reads.readinto(buffer)
+        return count
 
     def close(self) -> None:
         """Close the socket's file."""

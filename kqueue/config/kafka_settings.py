@@ -40,7 +40,7 @@ class SettingEffect(enum.Enum):
 
 
 class SettingRefusal(NamedTuple):
-    """What a refused setting asks for.
+    """The feature that a refused setting asks for.
 
     Attributes:
         asks_for: the missing feature, for the error message.

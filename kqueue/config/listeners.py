@@ -176,8 +176,8 @@ def _protocols_of(binds: list[ListenerAddress], entries: list[str]) -> dict[str,
             raise SettingError(f"listener.security.protocol.map: {expected}, found {entry!r}")
         protocols[name] = SecurityProtocol[protocol]
     for address in binds:
-        found = protocols.get(address.name)
-        if found is None:
+        mapped = protocols.get(address.name)
+        if mapped is None:
             raise SettingError(
                 f"listener {address.name} has no entry in listener.security.protocol.map, e.g. {address.name}:PLAINTEXT"
             )

@@ -14,7 +14,7 @@ FileState = tuple[int, int, int] | None
 
 
 class TlsClientSettings(NamedTuple):
-    """What a client trusts and shows; it can be pickled.
+    """The certificates that a client trusts and shows; it can be pickled.
 
     Attributes:
         keys: its own certificate; empty: it shows none.
@@ -100,9 +100,9 @@ def file_states(settings: TlsClientSettings) -> tuple[FileState, ...]:
     for location in (settings.keys.location, settings.trusted.location):
         if location:
             try:
-                found = Path(location).stat()
+                stat = Path(location).stat()
             except OSError:
                 states.append(None)
             else:
-                states.append((found.st_mtime_ns, found.st_size, found.st_ino))
+                states.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
     return tuple(states)

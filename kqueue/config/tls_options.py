@@ -1,4 +1,4 @@
-"""What TLS contexts of both sides have in common: versions of TLS, and cipher suites."""
+"""Options that TLS contexts of both sides share: versions of TLS, and cipher suites."""
 
 from __future__ import annotations
 

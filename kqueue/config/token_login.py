@@ -97,7 +97,7 @@ class TokenLogin:
 
     @property
     def user(self) -> str:
-        """Who the token is for, for messages: its claims are the broker's to read."""
+        """The user of the token, for messages: its claims are the broker's to read."""
         return self.client_id or "of the token"
 
     def begin(self) -> ClientMechanism:
@@ -154,9 +154,9 @@ class TokenLogin:
     def _granted_by(self, answer: bytes) -> tuple[str, float]:
         """Return the token of an answer and its lifetime in seconds; 0: it does not say so."""
         try:
-            found = json.loads(answer)
-            token = found.get("access_token") or found.get("id_token")
-            lifetime_s = found.get("expires_in")
+            fields = json.loads(answer)
+            token = fields.get("access_token") or fields.get("id_token")
+            lifetime_s = fields.get("expires_in")
         except (ValueError, AttributeError, RecursionError):
             raise self._failed("expected a JSON object with an access_token") from None
         is_number = isinstance(lifetime_s, (int, float)) and not isinstance(lifetime_s, bool)

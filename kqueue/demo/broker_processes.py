@@ -197,11 +197,11 @@ class ClusterOfProcesses:
 
 def is_in_sync(client: Client, topics: Sequence[str]) -> bool:
     """Return whether all replicas of these topics are in sync, and all have a leader."""
-    found = client.metadata(topics).topics
+    described = client.metadata(topics).topics
     return all(
         partition.leader >= 0 and set(partition.in_sync) == set(partition.replicas)
         for topic in topics
-        for partition in found[topic].partitions.values()
+        for partition in described[topic].partitions.values()
     )
 
 

@@ -81,7 +81,7 @@ class Confirmations:
 
 @dataclass(slots=True)
 class Fault:
-    """What happened to a broker, and what clients saw of it.
+    """A fault of a broker, and its effect on clients.
 
     Attributes:
         leaders: partitions that it led before.
@@ -123,24 +123,24 @@ class ClusterResult:
 
     def differences(self) -> list[str]:
         """Return every deviation as half a sentence; empty if all is correct."""
-        found = self.tracker.differences()
+        problems = self.tracker.differences()
         if self.confirmed != self.flights:
-            found.append(f"{self.confirmed:,} of {self.flights:,} flights were confirmed")
+            problems.append(f"{self.confirmed:,} of {self.flights:,} flights were confirmed")
         for fault, what in ((self.killed, "killed"), (self.paused, "paused")):
             if fault is None:
-                found.append(f"no broker was {what}")
+                problems.append(f"no broker was {what}")
         for partition in self.logs.partitions:
             if partition.difference is not None:
-                found.append(f"the logs of {partition.name} differ: {partition.difference}")
+                problems.append(f"the logs of {partition.name} differ: {partition.difference}")
             elif partition.topic == TOPIC and set(partition.ends.values()) != {partition.equal_to}:
-                found.append(f"the logs of {partition.name} are equal to {partition.equal_to:,} only")
+                problems.append(f"the logs of {partition.name} are equal to {partition.equal_to:,} only")
         stored = [one for one in self.logs.partitions if one.topic == TOPIC]
         if len(stored) != PARTITIONS or any(len(one.ends) != BROKERS for one in stored):
-            found.append("a replica has no log")
+            problems.append("a replica has no log")
         records = sum(one.equal_to for one in stored)
         if records != self.tracker.sent:
-            found.append(f"the logs hold {counted(records, 'record')}, {self.tracker.sent:,} were sent")
-        return found
+            problems.append(f"the logs hold {counted(records, 'record')}, {self.tracker.sent:,} were sent")
+        return problems
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Return the rows of the table: what, how much, how fast or where."""

@@ -37,20 +37,20 @@ class DeliveryResult:
     def differences(self) -> list[str]:
         """Return every deviation as half a sentence; empty if all is correct."""
         tracker = self.tracker
-        found = tracker.differences()
+        problems = tracker.differences()
         if tracker.sent != self.flights:
-            found.append(f"{tracker.sent:,} of {self.flights:,} flights were sent")
+            problems.append(f"{tracker.sent:,} of {self.flights:,} flights were sent")
         if self.stored != tracker.sent:
-            found.append(f"the topic held {counted(self.stored, 'record')} after {tracker.sent:,} were sent")
+            problems.append(f"the topic held {counted(self.stored, 'record')} after {tracker.sent:,} were sent")
         if self.stored_after != self.stored:
             records = counted(self.stored_after, "record")
-            found.append(f"the topic held {records} after the restart, {self.stored:,} before")
+            problems.append(f"the topic held {records} after the restart, {self.stored:,} before")
         if self.after.began_at != self.before.count:
-            found.append(
+            problems.append(
                 f"the group went on at {self.after.began_at:,} after the restart, "
                 f"but had committed {self.before.count:,}"
             )
-        return found
+        return problems
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Return the rows of the table: what, how much, how fast or where."""

@@ -74,11 +74,11 @@ class DeliveryTracker:
 
         Empty if there is none.
         """
-        found = {
+        counts = {
             "were not read": self.missing,
             "were read more than once": self.twice,
             "came back changed": self.changed,
             "came out of order within their key": self.disordered,
         }
-        differences = [f"{count:,} flights {words}" for words, count in found.items() if count]
+        differences = [f"{count:,} flights {words}" for words, count in counts.items() if count]
         return differences + ([f"{self.foreign:,} records are no flights"] if self.foreign else [])

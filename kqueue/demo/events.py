@@ -39,7 +39,7 @@ class EventKind(StrEnum):
 
 
 class Defect(StrEnum):
-    """How a malformed event was changed; each is a mistake of real senders."""
+    """The ways in which a malformed event was changed; each is a mistake of real senders."""
 
     CUT = "cut in half"
     EMPTIED = "emptied"

@@ -63,7 +63,7 @@ class AsyncNode:
     """
 
     def __init__(self, owner: Any) -> None:
-        """Args: owner: a `Node`, which imports this module."""
+        """Args: owner: a `EmbeddedNode`, which imports this module."""
         self._owner = owner
 
     def __repr__(self) -> str:
@@ -79,7 +79,7 @@ class AsyncNode:
         replicas: Mapping[int, Sequence[int]] | None = None,
         **configs: object,
     ) -> None:
-        """See `Node.create_topic`."""
+        """See `EmbeddedNode.create_topic`."""
         await run_in_thread(
             lambda: self._owner.create_topic(
                 name, partitions, replication_factor=replication_factor, replicas=replicas, **configs
@@ -87,11 +87,11 @@ class AsyncNode:
         )
 
     async def alter_config(self, /, **settings: object) -> None:
-        """See `Node.alter_config`."""
+        """See `EmbeddedNode.alter_config`."""
         await run_in_thread(self._owner.alter_config, **settings)
 
     async def load_records(self, source: RecordSource, topic: str | None = None) -> list[Record]:
-        """See `Node.load_records`."""
+        """See `EmbeddedNode.load_records`."""
         loaded: list[Record] = await run_in_thread(self._owner.load_records, source, topic)
         return loaded
 

@@ -12,7 +12,7 @@ from kqueue.base.names import did_you_mean
 
 SHOWN_CHARACTERS = 60
 CONFIGS = ("config", "configs", "topic_config", "topic_configs", "settings")
-"""What other libraries call a dict of settings."""
+"""The names that other libraries give a dict of settings."""
 EXAMPLE = 'cleanup_policy="compact"'
 
 
@@ -83,5 +83,5 @@ def check_keywords(call: str, keywords: Iterable[str], known: Iterable[str], mea
 
 def near(name: str, names: Iterable[str]) -> str | None:
     """Return the one of `names` that is most like `name`; None: none is."""
-    found = get_close_matches(name, names, 1, 0.8)
-    return found[0] if found else None
+    matches = get_close_matches(name, names, 1, 0.8)
+    return matches[0] if matches else None

@@ -24,7 +24,7 @@ from kqueue.config.properties import make_config
 from kqueue.embedded.clock import BrokerClock
 from kqueue.embedded.event_loops import run_in_thread
 from kqueue.embedded.loop_thread import LoopThread, unless
-from kqueue.embedded.node import ISSUED_IDS, Node
+from kqueue.embedded.node import ISSUED_IDS, EmbeddedNode
 from kqueue.embedded.plugin_arguments import GivenStorage, GivenStore, PluginArguments
 from kqueue.embedded.security_arguments import SecurityArguments
 from kqueue.embedded.settings import setting_values, with_bound_ports
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Broker(Node):
+class Broker(EmbeddedNode):
     """A Kafka broker for programs and tests: ``with kqueue.Broker() as broker:
     KafkaProducer(bootstrap_servers=broker.bootstrap)``.
 

@@ -1,4 +1,4 @@
-"""What clients of Kafka need to connect to an embedded broker: their arguments, by library."""
+"""The arguments with which clients of Kafka connect to an embedded broker, by library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kqueue.security.sasl.oauthbearer import OAUTHBEARER
 
 
 class ClientAccess(NamedTuple):
-    """How a client connects.
+    """The way in which a client connects.
 
     Attributes:
         certificates: of the broker; None: it has none that this module knows.

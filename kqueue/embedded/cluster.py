@@ -54,7 +54,8 @@ CLUSTER_DEFAULTS: Mapping[str, object] = {
     "replica.fetch.wait.max.ms": 200,
     "replica.fetch.backoff.ms": 50,
 }
-"""Where an embedded cluster differs from a served one: failures are noticed in less than a second.
+"""The settings in which an embedded cluster differs from a served one: failures are noticed in less
+than a second.
 """
 FACTOR_MAX = 3
 STORE_FILE = "cluster.db"
@@ -63,7 +64,7 @@ WATCHDOG = "kqueue.watchdog.ms"
 KEY_STORE = "ssl.keystore.location"
 SETTLE_S = 5.0
 KEPT_KEYS = (CLUSTER_KEY, producer_ids.KEY)
-"""What a reset leaves in the metadata store."""
+"""The keys that a reset leaves in the metadata store."""
 
 
 class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):

@@ -19,7 +19,7 @@ from kqueue.embedded.clock import BrokerClock
 from kqueue.embedded.cluster_store import StoreAccess
 from kqueue.embedded.held_traffic import HeldTraffic
 from kqueue.embedded.loop_thread import LoopThread
-from kqueue.embedded.node import ISSUED_IDS, Node
+from kqueue.embedded.node import ISSUED_IDS, EmbeddedNode
 from kqueue.embedded.security_arguments import SecurityArguments
 from kqueue.embedded.server_loop import ServerLoop
 from kqueue.embedded.settings import with_bound_ports
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 GivenStorages = Callable[[int, Clock], Storage | None]
-"""What returns a broker's storage at its start; None: that of its settings."""
+"""Returns a broker's storage at its start; None: that of its settings."""
 POLL_S = 0.002
 
 
 class Host(Protocol):
-    """What a broker asks of its cluster."""
+    """The part of its cluster that a broker uses."""
 
     @property
     def running_thread(self) -> LoopThread:
@@ -56,7 +56,7 @@ class Host(Protocol):
         ...
 
 
-class ClusterBroker(Node):
+class ClusterBroker(EmbeddedNode):
     """One broker of a cluster, with the methods of `kqueue.Broker`: ``cluster[0]``.
 
     Its port and its data stay when it is stopped or killed, data in memory too. `id` is its node
@@ -123,10 +123,10 @@ class ClusterBroker(Node):
 
     def knows(self, topic: str, index: int, partition_epoch: int) -> bool:
         """Whether it has this registration of a partition, or a newer one. Thread: the brokers'."""
-        found = self._server.broker.topics.find(topic)
-        if found is None or index >= len(found.partitions):
+        known_topic = self._server.broker.topics.find(topic)
+        if known_topic is None or index >= len(known_topic.partitions):
             return False
-        return found.partitions[index].registration.partition_epoch >= partition_epoch
+        return known_topic.partitions[index].registration.partition_epoch >= partition_epoch
 
     # --- its life
 
@@ -332,7 +332,7 @@ class ClusterBroker(Node):
     def _record(self, frame: memoryview, header: RequestHeader, address: str) -> RequestObserver | None:
         return self.requests.record(frame, header, address) if peer_of(header.client_id) is None else None
 
-    # --- as `Node` needs it
+    # --- as `EmbeddedNode` needs it
 
     def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         thread = self._host.running_thread

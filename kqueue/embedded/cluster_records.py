@@ -107,7 +107,7 @@ class ClusterRecordsMixin(ProducedAssertions):
 
     def load_records(self, source: RecordSource, topic: str | None = None) -> list[Record]:
         """Append the records of lines of JSON, to each partition's leader; see
-        `Node.load_records`.
+        `EmbeddedNode.load_records`.
         """
         from kqueue.embedded.inspection.record_lines import load_lines
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 POLL_S = 0.002
 WAIT_S = 10.0
-"""How many seconds the methods wait unless `within_s` says otherwise."""
+"""The seconds that the methods wait unless `within_s` says otherwise."""
 
 
 class ClusterTopicsMixin(ABC):
@@ -53,8 +53,8 @@ class ClusterTopicsMixin(ABC):
     def controller(self) -> int | None:
         """The node id of the controller; None: there is none at the moment."""
         self._check_running()
-        found = self._store.controller()
-        return None if found is None else found.node_id
+        holder = self._store.controller()
+        return None if holder is None else holder.node_id
 
     def leader(self, topic: str, partition: int = 0) -> int | None:
         """Return the leader of a partition; None: it has none. Raises UnknownTopicOrPartition."""
@@ -83,7 +83,7 @@ class ClusterTopicsMixin(ABC):
         replicas: Mapping[int, Sequence[int]] | None = None,
         **configs: object,
     ) -> None:
-        """Create a topic, see `Node.create_topic`; returns once all brokers know it."""
+        """Create a topic, see `EmbeddedNode.create_topic`; returns once all brokers know it."""
         self._any_broker().create_topic(
             name, partitions, replication_factor=replication_factor, replicas=replicas, **configs
         )
@@ -119,9 +119,12 @@ class ClusterTopicsMixin(ABC):
         self._change(lambda changes: changes.reassign(topic, [(partition, list(replicas))]))
 
         def look() -> str | None:
-            found = self._registration(topic, partition)
-            if found.adding or found.removing:
-                return f"{topic}-{partition} is still being moved: {found.adding} are added, {found.removing} removed"
+            registration = self._registration(topic, partition)
+            if registration.adding or registration.removing:
+                return (
+                    f"{topic}-{partition} is still being moved: {registration.adding} are added, "
+                    f"{registration.removing} removed"
+                )
             return self._find_problem([topic])
 
         self._wait(look, within_s)
@@ -139,10 +142,11 @@ class ClusterTopicsMixin(ABC):
         """
 
         def look() -> str | None:
-            found = self._registration(topic, partition)
-            if found.leader == other_than or not self._serves(found.leader):
-                return f"{topic}-{partition} is led by {'nobody' if found.leader < 0 else f'broker {found.leader}'}"
-            return self._unknown_to(topic, partition, found)
+            registration = self._registration(topic, partition)
+            if registration.leader == other_than or not self._serves(registration.leader):
+                leader = "nobody" if registration.leader < 0 else f"broker {registration.leader}"
+                return f"{topic}-{partition} is led by {leader}"
+            return self._unknown_to(topic, partition, registration)
 
         if other_than is not None:
             check_broker_id("wait_leader: other_than", other_than, self.brokers)
@@ -205,19 +209,20 @@ class ClusterTopicsMixin(ABC):
                     return problem
         return None
 
-    def _out_of_sync(self, topic: str, index: int, found: PartitionRegistration) -> str | None:
-        serving = {id for id in found.replicas if self._serves(id)}
-        if not serving or (found.leader in serving and serving == set(found.isr)):
+    def _out_of_sync(self, topic: str, index: int, registration: PartitionRegistration) -> str | None:
+        serving = {id for id in registration.replicas if self._serves(id)}
+        if not serving or (registration.leader in serving and serving == set(registration.isr)):
             return None
         return (
-            f"{topic}-{index} has leader {found.leader} and in-sync replicas {sorted(found.isr)}; "
-            f"of its replicas {sorted(found.replicas)} run {sorted(serving)}"
+            f"{topic}-{index} has leader {registration.leader} and in-sync replicas {sorted(registration.isr)}; "
+            f"of its replicas {sorted(registration.replicas)} run {sorted(serving)}"
         )
 
-    def _unknown_to(self, topic: str, index: int, found: PartitionRegistration) -> str | None:
+    def _unknown_to(self, topic: str, index: int, registration: PartitionRegistration) -> str | None:
         for broker in self.brokers:
-            if broker.serves and not broker.knows(topic, index, found.partition_epoch):
-                return f"broker {broker.id} does not know partition epoch {found.partition_epoch} of {topic}-{index}"
+            if broker.serves and not broker.knows(topic, index, registration.partition_epoch):
+                epoch = registration.partition_epoch
+                return f"broker {broker.id} does not know partition epoch {epoch} of {topic}-{index}"
         return None
 
     def _topics(self, names: Sequence[str] | None) -> Mapping[str, TopicRegistration]:
@@ -238,18 +243,18 @@ class ClusterTopicsMixin(ABC):
         check_kind("topic", topic, str, "the name of a topic")
         check_kind("partition", partition, int, "the number of a partition")
         self._check_running()
-        found = self._topics([topic])[topic].partitions
-        if not 0 <= partition < len(found):
-            raise UnknownTopicOrPartition(f"topic {topic} has partitions 0 to {len(found) - 1}, not {partition}")
-        return found[partition]
+        partitions = self._topics([topic])[topic].partitions
+        if not 0 <= partition < len(partitions):
+            raise UnknownTopicOrPartition(f"topic {topic} has partitions 0 to {len(partitions) - 1}, not {partition}")
+        return partitions[partition]
 
     # --- calls of one broker
 
     def _any_broker(self) -> ClusterBroker:
-        found = next((broker for broker in self.brokers if broker.serves), None)
-        if found is None:
+        serving = next((broker for broker in self.brokers if broker.serves), None)
+        if serving is None:
             raise RuntimeError("no broker of the cluster runs and reaches the metadata store")
-        return found
+        return serving
 
     def _change(self, change: Callable[[PartitionChanges], SlicedWork[Promise[Outcomes]]]) -> None:
         """Make a change of one partition by any broker. Raises: why it is refused."""

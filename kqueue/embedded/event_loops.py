@@ -1,5 +1,5 @@
-"""What calls from coroutines need: a thread to wait in, and a refusal of what would block the event
-loop on which clients may run. The loop is that of asyncio, or of trio.
+"""Helpers of calls from coroutines: a thread to wait in, and a refusal of what would block the
+event loop on which clients may run. The loop is that of asyncio, or of trio.
 """
 
 from __future__ import annotations

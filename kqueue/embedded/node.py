@@ -40,13 +40,13 @@ MEANT_TOPIC_ARGUMENTS = {
     "assignments": "replicas",
     "topic": "name",
 }
-"""What clients call the parameters of `create_topic`."""
+"""The names that clients give the parameters of `create_topic`."""
 ISSUED_IDS = IssuedIds()
 """Of all embedded brokers of this process, whose clients may go from one to the next."""
 
 
-class Node(InspectionMixin):
-    """What `kqueue.Broker` and each broker of a `kqueue.Cluster` have in common.
+class EmbeddedNode(InspectionMixin):
+    """The common base of `kqueue.Broker` and of each broker of a `kqueue.Cluster`.
 
     Thread: all methods may be called from any thread but the broker's own, and wait for it.
     """

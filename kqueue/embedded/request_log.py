@@ -253,12 +253,12 @@ class RequestLog:
         with self._changed:
             self._watchers += 1
             try:
-                while len(found := self(api, topic=topic, client_id=client_id)) < count:
+                while len(requests := self(api, topic=topic, client_id=client_id)) < count:
                     if not self._changed.wait(deadline - monotonic_s()):
                         raise TimeoutError(
-                            f"{len(found)} of {count} {api} requests came within {timeout_s} s; there were: {self!r}"
+                            f"{len(requests)} of {count} {api} requests came within {timeout_s} s; there were: {self!r}"
                         )
-                return found
+                return requests
             finally:
                 self._watchers -= 1
 

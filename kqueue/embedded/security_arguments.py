@@ -1,4 +1,4 @@
-"""What the arguments `tls`, `users` and `acls` of an embedded broker, or of a cluster, mean."""
+"""The arguments `tls`, `users` and `acls` of an embedded broker, or of a cluster."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from kqueue.security.acls import AclBinding
 
 PEER_USER = "kqueue-broker"
-"""Who the brokers of a cluster are for each other, as in their certificates."""
+"""The user that the brokers of a cluster are for each other, as in their certificates."""
 PEER_MECHANISM = "SCRAM-SHA-512"
 PEER_ACLS = ("User:ANONYMOUS allow cluster_action cluster",)
 """Of a cluster whose brokers can't be told from its clients."""
 
 
 class SecurityArguments:
-    """Who may connect to embedded brokers, and what they may do.
+    """The clients that may connect to embedded brokers, and their rights.
 
     Attributes:
         users: passwords by name.
@@ -113,7 +113,7 @@ class SecurityArguments:
         mechanism: str,
         token: Callable[[], str] | None,
     ) -> dict[str, Any]:
-        """Return what a client needs to connect; see `Node.client_config`."""
+        """Return what a client needs to connect; see `EmbeddedNode.client_config`."""
         from kqueue.embedded.client_configs import ClientAccess, client_config
 
         if protocol.uses_sasl:

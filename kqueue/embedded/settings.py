@@ -19,8 +19,8 @@ DEFAULTS: Mapping[str, object] = {
     # well that all their connections close at once
     "connections.max.idle.ms": -1,
 }
-"""Where an embedded broker differs from a served one: it has few clients, and starts faster with
-fewer partitions.
+"""The settings in which an embedded broker differs from a served one: it has few clients, and
+starts faster with fewer partitions.
 """
 
 

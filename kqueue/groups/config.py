@@ -413,7 +413,7 @@ class ModernConfig:
 
     @property
     def bounded(self) -> tuple[BoundedGroupSetting, ...]:
-        """What a group may have of its own within bounds."""
+        """The settings that a group may have of its own within bounds."""
         return self.session_timeout, self.heartbeat_interval, self.assignment_interval
 
 
@@ -449,7 +449,7 @@ class StreamsConfig(ModernConfig):
 
     @property
     def bounded(self) -> tuple[BoundedGroupSetting, ...]:
-        """What a group may have of its own within bounds."""
+        """The settings that a group may have of its own within bounds."""
         replicas = BoundedGroupSetting(STANDBY_REPLICAS, self.standby_replicas, 0, self.standby_replicas_max)
         return self.session_timeout, self.heartbeat_interval, self.assignment_interval, replicas
 

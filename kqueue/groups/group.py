@@ -1,4 +1,4 @@
-"""What the coordinator asks of a group of any type."""
+"""The interface of a group of any type, for the coordinator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class GroupType(enum.Enum):
 
 
 class Committer(NamedTuple):
-    """Who commits offsets.
+    """The client that commits offsets.
 
     Attributes:
         epoch: of the member, in a classic group its generation; -1: it is no member.
@@ -55,7 +55,7 @@ class Group(Protocol):
 
     @property
     def type(self) -> GroupType:
-        """Which protocol its members use."""
+        """The protocol that its members use."""
         ...
 
     @property

@@ -17,8 +17,8 @@ T = TypeVar("T")
 TIMEOUT_MS = 30_000
 
 
-class _Node(Generic[T]):
-    """What is to be sent to one broker, and what was sent last."""
+class _PeerQueue(Generic[T]):
+    """The items to be sent to one broker, and those of the last request."""
 
     __slots__ = ("cancel", "queue", "sent")
 
@@ -56,41 +56,42 @@ class BatchedRequests(Generic[T]):
         self._build = build
         self._answered = answered
         self._timeout_ms = timeout_ms
-        self._nodes: dict[int, _Node[T]] = {}
+        self._queues: dict[int, _PeerQueue[T]] = {}
         cluster.observe(self._broker_changed)
 
     def add(self, node_id: int, item: T) -> None:
         """Send an item, now or behind the request that is under way."""
-        node = self._nodes.setdefault(node_id, _Node())
-        node.queue.append(item)
-        if node.cancel is None:
-            self._send(node_id, node)
+        peer = self._queues.setdefault(node_id, _PeerQueue())
+        peer.queue.append(item)
+        if peer.cancel is None:
+            self._send(node_id, peer)
 
-    def _send(self, node_id: int, node: _Node[T]) -> None:
-        node.sent = self._take(node.queue)
-        node.cancel = self._peers.send(
+    def _send(self, node_id: int, peer: _PeerQueue[T]) -> None:
+        peer.sent = self._take(peer.queue)
+        peer.cancel = self._peers.send(
             node_id,
-            self._build(node.sent),
-            partial(self._received, node_id, node),
+            self._build(peer.sent),
+            partial(self._received, node_id, peer),
             timeout_ms=self._timeout_ms,
             channel=self._channel,
         )
 
-    def _received(self, node_id: int, node: _Node[T], outcome: Any) -> None:
-        items, node.sent, node.cancel = node.sent, [], None
+    def _received(self, node_id: int, peer: _PeerQueue[T], outcome: Any) -> None:
+        # Before the call: it may add items, and so send the next request itself.
+        items, peer.sent, peer.cancel = peer.sent, [], None
         self._answered(items, outcome)
-        if node.queue and node.cancel is None:
-            self._send(node_id, node)
-        elif not node.queue and node.cancel is None:
-            self._nodes.pop(node_id, None)
+        if peer.queue and peer.cancel is None:
+            self._send(node_id, peer)
+        elif not peer.queue and peer.cancel is None:
+            self._queues.pop(node_id, None)
 
     def _broker_changed(self, node_id: int) -> None:
         """Fail what waits for a broker that is fenced or gone: others have its partitions now."""
-        broker, node = self._cluster.find(node_id), self._nodes.get(node_id)
-        if node is None or (broker is not None and not broker.fenced):
+        broker, peer = self._cluster.find(node_id), self._queues.get(node_id)
+        if peer is None or (broker is not None and not broker.fenced):
             return
-        del self._nodes[node_id]
-        if node.cancel is not None:
-            node.cancel()
-        items = [*node.sent, *node.queue]
-        self._answered(items, PeerUnavailable(f"broker {node_id} is fenced", sent=bool(node.sent)))
+        del self._queues[node_id]
+        if peer.cancel is not None:
+            peer.cancel()
+        items = [*peer.sent, *peer.queue]
+        self._answered(items, PeerUnavailable(f"broker {node_id} is fenced", sent=bool(peer.sent)))

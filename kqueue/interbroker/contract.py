@@ -1,6 +1,6 @@
-"""How a broker sends requests to the other brokers of its cluster.
+"""The interface with which a broker sends requests to the other brokers of its cluster.
 
-`network.peer_connections` does so over sockets, `testing.cluster_simulation` without any.
+`network.peer_connections` does so over sockets, the tests' `ClusterSimulation` without any.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PeerCallback = Callable[[Any], None]
 
 
 class PeerAddress(NamedTuple):
-    """Where a broker is reached. `epoch`: its broker epoch, raised at each of its starts."""
+    """The address of a broker. `epoch`: its broker epoch, raised at each of its starts."""
 
     host: str
     port: int

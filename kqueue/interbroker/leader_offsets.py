@@ -30,7 +30,7 @@ TIMEOUT_MS = 30_000.0
 
 
 class LeaderOffsets(NamedTuple):
-    """Where a leader's log starts and ends."""
+    """The start and the end of a leader's log."""
 
     start: int
     end: int
@@ -50,13 +50,13 @@ def ask_leader_offsets(
     refuses.
     """
 
-    def ask(timestamp: int, found: Callable[[int], None]) -> None:
+    def ask(timestamp: int, use_offset: Callable[[int], None]) -> None:
         row = ListOffsetsPartition(
             partition_index=partition.index, current_leader_epoch=leader_epoch, timestamp=timestamp
         )
 
         def answered(offset: int | KqueueError) -> None:
-            found(offset) if isinstance(offset, int) else done(offset)
+            use_offset(offset) if isinstance(offset, int) else done(offset)
 
         _ask(peers, node_id, leader, partition, row, answered)
 

@@ -66,7 +66,7 @@ Key = tuple[bytes, int]
 
 
 class FetcherHost(Protocol):
-    """What the fetchers of a broker share."""
+    """The objects that the fetchers of a broker share."""
 
     clock: Clock
     timers: Timers
@@ -284,6 +284,7 @@ class ReplicaFetcher:
         self._session_id = self._session_epoch = 0
         self._to_forget.clear()
         for key, fetched in self._partitions.items():
+            # The others are named already, delayed or held back.
             if fetched.fetch is not None:
                 fetched.follower.abandon(fetched.fetch)
                 fetched.fetch = None
@@ -384,7 +385,7 @@ class ReplicaFetcher:
         """Find out where the leader's log is: it has not got this log's end."""
         self._leave_out(fetched)
 
-        def found(offsets: LeaderOffsets | KqueueError) -> None:
+        def answered(offsets: LeaderOffsets | KqueueError) -> None:
             if self._partitions.get(fetched.key) is not fetched or fetched.fetch is not None:
                 return  # it has another leader or epoch, and was named again
             try:
@@ -396,7 +397,7 @@ class ReplicaFetcher:
                 self._failed(fetched, error)
 
         host = self._host
-        ask_leader_offsets(host.peers, host.node_id, self._leader, fetched.partition, epoch, found)
+        ask_leader_offsets(host.peers, host.node_id, self._leader, fetched.partition, epoch, answered)
 
     def _start_again(self, fetched: FetchedPartition, leaders: LeaderOffsets, epoch: int) -> bool:
         """Go on within the leader's log. Return False: this log's end lies within it already."""

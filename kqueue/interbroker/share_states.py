@@ -33,7 +33,7 @@ BATCHES_MAX = 50_000
 
 
 class _Item(NamedTuple):
-    """What is asked of one share partition. `partition`: its struct of the request."""
+    """A request's part for one share partition. `partition`: its struct of the request."""
 
     key: SharePartitionKey
     partition: Any

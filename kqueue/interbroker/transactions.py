@@ -46,7 +46,7 @@ class _Marker(NamedTuple):
 
 
 class _Producer(NamedTuple):
-    """Whose transaction it is, and what is asked."""
+    """The producer of a transaction, and the kind of request."""
 
     transactional_id: str
     producer_id: int
@@ -111,6 +111,8 @@ class PeerTransactions:
             for topic_partition in marker.partitions:
                 code = codes.get((marker.producer_id, *topic_partition), MISSING_CODE)
                 what = "the end marker of {}-{}".format(*topic_partition)
+                # Sent again to the leader of then. An unknown topic, too: the other broker may not
+                # know a new one yet, and that it was deleted this broker's own metadata say.
                 if code in _NOT_THERE:
                     results[topic_partition] = NotLeader(f"{what}: another broker leads the partition")
                 else:
@@ -151,9 +153,9 @@ def _first_error(
     error: KqueueError | None = None
     for topic, index in sorted(partitions):
         code = codes.get((transactional_id, topic, index), ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        found = error_of(code, f"{topic}-{index} in the transaction of {transactional_id!r}")
-        if found is not None and (error is None or isinstance(error, OperationNotAttempted)):
-            error = found
+        own_error = error_of(code, f"{topic}-{index} in the transaction of {transactional_id!r}")
+        if own_error is not None and (error is None or isinstance(error, OperationNotAttempted)):
+            error = own_error
     return error
 
 

@@ -1,4 +1,4 @@
-"""How a follower appends what the leader sent, as it is (rule 20); `log_cut` removes records.
+"""Appends of a follower: what the leader sent, as it is (rule 20); `log_cut` removes records.
 
 Source: Kafka's UnifiedLog.appendAsFollower.
 """

@@ -195,6 +195,8 @@ class Log:
         return AppendResult(offset, last_offset, append_time_ms, self.start_offset, False, last_offset + 1)
 
     def _write(self, buf: bytearray | memoryview, header: BatchHeader, last_offset: int, leader_epoch: int) -> None:
+        # Read before anything is written: a marker that can't be read is refused and leaves
+        # nothing.
         marker = None
         if header.producer_id >= 0 and header.is_control:
             marker = EndTransactionMarker.of(next(iter_records(buf)))
@@ -204,6 +206,8 @@ class Log:
         age_max_ms = config.segment_ms - self._jitter_ms
         is_due = active.must_roll(len(buf), last_offset, max_timestamp, self._clock, config.segment_bytes, age_max_ms)
         if is_due:
+            # A roll that would have to sync first waits for the flush under way, as long as the
+            # batch fits.
             if self._can_roll or not active.has_room(len(buf), last_offset):
                 self._roll()
                 active = self.segments.active
@@ -488,6 +492,7 @@ class Log:
             self._close_files()
             return
         try:
+            # Before the sync, which covers what these two write: the last time and the snapshot.
             self.segments.active.finish_timeindex()
             if self.end_offset > self.segments.base_offset:
                 self.segments.take_snapshot(self.producers, self.end_offset, self.flusher)

@@ -49,7 +49,7 @@ ATTEMPTS_MAX = 5
 
 @dataclass(slots=True)
 class _PlannedCopy:
-    """What to copy of one partition.
+    """The files of one partition that are to be copied.
 
     sizes: bytes of each file to copy; None: all of it, if it is there. listed: copy all files of
     the folder instead. written: files whose content is known. segments: those of the open log.
@@ -87,8 +87,8 @@ class LogCopier:
         """Note what all partitions of the data folders hold now. Raises: StorageFailed."""
         self._folders = list(folders)
         for folder in self._folders:
-            for key, found in folder.found.items():
-                self._plans.append(self._plan(key, folder, found))
+            for key, partition in folder.found.items():
+                self._plans.append(self._plan(key, folder, partition))
 
     def copy(self) -> SlicedWork[None]:
         """Copy what was planned. Raises: StorageFailed."""
@@ -128,12 +128,12 @@ class LogCopier:
         target.sync_folder("")
         target.write_atomic(checkpoints.CLEAN_SHUTDOWN, checkpoints.encode_clean_shutdown(broker_epoch))
 
-    def _plan(self, key: TopicPartition, folder: DataFolder, found: PartitionFolder) -> _PlannedCopy:
+    def _plan(self, key: TopicPartition, folder: DataFolder, partition: PartitionFolder) -> _PlannedCopy:
         if key in self._unrecovered:
-            raise StorageFailed(f"{folder.storage.location}: {found.path} is not recovered, and can't be copied")
+            raise StorageFailed(f"{folder.storage.location}: {partition.path} is not recovered, and can't be copied")
         log = self._logs.get(key)
         offsets = {CLEANER_OFFSETS: folder.cleaner_offsets[key]} if key in folder.cleaner_offsets else {}
-        plan = _PlannedCopy(key, folder, found, log, offsets)
+        plan = _PlannedCopy(key, folder, partition, log, offsets)
         if log is not None:
             _plan_log(plan, log)
             return plan
@@ -160,8 +160,8 @@ class LogCopier:
     def _folder_of(self, plan: _PlannedCopy) -> DataFolder | None:
         """Return the data folder that holds the partition now; None: it was deleted."""
         for folder in self._folders:
-            found = folder.found.get(plan.key)
-            if found is not None and found.topic_id == plan.found.topic_id:
+            partition = folder.found.get(plan.key)
+            if partition is not None and partition.topic_id == plan.found.topic_id:
                 return folder
         return None
 

@@ -57,7 +57,7 @@ CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS)
 
 
 class MoveState(enum.Enum):
-    """Where a move is. Only one move copies at a time; a stop or `cancel` ends any state."""
+    """The states of a move. Only one move copies at a time; a stop or `cancel` ends any state."""
 
     WAITING = "waiting"
     COPYING = "copying"
@@ -91,7 +91,7 @@ class Move:
 
 
 class Runtime(NamedTuple):
-    """What a broker runs with."""
+    """The runtime of a broker."""
 
     jobs: Jobs
     timers: Timers
@@ -100,7 +100,7 @@ class Runtime(NamedTuple):
 
 
 class MoveHost(Protocol):
-    """What moves need of the broker."""
+    """The part of the broker that moves use."""
 
     def log_to_move(self, key: TopicPartition) -> tuple[Log, bytes] | None:
         """Return the open log and its topic id; None: not now, the log is being cleaned.
@@ -248,14 +248,14 @@ class LogMover:
         if move.state is MoveState.ENDED or self._stopped:
             return
         try:
-            found = self._host.log_to_move(move.key)
+            to_move = self._host.log_to_move(move.key)
         except KqueueError as error:
             self._fail(move, error)
             return
-        if found is None:
+        if to_move is None:
             self._later(AGAIN_MS, lambda: self._begin(move))
             return
-        log, topic_id = found
+        log, topic_id = to_move
         if move.state is MoveState.WAITING:
             move.to(MoveState.COPYING)
         storage = move.target.storage
@@ -294,6 +294,8 @@ class LogMover:
             self._save_checkpoints(move, replica)
             return
         began_ms = self._clock.monotonic_ms()
+        # A round ends with the active segment. Appends that keep pace with the copy would never let
+        # it end; see `TAIL_DOUBLINGS_MAX`.
         move.rounds += replica.log.segments.active.base == step.parts[0].base
 
         def copied(_: None, error: BaseException | None) -> None:
@@ -404,8 +406,8 @@ class LogMover:
         Raises: StorageFailed: nothing was changed.
         """
         key, log, target = move.key, replica.log, move.target
-        found, cleaned = source.found[key], source.cleaner_offsets.get(key)
-        target.adopt(key, move.path, found.topic_id)
+        replaced, cleaned = source.found[key], source.cleaner_offsets.get(key)
+        target.adopt(key, move.path, replaced.topic_id)
         try:
             new = self._reopen(key, target, replica.recovered(step), log)
         except Exception:

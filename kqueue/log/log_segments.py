@@ -102,10 +102,14 @@ class LogSegments:
         Durability: as `Log.roll`. Raises: StorageFailed.
         """
         old = self.active
+        # First: recovery cuts the last two segments only, so no third one may begin before the last
+        # but one is durable (`log_loader`).
         flusher.sync_sealed()
         old.seal()
+        # Fixes the time of its last batches: a later call would take its own time for theirs.
         old.modified_ms(now_ms)
         self.take_snapshot(producers, end_offset, flusher)
+        # May fail for want of room or descriptors; the old segment is still the active one then.
         new = Segment(SegmentFiles.make(self._storage, self._folder, end_offset), now_ms)
         flusher.add(*old.files.all())
         flusher.folder_changed()

@@ -23,7 +23,7 @@ logger = logging.getLogger("kqueue.log")
 
 
 class LogState(enum.Enum):
-    """What a log accepts; see the table in the module docstring."""
+    """The states of a log, which say what it accepts; see the table in the module docstring."""
 
     ONLINE = "online"
     READ_ONLY = "read-only"

@@ -142,7 +142,7 @@ class LogManager:
 
     def found(self) -> dict[TopicPartition, PartitionFolder]:
         """Return the folder of every partition that has one, opened or not."""
-        return {key: found for folder in self._folders for key, found in folder.found.items()}
+        return {key: partition for folder in self._folders for key, partition in folder.found.items()}
 
     def has(self, topic: str, partition: int) -> bool:
         """Whether the partition has a folder."""
@@ -172,7 +172,8 @@ class LogManager:
         partition.
         """
         return max(
-            (folder.latest_epoch(found) for folder in self._folders for found in folder.found.values()), default=-1
+            (folder.latest_epoch(partition) for folder in self._folders for partition in folder.found.values()),
+            default=-1,
         )
 
     # --- making, opening, deleting
@@ -234,8 +235,8 @@ class LogManager:
             return log
         self._folders.check(key)
         try:
-            folder, found = self._find(key, topic_id)
-            log = self._open(folder, key, found, topic_id, config)
+            folder, partition_dir = self._find(key, topic_id)
+            log = self._open(folder, key, partition_dir, topic_id, config)
         except FileNotFoundError as error:
             raise StorageFailed(f"{topic}-{partition}: a file was there and is gone: {error}") from error
         self._logs[key] = log
@@ -246,29 +247,29 @@ class LogManager:
         folder = self._folders.of(key) or self._settled(key) or self._make(key, topic_id)
         if folder.lost is not None:
             raise folder.lost
-        found = folder.found[key]
-        if not folder.storage.exists(found.path):
-            raise StorageFailed(f"{folder.storage.location}: the folder {found.path} was there and is gone")
-        if found.topic_id != topic_id and is_meant(found.topic_id, topic_id):
-            found = folder.identify(key, found.path, topic_id)
-        if found.topic_id != topic_id:
-            theirs = uuid_text(found.topic_id) if found.topic_id else "none"
+        partition = folder.found[key]
+        if not folder.storage.exists(partition.path):
+            raise StorageFailed(f"{folder.storage.location}: the folder {partition.path} was there and is gone")
+        if partition.topic_id != topic_id and is_meant(partition.topic_id, topic_id):
+            partition = folder.identify(key, partition.path, topic_id)
+        if partition.topic_id != topic_id:
+            theirs = uuid_text(partition.topic_id) if partition.topic_id else "none"
             raise StorageFailed(
-                f"{folder.storage.location}: {found.path} is of topic id {theirs}, not {uuid_text(topic_id)}"
+                f"{folder.storage.location}: {partition.path} is of topic id {theirs}, not {uuid_text(topic_id)}"
             )
-        return folder, found
+        return folder, partition
 
     def _settled(self, key: TopicPartition) -> DataFolder | None:
         self._folders.settle(key)
         return self._folders.of(key)
 
     def _open(
-        self, folder: DataFolder, key: TopicPartition, found: PartitionFolder, topic_id: bytes, config: LogConfig
+        self, folder: DataFolder, key: TopicPartition, partition: PartitionFolder, topic_id: bytes, config: LogConfig
     ) -> Log:
         recovered = self._recovered.pop(key, None)
         log = Log.open(
             folder.storage,
-            found.path,
+            partition.path,
             config,
             self._clock,
             topic_id=topic_id,
@@ -278,7 +279,7 @@ class LogManager:
         )
         if key in folder.new or not folder.clean:
             # the file that names the topic may be new and not synced
-            log.flusher.add(folder.storage.open(f"{found.path}/{PARTITION_METADATA}"))
+            log.flusher.add(folder.storage.open(f"{partition.path}/{PARTITION_METADATA}"))
         folder.new.discard(key)
         log.space = folder.space
         log.limit_producers(self._producer_limit)
@@ -302,8 +303,8 @@ class LogManager:
         """
         key = (topic, partition)
         self._folders.check(key)
-        folder, found = self._find(key, topic_id)
-        return folder.storage, LogToRecover(key, found.path, config, checkpoint_of(folder, key))
+        folder, partition_dir = self._find(key, topic_id)
+        return folder.storage, LogToRecover(key, partition_dir.path, config, checkpoint_of(folder, key))
 
     def recovered(self, key: TopicPartition, log: RecoveredLog) -> None:
         """Use what a `RecoveryTask` has found, from now on: `open` then reads almost nothing.

@@ -142,8 +142,7 @@ class ProducerStateManager:
         Args: client: False: a batch of the broker itself; only the epoch of its data is checked.
         Returns: the earlier batch that this one repeats; None: it is new.
         Raises: InvalidProducerEpoch: the epoch is older than the last. OutOfOrderSequence: a gap,
-        or a
-            repetition of something older than five batches. StorageUnavailable: a gap, because
+            or a repetition of something older than five batches. StorageUnavailable: a gap, because
             the batch before was refused. InvalidTransactionState: a batch outside of its producer's
             open transaction.
         """
@@ -157,9 +156,9 @@ class ProducerStateManager:
         if header.producer_epoch != producer.epoch:
             self._check_new_epoch(header, producer)
         else:
-            found = _repeated(header, producer)
-            if found is not None:
-                return found
+            repeated = _repeated(header, producer)
+            if repeated is not None:
+                return repeated
             expected = (producer.batches[-1].last_sequence + 1) & SEQUENCE_MAX if producer.batches else 0
             if header.base_sequence != expected:
                 _check_not_refused(header, producer)
@@ -296,8 +295,7 @@ class ProducerStateManager:
         """Apply an end marker at `offset`.
 
         Returns: the transaction that it aborted, with the last stable offset of this moment; None:
-        it
-            committed, or ended nothing.
+            it committed, or ended nothing.
         """
         producer = self.by_id.get(header.producer_id)
         if producer is None:

@@ -1,4 +1,10 @@
-"""Reads batches of a log: by offset, by time, up to a bound."""
+"""Reads batches of a log: by offset, by time, up to a bound.
+
+A read looks up three positions: the batch with the offset, the end of what may be read, and the
+last whole batch within the size. Where bytes are not verified, it returns a task with them; the
+caller runs it and reads again. Look-ups by time yield between their steps, and begin again if the
+segment they read was removed in between.
+"""
 
 from __future__ import annotations
 
@@ -187,6 +193,8 @@ class LogReader:
     def _locate(self, offset: int) -> LogPosition:
         """Return the batch that holds `offset`, else the next one, else the log end."""
         hint = self._hints.get(offset)
+        # A hint at the end of a segment holds while that is the last one: after a roll its offset
+        # begins the next segment.
         if hint is not None and (hint.position < hint.segment.size or hint.segment is self._segments[-1]):
             return hint
         for number in range(max(self._number(offset), 0), len(self._segments)):

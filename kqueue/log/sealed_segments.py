@@ -143,9 +143,8 @@ class SealedSegments:
         one batch if that is larger.
 
         Raises: CorruptBatch: a checksum or length is wrong; names file and position. CorruptIndex:
-        the
-            index of aborted transactions is damaged. StorageFailed, FileNotFoundError: the segments
-            can't be read, or were deleted meanwhile.
+            the index of aborted transactions is damaged. StorageFailed, FileNotFoundError: the
+            segments can't be read, or were deleted meanwhile.
         """
         storage = self.opener()
         sizes = {entry.name: entry.size for entry in storage.list(self.folder)}
@@ -201,10 +200,10 @@ class SealedSegments:
     def _check_identity(self, storage: Storage) -> None:
         """Raise StorageFailed if the folder now belongs to another topic of the same name."""
         try:
-            found = decode_partition_metadata(storage.read(f"{self.folder}/{PARTITION_METADATA}"))
+            identity = decode_partition_metadata(storage.read(f"{self.folder}/{PARTITION_METADATA}"))
         except (FileNotFoundError, CorruptIndex):
             return  # of an old Kafka; one that is gone with its folder is noticed by who opens the next file
-        if self.topic_id is not None and found != self.topic_id:
+        if self.topic_id is not None and identity != self.topic_id:
             raise StorageFailed(f"{self.location} is of another topic by now")
 
 

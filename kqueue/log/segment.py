@@ -414,7 +414,7 @@ class Segment:
 
     @property
     def checks(self) -> SegmentVerification:
-        """What is verified of the bytes that the file held when it was opened."""
+        """The verification of the bytes that the file held when it was opened."""
         if self._checks is None:
             self._checks = SegmentVerification(
                 f"{self.files.folder}/{file_name(self.base, LOG)}", self.base, self.unverified_size

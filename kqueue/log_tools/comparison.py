@@ -34,7 +34,7 @@ from kqueue.records.record import Record
 
 
 class Difference(NamedTuple):
-    """Where two logs differ first.
+    """The first difference of two logs.
 
     `offset`: None: not at an offset. `folders`: of the two logs. `found`: what each of them has.
     """
@@ -231,12 +231,12 @@ def _pair(first: _Replica, other: _Replica, *, by_keys: bool) -> tuple[int, Diff
     if begin > min(first.end, other.end):
         return begin, None  # one has deleted all that the other has
     compare_logs = _by_keys if by_keys else _by_batches
-    equal_to, found = compare_logs(first.log, other.log, begin, other.high_watermark)
-    return equal_to, None if found is None else Difference(equal_to, folders, found)
+    equal_to, contents = compare_logs(first.log, other.log, begin, other.high_watermark)
+    return equal_to, None if contents is None else Difference(equal_to, folders, contents)
 
 
 Found = tuple[str, str] | None
-"""What each of two logs has where they must be equal."""
+"""The content of each of two logs where they must be equal."""
 
 
 def _by_batches(first: LogFolder, other: LogFolder, begin: int, committed: int) -> tuple[int, Found]:

@@ -313,7 +313,7 @@ def _segments_of(storage: Storage, folder: str, listed: Iterable[FolderEntry]) -
 
     Raises: FileNotFoundError: a file was deleted meanwhile.
     """
-    found: dict[int, Segment] = {}
+    segments: dict[int, Segment] = {}
     swapped: list[Segment] = []
     entries: dict[tuple[int, str], dict[str, FolderEntry]] = {}
     for entry in listed:
@@ -335,10 +335,10 @@ def _segments_of(storage: Storage, folder: str, listed: Iterable[FolderEntry]) -
         if state == SWAP or LOG in entries.get((offset, DELETED), {}):
             swapped.append(segment)
         if state != SWAP:
-            found[offset] = segment
+            segments[offset] = segment
     for segment in swapped:
         end = log_end_of(segment)
-        found = {offset: old for offset, old in found.items() if not segment.base_offset < offset < end} | {
+        segments = {offset: old for offset, old in segments.items() if not segment.base_offset < offset < end} | {
             segment.base_offset: segment
         }
-    return tuple(found[offset] for offset in sorted(found))
+    return tuple(segments[offset] for offset in sorted(segments))

@@ -43,7 +43,7 @@ class InvalidBytes(NamedTuple):
 
     @property
     def fault(self) -> Fault:
-        """What was expected and found."""
+        """The expected and the found, as one fault."""
         return Fault(self.expected, self.found)
 
 

@@ -1,4 +1,4 @@
-"""What a store sends to its committer process, and what it gets back; see `sqlite_committer`."""
+"""The messages of a store to its committer process, and the answers; see `sqlite_committer`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kqueue.metadata.sqlite_sessions import SessionRow
 
 
 class Caller(NamedTuple):
-    """Who makes a request.
+    """The store session that makes a request.
 
     Attributes:
         own_epochs: of the live sessions of the store that asks.
@@ -22,7 +22,9 @@ class Caller(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a request gave. `lost_session`, `lost_term`: it was refused because that has ended."""
+    """The result of a request. `lost_session`, `lost_term`: it was refused because that has
+    ended.
+    """
 
     result: Any
     error: Exception | None = None

@@ -25,7 +25,7 @@ from kqueue.metadata.store import (
 from kqueue.metadata.watchers import Watchers
 
 DELETIONS_MAX = 10_000
-"""How many deleted keys are remembered for `changes`."""
+"""The number of deleted keys that are remembered for `changes`."""
 
 
 class MemoryStore:

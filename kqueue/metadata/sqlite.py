@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 FILE_NAME = "kqueue.db"
 FORMAT = 2
 DELETIONS_MAX = 10_000
-"""How many deleted keys are remembered for `changes`."""
+"""The number of deleted keys that are remembered for `changes`."""
 APPLICATION_ID = 0x6B717565  # "kque"
 BUSY_TIMEOUT_S = 10.0
 BUSY_RETRY_S = 0.0005

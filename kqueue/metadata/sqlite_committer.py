@@ -99,6 +99,8 @@ class CommitterProcess:
         request = pickle.dumps((name, arguments))
         frame = LENGTH.pack(len(request)) + request
         with self._lock:
+            # Once more with a new process, but only where the first one can't have carried the
+            # request out.
             for is_last in (False, True):
                 try:
                     is_done, result = pickle.loads(self._exchange(self._running(), frame))
@@ -183,6 +185,7 @@ class CommitterProcess:
                 rest = rest[os.write(fd, rest) :]
             except BlockingIOError:
                 continue
+            # A committer reads a request whole before it begins, so a part of one has no effect.
             except OSError:  # it has closed its end
                 raise _Died(sent=False) from None
         return self._read_frame(process, deadline_s)

@@ -46,7 +46,7 @@ class SessionRow(NamedTuple):
 
 
 class SessionStore(Protocol):
-    """What a session or term calls of its store."""
+    """The part of its store that a session or term uses."""
 
     def keep_alive(self, session: SqliteSession) -> None:
         """See `Session.keep_alive`."""
@@ -84,7 +84,7 @@ class SqliteSession:
 
     @property
     def row(self) -> SessionRow:
-        """What another process needs to act by this session; boot, lock and term are not in it."""
+        """The session's row for another process that acts by it, without boot, lock and term."""
         return SessionRow(self.node_id, self.epoch, self.incarnation, self.timeout_ms, self.deadline_ms, "", 0, 0)
 
     def mark_lost(self) -> None:

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 
 class FileObserver:
-    """What a watch sees of a file, by a connection of its own.
+    """Reads a file's state for a watch, by a connection of its own.
 
     Args:
         db: the connection.

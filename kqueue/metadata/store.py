@@ -21,7 +21,9 @@ from kqueue.base.errors import NodeIdInUse, SessionLost
 KEY_LENGTH_MAX = 1024
 VALUE_SIZE_MAX = 1024 * 1024
 COMMIT_SIZE_MAX = 4 * 1024 * 1024
-"""What the values of one commit have together at most; a `ClusterStore` may refuse a larger one."""
+"""The most bytes that the values of one commit have together; a `ClusterStore` may refuse a larger
+one.
+"""
 NODE_ID_MAX = 2**31 - 1
 INCARNATION_LENGTH_MAX = 255
 
@@ -72,7 +74,7 @@ class MetadataStore(Protocol):
 
 
 class Changes(NamedTuple):
-    """What commits changed.
+    """The changes of commits.
 
     Attributes:
         version: of the latest commit that is included; never lower than that of an earlier call.
@@ -94,7 +96,7 @@ class SessionInfo(NamedTuple):
 
 
 class ControllerInfo(NamedTuple):
-    """Who holds the controller's term. `epoch`: the term's."""
+    """The holder of the controller's term. `epoch`: the term's."""
 
     node_id: int
     epoch: int
@@ -286,11 +288,12 @@ def check_registration(node_id: int, incarnation: str, timeout_ms: int) -> None:
         raise ValueError(f"session timeout: expected more than 0 ms, found {timeout_ms}")
 
 
-def node_id_in_use(node_id: int, found: SessionInfo) -> NodeIdInUse:
+def node_id_in_use(node_id: int, session: SessionInfo) -> NodeIdInUse:
     """Return the error of `register`."""
     return NodeIdInUse(
-        f"node id {node_id} is in use: the broker with incarnation {found.incarnation} (broker epoch {found.epoch}) is "
-        "alive; give each broker of the cluster its own node.id, or wait until its session has timed out"
+        f"node id {node_id} is in use: the broker with incarnation {session.incarnation} "
+        f"(broker epoch {session.epoch}) is alive; give each broker of the cluster its own node.id, or wait until its "
+        "session has timed out"
     )
 
 

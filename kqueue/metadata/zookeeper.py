@@ -166,7 +166,7 @@ class ZookeeperStore:
         values = {key: bytes(value) for key, value in puts.items()}
         id = _new_id()
         payloads, parts = self._committer.fit(values, deletes, id)
-        pieces = {name: piece for found in parts.values() for name, piece in found.items()}
+        pieces = {name: piece for named in parts.values() for name, piece in named.items()}
         with self._calling() as deadline:
             checks = _paths(by)
 
@@ -250,7 +250,7 @@ class ZookeeperStore:
     def sessions(self) -> Mapping[int, SessionInfo]:
         with self._calling() as deadline:
             retry(deadline, lambda: self._client.gather(deadline, [barrier(self._layout.last)]))
-            return {node_id: found for node_id, found, _ in retry(deadline, lambda: self._live_sessions(deadline))}
+            return {node_id: session for node_id, session, _ in retry(deadline, lambda: self._live_sessions(deadline))}
 
     def campaign(self, session: Session) -> ZookeeperTerm | None:
         assert isinstance(session, ZookeeperSession), f"{session!r}: a session of another store"
@@ -358,8 +358,8 @@ class ZookeeperStore:
 
     def _create_nodes(self, deadline: float) -> None:
         layout = self._layout
-        (found,) = self._client.gather(deadline, [exists(layout.last)])
-        if found is None:
+        (stat,) = self._client.gather(deadline, [exists(layout.last)])
+        if stat is None:
             self._client.ensure(deadline, [layout.data, layout.parts, layout.sessions, layout.controller])
             with contextlib.suppress(Rejected):  # another broker was first
                 self._client.transact(deadline, [Operation("create", layout.last, Last().to_bytes())])
@@ -382,10 +382,10 @@ class ZookeeperStore:
         Raises: NodeIdInUse: it is of another incarnation.
         """
         replaced = []
-        for id, found, path in retry(deadline, lambda: self._live_sessions(deadline)):
+        for id, session, path in retry(deadline, lambda: self._live_sessions(deadline)):
             if id == node_id:
-                if found.incarnation != incarnation:
-                    error = node_id_in_use(node_id, found)
+                if session.incarnation != incarnation:
+                    error = node_id_in_use(node_id, session)
                     error.may_have_ended = True
                     raise error
                 replaced.append(path)

@@ -63,8 +63,8 @@ class Rejected(Exception):
         self.index = index
 
 
-class Node(NamedTuple):
-    """What a node holds, and its state."""
+class ZnodeContent(NamedTuple):
+    """The data of a node, and its state."""
 
     data: bytes
     stat: ZnodeStat
@@ -99,7 +99,7 @@ class ZookeeperCredentials(NamedTuple):
 
 
 Acl = list[Any] | None
-"""Who may use a new node; None: everybody."""
+"""The ACL of a new node; None: everybody."""
 _ADD: dict[str, Callable[[Any, Operation, Acl], None]] = {
     "check": lambda request, step, acl: request.check(step.path, step.version),
     "set": lambda request, step, acl: request.set_data(step.path, step.data, step.version),
@@ -112,7 +112,7 @@ Request = Callable[[KazooClient], Any]
 
 
 def get(path: str) -> Request:
-    """A node: Node, or None."""
+    """A node: ZnodeContent, or None."""
     return lambda kazoo: kazoo.get_async(path)
 
 
@@ -313,4 +313,4 @@ def _answer(promise: Any, deadline: float) -> Any:
         answer = promise.get(timeout=max(deadline - monotonic_s(), 0))
     except NoNodeError:
         return None
-    return Node(*answer) if isinstance(answer, tuple) and not isinstance(answer, ZnodeStat) else answer
+    return ZnodeContent(*answer) if isinstance(answer, tuple) and not isinstance(answer, ZnodeStat) else answer

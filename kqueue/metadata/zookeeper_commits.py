@@ -1,5 +1,13 @@
-"""How the ZooKeeper store commits: one transaction that compares `last`, tried until its outcome is
+"""Commits of the ZooKeeper store: one transaction that compares `last`, tried until its outcome is
 known.
+
+An attempt plans its change from the mirror and expects the version of `last` that the mirror has:
+
+    it happened              the commit is done
+    rejected at `last`       another commit was first: catch up, plan again
+    the connection broke     it may have happened, or may happen yet: catch up, which gives `last`
+                             another version and so rules out the latter; then the history of
+                             `last` tells, and the next attempt can't be the second of two
 """
 
 from __future__ import annotations
@@ -44,7 +52,7 @@ class NodeMissing(Exception):
 
 
 class Change(NamedTuple):
-    """What one transaction does.
+    """The changes of one transaction.
 
     Attributes:
         checks: nodes that have to exist.

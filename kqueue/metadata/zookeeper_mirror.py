@@ -14,7 +14,7 @@ from typing import NamedTuple
 from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import StorageFailed
 from kqueue.metadata.store import Changes, Entry, Snapshot
-from kqueue.metadata.zookeeper_client import Node, Operation, Rejected, ZookeeperClient, barrier, children, get
+from kqueue.metadata.zookeeper_client import Operation, Rejected, ZnodeContent, ZookeeperClient, barrier, children, get
 from kqueue.metadata.zookeeper_nodes import Last, Layout, StoredValue, key_of
 
 READ_ALL_TIMEOUT_S = 60.0
@@ -56,12 +56,12 @@ class Mirror:
 
     def parts(self, key: str) -> tuple[str, ...]:
         """Return the names of the parts of a key's value."""
-        found = self._entries.get(key)
-        return () if found is None else found.parts
+        mirrored = self._entries.get(key)
+        return () if mirrored is None else mirrored.parts
 
     def all_parts(self) -> set[str]:
         """Return the names of the parts of all values."""
-        return {name for found in self._entries.values() for name in found.parts}
+        return {name for mirrored in self._entries.values() for name in mirrored.parts}
 
     def versions(self, keys: Collection[str]) -> dict[str, int]:
         """Return the versions of those keys that exist."""
@@ -106,7 +106,7 @@ class Mirror:
         self.unsettled = None
         self._load(deadline, node, last)
 
-    def _check_last(self, node: Node | None) -> Last:
+    def _check_last(self, node: ZnodeContent | None) -> Last:
         path = self._layout.last
         if node is None or (self._created and node.stat.czxid != self._created):
             raise StorageFailed(
@@ -123,27 +123,29 @@ class Mirror:
             )
         return last
 
-    def _load(self, deadline: float, node: Node, last: Last) -> None:
+    def _load(self, deadline: float, node: ZnodeContent, last: Last) -> None:
         changed = last.changed_since(self.last.number) if self._is_loaded else None
-        found: dict[str, MirroredEntry | None] = {}
+        mirrored: dict[str, MirroredEntry | None] = {}
         is_complete = changed is None
+        # The values are read one by one. So `last` is read again after them, and what it names as
+        # changed meanwhile is read once more, until it stays the same.
         while changed is None or changed:
             if changed is None:  # nothing was read yet, or more was committed than `last` has
-                is_complete, found, changed = True, {}, self._all_keys(deadline)
+                is_complete, mirrored, changed = True, {}, self._all_keys(deadline)
                 deadline = max(deadline, monotonic_s() + READ_ALL_TIMEOUT_S)
-            found.update(self._read_keys(deadline, changed))
+            mirrored.update(self._read_keys(deadline, changed))
             (newer,) = self._client.gather(deadline, [get(self._layout.last)])
             since, last = last.number, self._check_last(newer)
             if newer.stat.version == node.stat.version:
                 break
             node = newer
             changed = last.changed_since(since)
-        for key, entry in found.items():
+        for key, entry in mirrored.items():
             if entry is _INCOMPLETE:
                 raise StorageFailed(f"ZooKeeper's node {self._layout.key(key)} is damaged: a part of its value is gone")
         if is_complete:
             self._entries = {}
-        for key, entry in found.items():
+        for key, entry in mirrored.items():
             if entry is None:
                 self._entries.pop(key, None)
             else:
@@ -166,14 +168,14 @@ class Mirror:
         parts = dict(
             zip(names, self._client.gather(deadline, [get(self._layout.part(name)) for name in names]), strict=True)
         )
-        found: dict[str, MirroredEntry | None] = dict.fromkeys(keys)
+        mirrored: dict[str, MirroredEntry | None] = dict.fromkeys(keys)
         for key, value in stored.items():
             path = self._layout.key(key)
             if value.parts:
                 pieces = [parts[name] for name in value.parts]
                 if None in pieces:  # replaced meanwhile, in which case `last` names the key again
-                    found[key] = _INCOMPLETE
+                    mirrored[key] = _INCOMPLETE
                     continue
                 value = value._replace(content=b"".join(piece.data for piece in pieces))
-            found[key] = MirroredEntry(Entry(value.value(path), value.number), value.parts)
-        return found
+            mirrored[key] = MirroredEntry(Entry(value.value(path), value.number), value.parts)
+        return mirrored

@@ -95,7 +95,7 @@ class Commit(NamedTuple):
 
 
 class Last(NamedTuple):
-    """What the node `last` holds."""
+    """The content of the node `last`."""
 
     number: int = 0
     broker_epoch: int = 0
@@ -146,8 +146,8 @@ class Last(NamedTuple):
         """Read the node's data. Raises: StorageFailed: it is damaged, or of another format."""
         try:
             values = json.loads(data)
-            found = values.pop("format")
-            if found == FORMAT:
+            version = values.pop("format")
+            if version == FORMAT:
                 history = tuple(
                     Commit(int(number), str(id), None if keys is None else tuple(map(str, keys)))
                     for number, id, keys in values.pop("history")
@@ -159,7 +159,7 @@ class Last(NamedTuple):
                 "restore ZooKeeper's data"
             ) from error
         raise StorageFailed(
-            f"ZooKeeper's node {path}: expected format {FORMAT}, found {found}; a newer kqueue wrote it"
+            f"ZooKeeper's node {path}: expected format {FORMAT}, found {version}; a newer kqueue wrote it"
         )
 
 

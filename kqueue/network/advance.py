@@ -22,7 +22,7 @@ WARN_AFTER_S = 10.0
 
 
 class Advanced(NamedTuple):
-    """What of a server moves with its time."""
+    """The parts of a server that move with its time."""
 
     timers: Timers
     driver: LoopDriver

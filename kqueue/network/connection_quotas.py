@@ -1,4 +1,4 @@
-"""How many connections are admitted: in all, and from each address; and how many per second from
+"""The bounds of connections: of all, and of each address; and of new ones per second from
 each address (`broker.client_quotas`).
 """
 

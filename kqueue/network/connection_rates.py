@@ -1,4 +1,4 @@
-"""How many connections are accepted per second: by the broker, by each listener, and from each
+"""The rate at which connections are accepted: by the broker, by each listener, and from each
 address.
 
 Above the rate of the broker or a listener connections wait to be accepted. One above the quota of
@@ -23,7 +23,7 @@ HELD_MAX = 100
 
 
 class ListenerRate:
-    """What one listener may accept, within what the whole broker may."""
+    """The rate of one listener, within that of the whole broker."""
 
     def __init__(self, of_broker: RateLimiter, of_listener: RateLimiter) -> None:
         self._of_broker = of_broker

@@ -1,5 +1,5 @@
-"""What all connections of one server share: the receive buffer, limits and budgets, the scheduler,
-and the sweep that closes connections that are idle or too slow.
+"""The objects that all connections of one server share: the receive buffer, limits and budgets, the
+scheduler, and the sweep that closes connections that are idle or too slow.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class SessionLimits(NamedTuple):
 
     @property
     def sweep_ms(self) -> float:
-        """How often the sweep runs: each second, or four times within the shortest timeout."""
+        """The interval of the sweep: each second, or four times within the shortest timeout."""
         shortest_ms = min(self.idle_ms or SWEEP_MS * 4, self.slow_reader_ms, self.slow_sender_ms)
         return min(SWEEP_MS, shortest_ms / 4)
 
@@ -198,7 +198,7 @@ class ConnectionRegistry:
         self._free_memory()
 
     def _free_memory(self) -> None:
-        """Where memory is short, close the connections that would hold theirs longest."""
+        """Close the connections that would hold memory longest, where it is short."""
         max_s = self.limits.slow_holder_ms / 1000
         requests, responses = self.request_budget, self.response_budget
         if requests.has_waiters and requests.limit is not None:

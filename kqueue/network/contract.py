@@ -28,7 +28,7 @@ class Accepted(NamedTuple):
 
 
 class StreamSocket(Protocol):
-    """What connections use of a non-blocking socket, or of one with TLS."""
+    """The calls that connections make of a non-blocking socket, or of one with TLS."""
 
     def fileno(self) -> int:
         """Return the descriptor; -1: closed."""

@@ -118,6 +118,7 @@ class Dispatcher:
         from kqueue.network.quota_gate import QuotaGate  # on use: most brokers have no quotas
 
         self.gate = QuotaGate(quotas) if quotas.is_active else None
+        # Routes hold their handler, with the gate around it or without.
         self._routes.clear()
         self._counted_routes.clear()
 
@@ -141,6 +142,7 @@ class Dispatcher:
             request, _ = route.read(frame, position)
         except TooManyItems as error:
             return self.refuse_items(route, header.correlation_id, error, connection)
+        # The context of the connection's last request serves again where nothing in it differs.
         call = connection.call
         if call is None or call.api_version != header.api_version or call.client_id != header.client_id:
             call = self.new_call(header, connection)
@@ -330,6 +332,7 @@ def _framed(route: Route, correlation_id: int, response: Any) -> Chunks:
     """
     written: Chunks = []
     route.write(response, written)
+    # Nearly all responses are in memory; `join` raises TypeError at the first region of a file.
     try:
         body: Chunks = [b"".join(written)]  # type: ignore[arg-type]
         size = 4 + len(route.header_tail) + len(body[0])

@@ -1,4 +1,4 @@
-"""Which connections to close when memory is short: those that hold theirs longest.
+"""The choice of connections to close when memory is short: those that hold theirs longest.
 
 What counts is the transfer rate, not a sign of life. A client that transfers a few bytes now and
 then is closed like one that transfers none.

@@ -30,7 +30,9 @@ SHORT_SLICE_S = 0.001
 NEW_SLICE_S = SHORT_SLICE_S
 """The assumed cost of a new connection's slices; its first short slice corrects it."""
 MUST_QUEUE = 0.0
-"""What `FairScheduler.begin` returns where the connection may begin no request in this slice."""
+"""The value that `FairScheduler.begin` returns where the connection may begin no request in this
+slice.
+"""
 COST_DECAY = 0.2
 
 

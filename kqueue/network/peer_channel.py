@@ -160,6 +160,8 @@ class PeerChannel:
     def _check_deadlines(self) -> None:
         now_ms = self._host.clock.monotonic_ms()
         late = next((request for request in self._in_flight if request.deadline_ms <= now_ms), None)
+        # Responses come in order: behind a late one all others wait, so the connection ends. The
+        # late request is taken out first, as it alone gets this error.
         if late is not None:
             error = PeerTimedOut(f"{self._name}: no response to {late.codec.api.name} in time", sent=True)
             self._in_flight.remove(late)

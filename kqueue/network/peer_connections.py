@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from kqueue.network.peer_security import PeerSecurity
 
 OVERHEAD_BYTES = 8 * MiB
-"""What a response may hold besides the records of `replica.fetch.response.max.bytes`: its fields,
-and one batch that is larger than the limit.
+"""The bytes that a response may hold besides the records of `replica.fetch.response.max.bytes`: its
+fields, and one batch that is larger than the limit.
 """
 RESPONSE_BYTES_OF_ALL = 256 * MiB
 """Above so many bytes of responses in memory, or an eighth of the machine's, only one connection

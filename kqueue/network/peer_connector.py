@@ -1,4 +1,4 @@
-"""How a connection to another broker is opened: look-up of its name, TCP, and TLS where the
+"""The opening of a connection to another broker: look-up of its name, TCP, and TLS where the
 listener of brokers needs it.
 """
 

@@ -31,7 +31,7 @@ class ChannelState(enum.Enum):
 
 
 class ChannelHost(Protocol):
-    """What the channels to all brokers share; see `PeerConnections`."""
+    """The objects that the channels to all brokers share; see `PeerConnections`."""
 
     loop: asyncio.AbstractEventLoop
     clock: Clock

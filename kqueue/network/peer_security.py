@@ -1,4 +1,4 @@
-"""How this broker secures its connections to other brokers: the settings of the listener at which
+"""Security of this broker's connections to other brokers: the settings of the listener at which
 brokers reach each other.
 """
 
@@ -63,7 +63,7 @@ class PeerTls:
 
 
 class PeerSecurity(NamedTuple):
-    """What connections to other brokers need besides TCP. None: not needed.
+    """The TLS and SASL of connections to other brokers. None: not needed.
 
     `listener`: at which brokers reach each other, for messages.
     """

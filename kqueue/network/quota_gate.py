@@ -71,7 +71,7 @@ class QuotaGate:
 
 
 class RequestUse:
-    """What one request has used until its response is complete.
+    """The resources that one request uses until its response is complete.
 
     `has_records`: the records of its response count.
     """

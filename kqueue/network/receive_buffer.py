@@ -160,6 +160,8 @@ class ReceiveBuffer:
         if self._large is not None:
             if self._arrived < len(self._view):
                 return None
+            # An empty view: the request was handed out, and `save` gives its buffer back to the
+            # pool.
             view, self._view = self._view, _EMPTY
             return view if len(view) else None
         start = self._position + LENGTH_SIZE
@@ -190,6 +192,8 @@ class ReceiveBuffer:
         self._position = self._end = 0
         if len(partial) >= LENGTH_SIZE:
             (size,) = LENGTH.unpack_from(partial)
+            # A request that is here whole was put back, and stays as it is: it needs no room for
+            # more.
             if size > HELD_BYTES_MAX and LENGTH_SIZE + size > len(partial):
                 self._save(b"")
                 self._begin_large(partial[LENGTH_SIZE:], size)
@@ -211,6 +215,8 @@ class ReceiveBuffer:
         counted = len(data) if len(data) > HELD_BYTES_MAX else 0
         counted_before = len(self._saved) if len(self._saved) > HELD_BYTES_MAX else 0
         self._saved = data
+        # Taken before the former bytes are released: a release resumes others at once, and they
+        # must not find memory free that this connection goes on using.
         if counted:
             self._budget.take(counted)
         if counted_before:

@@ -27,7 +27,7 @@ _EMPTY = memoryview(b"")
 
 
 class CountedBytes:
-    """How many bytes of one response are counted in the budget."""
+    """The bytes of one response that are counted in the budget."""
 
     __slots__ = ("used",)
 

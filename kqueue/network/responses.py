@@ -36,7 +36,7 @@ class DeferredResponse:
         self._failed = failed
 
     def watch(self, purgatory: Purgatory, operation: DelayedOperation[Any]) -> None:
-        """DelayedOperation for `operation` in the purgatory."""
+        """Watch `operation` in the purgatory."""
         self._waiter = purgatory.add(operation, self._done, self._failed)
 
     def finish(self, chunks: Chunks) -> None:

@@ -46,7 +46,7 @@ API_VERSIONS_MAX = 2
 
 
 class SaslAuthentication:
-    """What all connections of a broker share that authenticate."""
+    """The objects that all authenticating connections of a broker share."""
 
     def __init__(self, config: Config, registry: ConnectionRegistry, broker: Broker) -> None:
         self.config = config
@@ -117,9 +117,9 @@ class SaslGate:
             self._api_versions += 1
         elif key not in (SASL_HANDSHAKE, SASL_AUTHENTICATE):
             api = BY_KEY.get(key)
-            found = f"a request of the API {key}" if api is None else api.name
+            sent = f"a request of the API {key}" if api is None else api.name
             exchange.fail()
-            expected = f"it has not authenticated: expected {SaslState.HANDSHAKE.value}, found {found}"
+            expected = f"it has not authenticated: expected {SaslState.HANDSHAKE.value}, found {sent}"
             self._close(expected if self._failure is None else self._failure.reason)
             return None
         return self._shared.registry.start(frame, connection)
@@ -240,6 +240,7 @@ class SaslGate:
         def end() -> None:
             promise.fail(error)
             shared.purgatory.wake(promise)
+            # Behind the wake: the response with the error leaves before the connection is closed.
             shared.purgatory.defer(lambda: self._close(failure.reason))
 
         shared.registry.call_later(delay_ms_of(failure.number, shared.config[FAILURE_DELAY_MS]), end)

@@ -169,6 +169,8 @@ class SendQueue:
         except StorageFailed as error:
             self._failed(str(error))
             return
+        # Also where the slice is used up and the socket has room: the loop calls back once it has
+        # served the others. While a job reads ahead, its end continues.
         self._watch_socket(not self._reading_ahead)
 
     # --- one step
@@ -182,6 +184,8 @@ class SendQueue:
             chunk = chunks[0]
             if not isinstance(chunk, MEMORY):
                 assert isinstance(chunk, Region)
+                # Reading a page that is not in memory would hold up the loop. Such a region is left
+                # to `_send_region`, which has a job read it first.
                 if len(chunk) > READ_BYTES_MAX or (len(chunk) and not chunk.is_cached()):
                     break
                 self._regions -= 1
@@ -218,6 +222,8 @@ class SendQueue:
         if sent == len(memory):
             self._current = None
             return sent
+        # A short send means that the socket is full. 0 ends the pass without another send, which
+        # would fail with EAGAIN.
         self._current = memory[sent:]
         self.sent_bytes += sent
         return 0

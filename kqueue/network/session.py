@@ -11,6 +11,11 @@ Requests begin in time slices (`fair_scheduler`). A connection that has more to 
 one queues for the next. All connections of a server receive into one shared buffer, since one is
 read at a time; an idle connection owns no buffer. A handler gets a view of the request that it may
 write into, and that is invalid after it returns.
+
+Control enters from outside, always on the loop's thread: `_readable` and `run_slice` begin
+requests, `response_ready` and then `flush` follow the end of a deferred one, `check` is called by
+the sweep. Whatever pauses a connection is ended by one method, which calls `_continue_reading`;
+`_is_busy` lists them.
 """
 
 from __future__ import annotations
@@ -120,6 +125,8 @@ class Session:
 
     def _readable(self) -> None:
         input_ = self._input
+        # Over the budget only the rest of a large request has to wait. All other reads go into the
+        # shared buffer, which costs no memory.
         if input_.is_large and not self._registry.request_budget.may_read(self):
             self._waits_for_memory = True
             self._pause_reading()
@@ -166,6 +173,8 @@ class Session:
         """
         input_, now = self._input, self._registry.scheduler.now
         frame: memoryview | None = _EMPTY
+        # The first request of a slice begins without a look at the clock, so every slice makes
+        # progress. After MUST_QUEUE, a time long past, the first one is put back and queues.
         is_first = until != MUST_QUEUE
         try:
             while not self._is_busy:
@@ -183,9 +192,13 @@ class Session:
                     self._block()
                     break
                 self._begin(frame)
+            # Busy: what has arrived stays in the buffer, and the rest in the kernel, until
+            # `_continue_reading`.
             else:
                 self._pause_reading()
             input_.save()
+            # A part of the next request is here, which may not begin before the others are
+            # answered: reading on would only fill memory with it.
             if self._responses and not self._overlapping and input_.has_partial:
                 self._block()
         except KqueueError as error:
@@ -210,6 +223,8 @@ class Session:
         if response is None:
             return
         if isinstance(response, DeferredResponse):
+            # True while all incomplete requests are Produces: the first one sets it, any other ends
+            # it until all are answered.
             self._overlapping = response.overlaps and (self._overlapping or not self._responses)
             self._responses.append(response)
             registry.waiting_requests += 1
@@ -291,6 +306,8 @@ class Session:
             responses.popleft()
             self._registry.waiting_requests -= 1
             self._send(chunks)
+        # Not sent here: what one turn completes for a connection leaves in one send, by the
+        # registry's `flush`.
         self._registry.will_send(self)
 
     def _release_parked(self) -> None:
@@ -335,6 +352,7 @@ class Session:
             return
         if self._is_busy:
             budget = self._registry.response_budget
+            # Nothing of its own will be sent, so nothing but the budget would resume it.
             if not (self._unsent_bytes or self._closed) and budget.denies(0):
                 budget.wait(self)
             return
@@ -440,6 +458,8 @@ class Session:
 
     def _measure(self, now_ms: float) -> None:
         if self._input.missing_bytes:
+            # Bytes that wait in the kernel are sent: where the broker does not read, the client is
+            # not slow.
             received_bytes = self._received_bytes + unread_bytes(self._socket)
             self._sender_meter = sampled(self._sender_meter, received_bytes, now_ms)
         else:
@@ -482,6 +502,8 @@ class Session:
         self._registry.client_log.log(
             level, self.address, "closed the connection of %s: %s", self.address, reason, error=error
         )
+        # Before the flush: an empty queue would begin the next request, and a failed send would log
+        # the end a second time.
         self._stopping = True
         self._output.flush()
         self.close()
@@ -505,6 +527,8 @@ class Session:
         self._release_parked()
         self._count_unsent()
         self._registry.response_budget.remove_waiter(self)
+        # Last: the loop knows sockets by descriptor, and the system gives a closed one to the next
+        # connection.
         self._socket.close()
         self._registry.remove(self)
 

@@ -36,13 +36,13 @@ from kqueue.security.x500_names import alternative_names_of, end_of, subject_of
 _MODES = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _QUEUE = "TLS key stores"
 WARNED_BEFORE = timedelta(days=14)
-"""How long before its end a certificate is warned of."""
+"""The time before a certificate's end from which on it is warned of."""
 _FileStates = tuple[tuple[int, int, int] | None, ...]
 logger = logging.getLogger("kqueue.server")
 
 
 class TlsSettings(NamedTuple):
-    """What the settings say of TLS on one listener."""
+    """The settings of TLS on one listener."""
 
     listener: str
     keys: StoreSettings
@@ -59,8 +59,8 @@ class TlsSettings(NamedTuple):
         name = plan.bind.name
 
         def value(setting: str) -> str | None:
-            found: str | None = config.of_listener(name, setting)
-            return found
+            text: str | None = config.of_listener(name, setting)
+            return text
 
         keys = StoreSettings(
             "ssl.keystore",
@@ -96,7 +96,7 @@ class TlsSettings(NamedTuple):
 
 
 class TlsContext(NamedTuple):
-    """What new connections of one listener use.
+    """The TLS context that new connections of one listener use.
 
     Attributes:
         suites: those that a connection may end up with, by OpenSSL's names; empty: all.
@@ -160,7 +160,7 @@ def _trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
 
 
 _Look = tuple[_FileStates, TlsContext | SettingError | None]
-"""What the files are like, and what was made of them; None: they are as before."""
+"""The state of the files, and the context or error made of them; None: they are as before."""
 
 
 class ListenerTls:
@@ -304,9 +304,9 @@ def _file_states(settings: TlsSettings) -> _FileStates:
     states: list[tuple[int, int, int] | None] = []
     for file in settings.files:
         try:
-            found = Path(file).stat()
+            stat = Path(file).stat()
         except OSError:
             states.append(None)
         else:
-            states.append((found.st_mtime_ns, found.st_size, found.st_ino))
+            states.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
     return tuple(states)

@@ -37,7 +37,7 @@ NO_CERTIFICATE = "PEER_DID_NOT_RETURN_A_CERTIFICATE"
 _HANDSHAKE = 0x16
 _QUEUE = "TLS handshakes"
 Step = bool | None | Principal
-"""What comes next: the socket to be read (True) or written (False); or the client, all done."""
+"""The next step: the socket to be read (True) or written (False); or the client, all done."""
 
 
 class CertificateRefused(OSError):
@@ -140,6 +140,8 @@ class TlsHandshakes:
     def _first_bytes(self, one: _Handshake) -> None:
         self._registry.loop.remove_reader(one.plain)
         try:
+            # Peeked, so that OpenSSL reads them too. Another protocol gets a clear log line, and
+            # costs no TLS object.
             first = one.plain.recv(5, socket.MSG_PEEK)
             if not first:
                 self._fail(one, "it ended before its TLS handshake", logging.INFO)

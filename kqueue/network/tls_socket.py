@@ -47,8 +47,8 @@ class TlsSocket:
     @property
     def suite(self) -> str:
         """OpenSSL's name of the cipher suite."""
-        found = self._tls.cipher()
-        return found[0] if found else ""
+        cipher = self._tls.cipher()
+        return cipher[0] if cipher else ""
 
     def peer_certificate(self) -> bytes | None:
         """Return the client's verified certificate as DER; None: it showed none."""

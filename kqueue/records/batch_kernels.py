@@ -24,10 +24,10 @@ _POLYNOMIAL = 0x82F63B78  # Castagnoli, bits reversed
 @compiled
 def word_at(data: Any, pos: int, size: int) -> Any:
     """Return the `size` bytes from `pos` on as a little-endian number."""
-    found = uint64(0)
+    word = uint64(0)
     for number in range(size):
-        found |= uint64(data[pos + number]) << uint64(8 * number)
-    return found
+        word |= uint64(data[pos + number]) << uint64(8 * number)
+    return word
 
 
 def _crc_tables() -> Any:

@@ -37,7 +37,7 @@ _BROKER_FLAGS = LOG_APPEND_TIME | CONTROL | DELETE_HORIZON
 
 
 class ValidationLevel(enum.Enum):
-    """How much of a produced batch is checked; values of `kqueue.records.validation`.
+    """The depth to which a produced batch is checked; values of `kqueue.records.validation`.
 
     HEADER: lengths, counts, flags and checksum. QUICK: also that the bytes hold as many records as
     the header counts (`record_count_check`). FULL: each record, as Kafka does.

@@ -260,7 +260,7 @@ SETTINGS: tuple[Setting, ...] = (
 
 
 class ThrottledSide(NamedTuple):
-    """Whose part in copying is bounded.
+    """The side of copying whose rate is bounded.
 
     Attributes:
         rate: name of the broker's setting, bytes per second.

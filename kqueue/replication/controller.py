@@ -1,4 +1,4 @@
-"""What the controller changes: a pure function of the metadata and the live sessions.
+"""The changes of the controller: a pure function of the metadata and the live sessions.
 
 `decide` looks at the present state only, never at what happened: called again after its result was
 committed it decides nothing, and called after a part of it was committed it decides the rest. So a
@@ -147,6 +147,8 @@ def _broker_changes(
             if not broker.clean:
                 lost.add(node)
             if is_live and not broker.shutting_down:
+                # Clean from then on: the topics of this decision are committed before, and take it
+                # out of the sets that it may lack records of (rules 1 and 2).
                 unfenced.append(broker._replace(fenced=False, clean=True))
         elif not is_live:
             fenced.append(broker._replace(fenced=True))

@@ -25,7 +25,9 @@ class FollowerFetch(NamedTuple):
 
 
 class Truncation(NamedTuple):
-    """Where to cut the log. `is_loss`: committed records are cut, as an unclean election does."""
+    """The offset at which to cut the log. `is_loss`: committed records are cut, as an unclean
+    election does.
+    """
 
     offset: int
     is_loss: bool

@@ -27,7 +27,7 @@ NEVER = float("-inf")
 
 
 class ReplicaFetch(NamedTuple):
-    """What a follower's fetch says of one partition (rule 14).
+    """A follower's fetch of one partition (rule 14).
 
     Attributes:
         node_id, broker_epoch: the follower's.
@@ -80,6 +80,8 @@ class FollowerState:
         """Record a fetch. The follower was caught up when it asked for the then log end or more."""
         if fetch.offset >= log_end:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
+        # It has all that was there at its last fetch. On a busy log it never reaches the present
+        # end.
         elif fetch.offset >= self.fetched_end:
             self.last_caught_up_ms = max(self.last_caught_up_ms, self.fetched_ms)
         self.leo, self.broker_epoch, self.log_start = fetch.offset, fetch.broker_epoch, fetch.log_start
@@ -260,6 +262,8 @@ class LeaderReplica:
         members = {*now.isr, *added} - lagging.keys()
         isr = tuple(node for node in now.replicas if node in members)
         self._pending = IsrProposal(self._node_id, now.leader_epoch, now.partition_epoch, isr, added, lagging)
+        # Those that join count from now on, those that leave until the store has it: whoever is
+        # elected in between may be either.
         self.maximal_isr = frozenset(now.isr) | added.keys() | self._uncertain
         return self._pending
 
@@ -315,6 +319,8 @@ class LeaderReplica:
         return lagging
 
     def _joining(self, active: Mapping[int, int]) -> dict[int, int]:
+        # The high watermark of a new leader may lag behind its predecessor's; the log end of the
+        # election covers that (rule 25).
         enough = max(self.high_watermark, self.leso)
         return {
             node: follower.broker_epoch
@@ -346,6 +352,8 @@ def accept_proposal(
         if broker is None or broker.epoch != epoch or not broker.is_active or node not in partition.replicas:
             return None
     after = with_isr(partition, proposal.isr, min_isr)._replace(recovering=False)
+    # The epoch rises nevertheless: a proposal of unknown outcome is settled by a newer registration
+    # only (rule 28).
     if after == partition:
         return partition._replace(partition_epoch=partition.partition_epoch + 1)
     return raise_epochs(partition, after)

@@ -1,4 +1,4 @@
-"""Where replicas should be when brokers come or go: even, with few replicas moved.
+"""The placement of replicas when brokers come or go: even, with few replicas moved.
 
 A replica moves only if its broker is not among the chosen ones, or has more than others: of the
 topic by two, or of all topics by two. A move never leaves a partition in fewer racks. Then the

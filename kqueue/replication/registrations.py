@@ -1,4 +1,4 @@
-"""What the metadata store knows of brokers, topics and partitions, and its text.
+"""The metadata store's values for brokers, topics and partitions, and their text.
 
     /brokers/<id>    the fields of `BrokerRegistration` but the id, as a JSON object
     /topics/<name>   {"id", "configs", "partitions": [[...], ...]}
@@ -25,7 +25,7 @@ _OPTIONAL = ("elr", "adding", "removing")
 
 
 class Endpoint(NamedTuple):
-    """Where a listener of a broker is reached."""
+    """The address of a broker's listener."""
 
     host: str
     port: int
@@ -136,9 +136,9 @@ class PartitionRegistration(NamedTuple):
         rest: dict[str, Any] = dict(more[0]) if more else {}
         rest.update({name: tuple(map(int, rest[name])) for name in _OPTIONAL if name in rest})
         epochs = int(leader_epoch), int(partition_epoch)
-        found = cls(tuple(map(int, replicas)), tuple(map(int, isr)), int(leader), *epochs, **rest)
-        found._check_nodes()
-        return found
+        partition = cls(tuple(map(int, replicas)), tuple(map(int, isr)), int(leader), *epochs, **rest)
+        partition._check_nodes()
+        return partition
 
     def _check_nodes(self) -> None:
         known = set(self.replicas)

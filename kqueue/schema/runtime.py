@@ -141,16 +141,16 @@ def fail_size(struct_name: str, field: str, size: int, pos: int, end: int) -> No
     expected = f"expected a length from 0 to {left} (bytes left)"
     if 0 <= size <= left:
         expected = f"expected a string of at most {STRING_SIZE_MAX} bytes"
-    found = "null" if size == -1 else f"{size}"
-    raise MalformedMessage(f"{struct_name}.{field}: {expected}, found {found}, at byte {pos} of {end}")
+    shown = "null" if size == -1 else f"{size}"
+    raise MalformedMessage(f"{struct_name}.{field}: {expected}, found {shown}, at byte {pos} of {end}")
 
 
 def fail_count(struct_name: str, field: str, count: int, element_size: int, pos: int, end: int) -> NoReturn:
     """Raise for a count that the remaining bytes cannot hold, or for a forbidden null."""
     left = max(0, end - pos)
     expected = f"expected a count from 0 to {left // element_size} (what fits into the {left} bytes left)"
-    found = "null" if count == -1 else f"{count}"
-    raise MalformedMessage(f"{struct_name}.{field}: {expected}, found {found}, at byte {pos} of {end}")
+    shown = "null" if count == -1 else f"{count}"
+    raise MalformedMessage(f"{struct_name}.{field}: {expected}, found {shown}, at byte {pos} of {end}")
 
 
 def fail_room(struct_name: str, field: str, count: int, room: int, pos: int, end: int) -> NoReturn:

@@ -1,3 +1,3 @@
-"""Who clients are, and what they may do: principals, access control, authentication mechanisms,
+"""The identity of clients, and their rights: principals, access control, authentication mechanisms,
 quotas. It knows no wire protocol, socket or store.
 """

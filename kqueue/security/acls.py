@@ -113,7 +113,7 @@ def check_binding(binding: AclBinding) -> None:
 
 
 class AclFilter(NamedTuple):
-    """What entries are looked for; None, and ANY of a type, match everything.
+    """A filter of entries; None, and ANY of a type, match everything.
 
     `pattern_type` MATCH finds the entries that apply to a resource called `name`.
     """
@@ -176,7 +176,7 @@ def canonical_host(host: str) -> str:
 
 
 class Entry(NamedTuple):
-    """What an entry says of the clients of its principal."""
+    """The rule of an entry for the clients of its principal."""
 
     host: str
     operation: AclOperation

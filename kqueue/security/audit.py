@@ -43,7 +43,7 @@ NAME_LENGTH_MAX = 256
 
 
 class Decision(enum.Enum):
-    """What an event says."""
+    """The decisions of events."""
 
     ALLOWED = "allowed"
     DENIED = "denied"

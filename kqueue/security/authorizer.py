@@ -20,7 +20,9 @@ logger = logging.getLogger("kqueue.security")
 
 
 class Client(NamedTuple):
-    """Who asks. `host`: the address, e.g. ``10.0.0.7``. `listener`: the name of the listener."""
+    """The client that asks. `host`: the address, e.g. ``10.0.0.7``. `listener`: the name of the
+    listener.
+    """
 
     principal: Principal
     host: str
@@ -56,7 +58,7 @@ class Authorizer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AuthorizerSetup:
-    """What the factory of an authorizer gets.
+    """The arguments of the factory of an authorizer.
 
     `acls`: the stored ACLs, which change while the broker serves. `super_users`,
     `allow_everyone_if_no_acl_found`: the settings of these names.

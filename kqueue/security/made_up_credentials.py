@@ -29,8 +29,8 @@ _NUMBER_SALT = re.compile(rb"[1-9a-z][0-9a-z]{19,25}")
 
 
 class CredentialForm(NamedTuple):
-    """What a client learns of a credential. `salt_bytes` None: the salt is a number in text, as
-    Kafka's tools make it.
+    """The part of a credential that a client learns. `salt_bytes` None: the salt is a number in
+    text, as Kafka's tools make it.
     """
 
     iterations: int
@@ -48,7 +48,7 @@ USUAL_FORM = CredentialForm(ITERATIONS_MIN, None)
 
 
 class CredentialForms:
-    """How many credentials of each mechanism have which form."""
+    """The counts of credentials by mechanism and form."""
 
     def __init__(self) -> None:
         self._counts: dict[str, Counter[CredentialForm]] = {}

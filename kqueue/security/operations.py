@@ -36,7 +36,7 @@ class AclOperation(enum.IntEnum):
 
 
 class AclPermission(enum.IntEnum):
-    """What an entry does. ANY only filters."""
+    """The effects of an entry. ANY only filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -45,7 +45,7 @@ class AclPermission(enum.IntEnum):
 
 
 class ResourceType(enum.IntEnum):
-    """What kind of thing is accessed. ANY only filters."""
+    """The kinds of resource. ANY only filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -58,7 +58,7 @@ class ResourceType(enum.IntEnum):
 
 
 class PatternType(enum.IntEnum):
-    """How the name of an entry is compared. ANY and MATCH only filter."""
+    """The ways to compare the name of an entry. ANY and MATCH only filter."""
 
     UNKNOWN = 0
     ANY = 1

@@ -22,7 +22,7 @@ _RULE = re.compile(
 _REFERENCE = re.compile(r"\\(.)|\$(\d+)|(.)", re.DOTALL)
 _DOT = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|\.", re.DOTALL)
 _ANY = "[^\n\r\u0085\u2028\u2029]"
-"""What ``.`` is in Java."""
+"""The characters that ``.`` matches in Java."""
 
 
 class _Rule(NamedTuple):
@@ -102,7 +102,7 @@ def _check_references(replacement: str, groups: int) -> None:
 
 def _parsed(pattern: str, match: re.Match[str]) -> _Rule:
     try:
-        own = _DOT.sub(lambda found: found[1] or _ANY, pattern)
+        own = _DOT.sub(lambda dot: dot[1] or _ANY, pattern)
         compiled = re.compile(own, re.ASCII)
         rule = _Rule(compiled, LinearRegex(own, _STATES_MAX, java=True), match["replacement"], match["case"])
         _check_references(rule.replacement, compiled.groups)

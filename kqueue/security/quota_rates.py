@@ -24,7 +24,7 @@ class Window:
 
 
 class SampledRate:
-    """What is counted, per second, over `count` windows of `window_ms` each."""
+    """The counted amount per second, over `count` windows of `window_ms` each."""
 
     __slots__ = ("_count", "_window_ms", "_windows")
 

@@ -132,7 +132,7 @@ def _text(value: object) -> str:
 
 
 class MatchType(enum.IntEnum):
-    """How a component of a filter matches."""
+    """The ways in which a component of a filter matches."""
 
     EXACT = 0
     DEFAULT = 1
@@ -140,7 +140,7 @@ class MatchType(enum.IntEnum):
 
 
 class QuotaFilter(NamedTuple):
-    """Which entities are looked for: `names` by type; the types of `any` match whatever name.
+    """A filter of entities: `names` by type; the types of `any` match whatever name.
 
     `strict`: only entities that have no other type.
     """

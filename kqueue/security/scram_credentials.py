@@ -48,8 +48,8 @@ SCRAM_MECHANISMS = {
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """What a server keeps of a password. Whoever has `stored_key` and hears one exchange can
-    authenticate: keep it as a secret. `repr` shows the iterations only.
+    """The credential that a server keeps instead of a password. Whoever has `stored_key` and hears
+    one exchange can authenticate: keep it as a secret. `repr` shows the iterations only.
     """
 
     salt: bytes = field(repr=False)
@@ -82,7 +82,8 @@ def decode_credential(text: str) -> tuple[ScramMechanism, ScramCredential]:
 
 
 class ScramAccount(NamedTuple):
-    """What a name of a SCRAM exchange stands for: a user, or the owner of a delegation token.
+    """The account that a name of a SCRAM exchange stands for: a user, or the owner of a delegation
+    token.
 
     `expires_ms`: of the token, on the wall clock; None: never.
     """

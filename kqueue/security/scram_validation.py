@@ -1,5 +1,5 @@
-"""What a stored SCRAM credential must be. Source: Kafka's ScramControlManager; the bounds on names
-and salts are kqueue's own.
+"""The checks of a SCRAM credential before it is stored. Source: Kafka's ScramControlManager; the
+bounds on names and salts are kqueue's own.
 """
 
 from __future__ import annotations

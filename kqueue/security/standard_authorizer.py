@@ -28,7 +28,7 @@ NAME_LENGTH_MAX = 249
 ever new names can't fill the memory.
 """
 Question = Action | tuple[AclOperation, ResourceType]
-"""What was decided: an action, or whether an operation is allowed on any resource."""
+"""The question that was decided: an action, or whether an operation is allowed on any resource."""
 Decisions = dict[Question, bool]
 _NO_ENTRIES: dict[Entry, int] = {}
 

@@ -107,7 +107,7 @@ KEY_SETTINGS: tuple[Setting, ...] = (
         "With ssl.truststore.type=PEM, in place of a file: the certificates of authorities as PEM text.",
     ),
 )
-"""Where certificates and keys come from."""
+"""The settings that say where certificates and keys come from."""
 
 CONNECTION_SETTINGS: tuple[Setting, ...] = (
     _row(
@@ -146,7 +146,7 @@ CONNECTION_SETTINGS: tuple[Setting, ...] = (
     _row("ssl.trustmanager.algorithm", SettingType.STRING, "PKIX", _JAVA, without_effect=True),
     _row("ssl.secure.random.implementation", SettingType.STRING, None, _JAVA, without_effect=True),
 )
-"""How connections are made."""
+"""The settings that say how connections are made."""
 
 OWN_SETTINGS: tuple[Setting, ...] = (
     Setting(

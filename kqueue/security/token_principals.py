@@ -1,4 +1,4 @@
-"""Who may ask for delegation tokens, and whom a token may name."""
+"""The principals that may ask for delegation tokens, and those that a token may name."""
 
 from __future__ import annotations
 

@@ -116,8 +116,8 @@ def decode_token(token_id: str, value: bytes, secret_key: str) -> DelegationToke
     """
     try:
         stored = json.loads(value)
-        content, found = stored["token"], str(stored["mac"])
-        if not hmac.compare_digest(_mac(secret_key, token_id, content).encode(), found.encode()):
+        content, mac = stored["token"], str(stored["mac"])
+        if not hmac.compare_digest(_mac(secret_key, token_id, content).encode(), mac.encode()):
             raise CorruptData("its signature is wrong: it is damaged, or of another delegation.token.secret.key")
         credentials = dict(decode_credential(text) for text in content["credentials"])
         return DelegationToken(

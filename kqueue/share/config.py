@@ -206,8 +206,8 @@ def _is_topic(name: str) -> bool:
 
 def parse_reset(value: str) -> str | int:
     """Return LATEST, EARLIEST, or the milliseconds of ``by_duration:PnDTnHnMn.nS``."""
-    found = _DURATION.match(value)
-    if found is None:
+    match = _DURATION.match(value)
+    if match is None:
         return value
-    days, hours, minutes = (int(part or 0) for part in found.groups()[:3])
-    return int(((days * 24 + hours) * 60 + minutes) * 60_000 + float(found[4] or 0) * 1000)
+    days, hours, minutes = (int(part or 0) for part in match.groups()[:3])
+    return int(((days * 24 + hours) * 60 + minutes) * 60_000 + float(match[4] or 0) * 1000)

@@ -46,7 +46,7 @@ ReadDone = Callable[["ShareState | KqueueError | None"], None]
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of a share partition. `state` None: it has none.
+    """The coordinator's knowledge of a share partition. `state` None: it has none.
 
     Attributes:
         snapshot_offset: of its last snapshot, or below.
@@ -208,8 +208,10 @@ class ShareCoordinator:
         def change(known: _Known) -> StateRecord | KqueueError:
             state = known.state
             if state is None or state.state_epoch != state_epoch:
-                found = "it was deleted" if state is None else f"its state epoch is {state.state_epoch}"
-                return FencedStateEpoch(f"share partition {key.coordinator_key}: {found}, the change has {state_epoch}")
+                actual = "it was deleted" if state is None else f"its state epoch is {state.state_epoch}"
+                return FencedStateEpoch(
+                    f"share partition {key.coordinator_key}: {actual}, the change has {state_epoch}"
+                )
             if UNCHANGED < update.leader_epoch < state.leader_epoch:
                 return _fenced_leader(key, update.leader_epoch, state)
             if known.updates >= self._updates_per_snapshot():
@@ -273,6 +275,8 @@ class ShareCoordinator:
         if not batch.records:
             batch.report(None)
             return True
+        # The outcome may come within `append`, as in memory: then the loop in `_run_queued` goes
+        # on, in place of a recursion for each batch.
         is_settled, is_waiting = False, False
 
         def appended(error: KqueueError | None) -> None:
@@ -369,6 +373,7 @@ class ShareCoordinator:
         Returns: the work that removes the states from memory, to be run to its end before the next
             `load`. Nothing is written.
         """
+        # Emptied before `mark_left` fails the appends under way, whose ends would run what waits.
         waiting: list[Done] = []
         for key in self._entries.keys_of(partition):
             queue = self._entries[key].queue

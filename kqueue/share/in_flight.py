@@ -121,12 +121,12 @@ class InFlightRanges:
         """Return the ranges of exactly `first` to `last`, split at both ends."""
         if last < first or last < self.start:
             return []
-        found = self.overlapping(first, last)
-        if found and (found[0].first < first or last < found[-1].last):
+        overlapping = self.overlapping(first, last)
+        if overlapping and (overlapping[0].first < first or last < overlapping[-1].last):
             self._split(max(first, self.start))
             self._split(last + 1)
             return self.overlapping(first, last)
-        return found
+        return overlapping
 
     def coalesce(self, first: int, last: int) -> None:
         """Join ranges that are alike, around and within `first` to `last`."""

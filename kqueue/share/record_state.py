@@ -24,7 +24,7 @@ class RecordState(enum.IntEnum):
 
 
 class AcknowledgeType(enum.IntEnum):
-    """What a member says of a record that it holds; the number is that of the messages."""
+    """A member's answer for a record that it holds; the number is that of the messages."""
 
     GAP = 0
     ACCEPT = 1
@@ -34,7 +34,7 @@ class AcknowledgeType(enum.IntEnum):
 
 
 class RecordEvent(enum.Enum):
-    """What happens to a record."""
+    """The events that change a record's state."""
 
     ACQUIRE = "acquired"
     ACCEPT = "accepted"

@@ -61,7 +61,7 @@ class ShareSnapshotValue:
 
 @message(versions="0", flexible="0+")
 class ShareUpdateValue:
-    """What changed since the snapshot or update before."""
+    """The changes since the snapshot or update before."""
 
     snapshot_epoch: int = field(int32)
     leader_epoch: int = field(int32)

@@ -53,7 +53,9 @@ class AcquiredRange(NamedTuple):
 
 
 class Acknowledgement(NamedTuple):
-    """What a member says of the records `first` to `last`: one type for all, or one for each."""
+    """A member's acknowledgement of the records `first` to `last`: one type for all, or one for
+    each.
+    """
 
     first: int
     last: int
@@ -96,7 +98,7 @@ class RecordLocks:
 
 
 class ShareHost(Protocol):
-    """What a share partition needs of the layer above."""
+    """The part of the layer above that a share partition uses."""
 
     clock: Clock
     timers: Timers
@@ -182,7 +184,7 @@ class SharePartition:
         return self.end_offset if self._room() > 0 else None
 
     def _room(self) -> int:
-        """How many records beyond the end may be acquired."""
+        """Return the number of records beyond the end that may be acquired."""
         in_flight = self.end_offset - self.start_offset
         return min(self._host.config().record_locks_max - in_flight, self._host.locks.free)
 
@@ -432,6 +434,7 @@ class SharePartition:
             self._ranges.coalesce(first, last)
         self._ranges.advance()
         self._count()
+        # `_writing` is still True: what these calls persist in turn waits for the next write.
         for change in changes:
             change.done(error)
         self._writing = bool(self._changes)

@@ -23,14 +23,14 @@ class SharePartitionKey(NamedTuple):
 
     @property
     def coordinator_key(self) -> str:
-        """What decides which partition of `__share_group_state` keeps it. Source: Kafka's
+        """The key that decides which partition of `__share_group_state` keeps it. Source: Kafka's
         SharePartitionKey.
         """
         return f"{self.group}:{uuid_text(self.topic_id)}:{self.partition}"
 
 
 class ShareState(NamedTuple):
-    """What is persisted of a share partition.
+    """The persisted state of a share partition.
 
     Attributes:
         start_offset: records below are done; `NO_OFFSET`: not known yet.

@@ -25,8 +25,8 @@ class StateLog(Protocol):
 
     @property
     def partition_count(self) -> int:
-        """How many partitions. Constant once the topic exists: it decides which partition keeps a
-        share partition.
+        """The number of partitions. Constant once the topic exists: it decides which partition
+        keeps a share partition.
         """
         ...
 

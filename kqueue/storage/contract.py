@@ -120,7 +120,7 @@ class Storage(Protocol):
 
     @property
     def location(self) -> str:
-        """Where the files are, for log messages: a path, or "memory"."""
+        """The place of the files, for log messages: a path, or "memory"."""
         ...
 
     @property

@@ -99,7 +99,7 @@ def fail(what: str, path: str, error: OSError) -> NoReturn:
 
 
 class CachedFile(Protocol):
-    """What the cache needs of a file."""
+    """The part of a file that the cache uses."""
 
     kept: bool
     unsynced: bool

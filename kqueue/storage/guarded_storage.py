@@ -36,7 +36,7 @@ RESULT_TYPES: dict[str, type | tuple[type, ...]] = {
     "free_bytes": (int, _NONE),
     "total_bytes": (int, _NONE),
 }
-"""What each method of a storage may return. A plugin must have all of these methods."""
+"""The types that each method of a storage may return. A plugin must have all of these methods."""
 
 
 def guard_storage(

@@ -1,4 +1,4 @@
-"""What a supervisor and its workers tell each other: lines of JSON over a socket pair.
+"""The messages of a supervisor and its workers: lines of JSON over a socket pair.
 
 to a worker      first its `WorkerOrder`, later OPEN; the end of the stream: the supervisor is gone
 from a worker    SERVES, then READY; FAILED and why in their place; the end: it has ended
@@ -24,7 +24,7 @@ LINE_BYTES_MAX = 2**24
 
 
 class WorkerOrder(NamedTuple):
-    """What a worker is to be.
+    """The configuration that a worker is to have.
 
     Attributes:
         settings: value and origin by name.

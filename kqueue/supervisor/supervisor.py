@@ -36,7 +36,7 @@ from kqueue.supervisor.worker_plan import Plan, WorkerPlan, plan_workers
 
 OPEN_AFTER_S = 10.0
 DISK_S = 60.0
-"""What a stop may take beside both waits of `kqueue.stop.timeout.ms`."""
+"""The seconds that a stop may take beside both waits of `kqueue.stop.timeout.ms`."""
 INSIST_AFTER_S = 1.0
 logger = logging.getLogger("kqueue.server")
 

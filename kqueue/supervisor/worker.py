@@ -138,10 +138,10 @@ def main() -> None:
 
 
 def _socket(number: int) -> socket.socket:
-    found = socket.socket(fileno=number)
-    found.set_inheritable(False)
-    found.setblocking(False)
-    return found
+    listening = socket.socket(fileno=number)
+    listening.set_inheritable(False)
+    listening.setblocking(False)
+    return listening
 
 
 if __name__ == "__main__":

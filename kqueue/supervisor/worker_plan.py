@@ -1,4 +1,4 @@
-"""What each worker is: its node id, data folders, listeners and the settings that follow."""
+"""The plan of each worker: its node id, data folders, listeners and the settings that follow."""
 
 from __future__ import annotations
 
@@ -128,9 +128,9 @@ def _listener_settings(bootstrap: Mapping[str, ListenerConfig], number: int) -> 
     advertised = [plan.advertised for plan in bootstrap.values() if plan.advertised is not None]
     addresses = {"listeners": own, "advertised.listeners": advertised}
     return {
-        name: SourcedValue(",".join(str(_shifted(address, number)) for address in found), ORIGIN)
-        for name, found in addresses.items()
-        if found
+        name: SourcedValue(",".join(str(_shifted(address, number)) for address in listed), ORIGIN)
+        for name, listed in addresses.items()
+        if listed
     }
 
 

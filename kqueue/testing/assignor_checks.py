@@ -25,7 +25,7 @@ _RACKS = (None, "a", "b", "c")
 
 
 class AssignorReport(NamedTuple):
-    """What a valid assignor does with groups whose members subscribe to the same topics.
+    """The measurements of a valid assignor with groups whose members subscribe to the same topics.
 
     Attributes:
         kept, kept_after_join, kept_after_leave: share of the partitions that could stay with their
@@ -120,8 +120,8 @@ def _check_processes(trial: _FactoryTrial) -> None:
     file = Path(trial.options["file"])
     if not file.exists():
         file.write_text(json.dumps(assignments))
-    for group, found, before in zip(groups, assignments, json.loads(file.read_text()), strict=True):
-        assert found == before, f"{before!r:.300} in one process, {found!r:.300} in another, for {group}"
+    for group, assigned, before in zip(groups, assignments, json.loads(file.read_text()), strict=True):
+        assert assigned == before, f"{before!r:.300} in one process, {assigned!r:.300} in another, for {group}"
 
 
 def _check_steps(trial: _FactoryTrial) -> None:

@@ -90,8 +90,8 @@ def _check_acls(trial: _FactoryTrial) -> None:
     deny = _binding(AclPermission.DENY, PatternType.PREFIXED, "ord")
 
     def expect(expected: bool, when: str) -> None:
-        found = _ask(trial, authorizer, client, [action])[0]
-        assert found is expected, f"User:ann reading the topic orders {when}: expected {expected}, found {found}"
+        decision = _ask(trial, authorizer, client, [action])[0]
+        assert decision is expected, f"User:ann reading the topic orders {when}: expected {expected}, found {decision}"
 
     expect(False, "without an ACL")
     setup.acls.add(allow)

@@ -314,9 +314,9 @@ def _check_changes(trial: _Trial) -> None:
             empty = cache.refresh()
             same("changes without commits", empty.complete or not empty.entries, True)
         for after in (0, caches[0].version + 1000):
-            found = one.changes(after)
-            same(f"complete of changes({after})", found.complete, True)
-            same(f"entries of changes({after})", dict(found.entries), dict(one.read()))
+            answer = one.changes(after)
+            same(f"complete of changes({after})", answer.complete, True)
+            same(f"entries of changes({after})", dict(answer.entries), dict(one.read()))
 
 
 def _check_history(trial: _Trial) -> None:

@@ -36,9 +36,9 @@ class ClusterProbe:
         self.store = trial.ask(f"opening a store in {folder}", lambda: trial.plugin(folder))
 
     def _ask(self, what: str, run: Callable[[], Any], kind: type) -> Any:
-        found = self.trial.ask(what, run)
-        assert isinstance(found, kind), f"{what} gave {found!r:.200}, expected {kind.__name__}"
-        return found
+        answer = self.trial.ask(what, run)
+        assert isinstance(answer, kind), f"{what} gave {answer!r:.200}, expected {kind.__name__}"
+        return answer
 
     def register(self, node_id: int, incarnation: str, timeout_ms: int = LONG_TIMEOUT_MS) -> Session:
         """Begin a session, and check it."""
@@ -103,28 +103,28 @@ class ClusterProbe:
 
     def sessions(self) -> Mapping[int, SessionInfo]:
         """Return the live sessions."""
-        found: Mapping[int, SessionInfo] = self._ask("sessions()", self.store.sessions, Mapping)
-        for node_id, info in found.items():
+        listed: Mapping[int, SessionInfo] = self._ask("sessions()", self.store.sessions, Mapping)
+        for node_id, info in listed.items():
             assert isinstance(info, SessionInfo), f"sessions() gave {info!r:.100} for {node_id}, expected a SessionInfo"
-        return found
+        return listed
 
     def controller(self) -> ControllerInfo | None:
         """Return who holds the term."""
-        found: ControllerInfo | None = self._ask("controller()", self.store.controller, ControllerInfo | None)  # type: ignore[arg-type]
-        return found
+        holder: ControllerInfo | None = self._ask("controller()", self.store.controller, ControllerInfo | None)  # type: ignore[arg-type]
+        return holder
 
     def changes(self, after: int) -> Changes:
         """Return the changes, and check them."""
         what = f"changes({after})"
-        found: Changes = self._ask(what, lambda: self.store.changes(after), Changes)
-        assert type(found.version) is int, f"{what} gave the version {found.version!r}, expected an int"
-        for key, entry in found.entries.items():
+        answer: Changes = self._ask(what, lambda: self.store.changes(after), Changes)
+        assert type(answer.version) is int, f"{what} gave the version {answer.version!r}, expected an int"
+        for key, entry in answer.entries.items():
             assert entry is None or isinstance(entry, Entry), f"{what} gave {entry!r:.100} for {key}, expected an Entry"
-            assert entry is not None or not found.complete, f"{what} is complete, and gave None for {key}"
-            assert entry is None or entry.version <= found.version, (
-                f"{what} gave {key} in version {entry and entry.version}, above its own {found.version}"
+            assert entry is not None or not answer.complete, f"{what} is complete, and gave None for {key}"
+            assert entry is None or entry.version <= answer.version, (
+                f"{what} gave {key} in version {entry and entry.version}, above its own {answer.version}"
             )
-        return found
+        return answer
 
     def close(self) -> None:
         """Close the store."""
@@ -137,7 +137,7 @@ def _check_epoch(what: str, epoch: object) -> None:
 
 
 class Cache:
-    """What a broker knows of a store by its changes."""
+    """A store as a broker knows it by its changes."""
 
     def __init__(self, probe: ClusterProbe) -> None:
         self.probe = probe

@@ -85,8 +85,10 @@ def _check_limit(trial: _CodecTrial) -> None:
             f"{_size(data)}: a limit above the size changed the data"
         )
         for limit in {len(data) - 1, len(data) // 2, 0} - {-1, len(data)}:
-            found = _decompress(trial, packed, limit, f"the compressed form of {_size(data)}")
-            assert found is None, f"{len(found or b'')} bytes came out under a limit of {limit}, expected CorruptBatch"
+            unpacked = _decompress(trial, packed, limit, f"the compressed form of {_size(data)}")
+            assert unpacked is None, (
+                f"{len(unpacked or b'')} bytes came out under a limit of {limit}, expected CorruptBatch"
+            )
 
 
 def _check_bomb(trial: _CodecTrial) -> None:
@@ -94,11 +96,11 @@ def _check_bomb(trial: _CodecTrial) -> None:
     _decompress_own(trial, _compress(trial, b"", None), 0, "0 bytes")  # loads libraries before memory is measured
     tracemalloc.start()
     try:
-        found = _decompress(trial, bomb, _BOMB_LIMIT, f"{_BOMB_BYTES} zeros, compressed")
+        unpacked = _decompress(trial, bomb, _BOMB_LIMIT, f"{_BOMB_BYTES} zeros, compressed")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert found is None, f"{_BOMB_BYTES} bytes passed a limit of {_BOMB_LIMIT}"
+    assert unpacked is None, f"{_BOMB_BYTES} bytes passed a limit of {_BOMB_LIMIT}"
     allowed = _BOMB_LIMIT + _SLACK_BYTES
     assert peak <= allowed, f"a bomb under a limit of {_BOMB_LIMIT} allocated {peak} bytes, expected at most {allowed}"
 
@@ -152,26 +154,30 @@ def _compress(trial: _CodecTrial, data: Buffer, level: int | None) -> bytes:
 def _decompress_own(trial: _CodecTrial, packed: Buffer, limit: int, about: str) -> bytes:
     """Decompress data that the codec compressed itself; CorruptBatch fails the check."""
     try:
-        found = trial.ask(f"decompress({_size(packed)}, limit={limit})", lambda: trial.plugin.decompress(packed, limit))
+        unpacked = trial.ask(
+            f"decompress({_size(packed)}, limit={limit})", lambda: trial.plugin.decompress(packed, limit)
+        )
     except CorruptBatch as error:
         raise AssertionError(
             f"{about}: decompress rejected the output of compress under a limit of {limit}: {error}"
         ) from error
-    assert type(found) is bytes, f"{about}: decompress must return bytes, found {type(found).__name__}"
-    return found
+    assert type(unpacked) is bytes, f"{about}: decompress must return bytes, found {type(unpacked).__name__}"
+    return unpacked
 
 
 def _decompress(trial: _CodecTrial, data: Buffer, limit: int, about: str) -> bytes | None:
     """Return the decompressed data, or None if the codec raised CorruptBatch."""
     try:
-        found = trial.ask(f"decompress of {about}, limit={limit}", lambda: trial.plugin.decompress(data, limit))
+        unpacked = trial.ask(f"decompress of {about}, limit={limit}", lambda: trial.plugin.decompress(data, limit))
     except CorruptBatch:
         return None
     except Exception as error:
         raise AssertionError(f"{about} raised {error!r}, expected CorruptBatch or no error") from error
-    assert type(found) is bytes, f"{about}: decompress must return bytes, found {type(found).__name__}"
-    assert len(found) <= limit, f"{about}: {len(found)} bytes came out under a limit of {limit}, expected CorruptBatch"
-    return found
+    assert type(unpacked) is bytes, f"{about}: decompress must return bytes, found {type(unpacked).__name__}"
+    assert len(unpacked) <= limit, (
+        f"{about}: {len(unpacked)} bytes came out under a limit of {limit}, expected CorruptBatch"
+    )
+    return unpacked
 
 
 # --- test data
@@ -206,11 +212,11 @@ def _size(data: Buffer) -> str:
     return f"{len(data)} bytes"
 
 
-def _difference(expected: bytes, found: bytes) -> str:
-    if len(expected) != len(found):
-        return f": {len(found)} bytes came back"
-    first = next(index for index, (one, other) in enumerate(zip(expected, found, strict=True)) if one != other)
-    return f": byte {first} is {found[first]}, was {expected[first]}"
+def _difference(expected: bytes, actual: bytes) -> str:
+    if len(expected) != len(actual):
+        return f": {len(actual)} bytes came back"
+    first = next(index for index, (one, other) in enumerate(zip(expected, actual, strict=True)) if one != other)
+    return f": byte {first} is {actual[first]}, was {expected[first]}"
 
 
 CODEC_CHECKS = Checks(

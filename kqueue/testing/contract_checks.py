@@ -81,16 +81,16 @@ class ContractFailure(NamedTuple):
     what: str
 
 
-def same(what: str, found: object, expected: object) -> None:
-    """Check that `found` equals `expected` and has the same type.
+def same(what: str, actual: object, expected: object) -> None:
+    """Check that `actual` equals `expected` and has the same type.
 
     Args:
-        what: describes where `found` comes from.
+        what: describes where `actual` comes from.
     Raises: AssertionError: value or type differ.
     """
-    assert found == expected, f"{what} gave {found!r:.200}, expected {expected!r:.200}"
-    assert type(found) is type(expected), (
-        f"{what} gave {type(found).__name__} {found!r:.200}, expected {type(expected).__name__}"
+    assert actual == expected, f"{what} gave {actual!r:.200}, expected {expected!r:.200}"
+    assert type(actual) is type(expected), (
+        f"{what} gave {type(actual).__name__} {actual!r:.200}, expected {type(expected).__name__}"
     )
 
 
@@ -102,12 +102,12 @@ def raises(kind: type[BaseException], what: str, run: Callable[[], object]) -> N
     Raises: AssertionError: `run` returned, or raised another error.
     """
     try:
-        found = run()
+        result = run()
     except kind:
         return
     except Exception as error:
         raise AssertionError(f"{what} raised {error!r:.200}, expected {kind.__name__}\n{where(error)}") from error
-    raise AssertionError(f"{what} gave {found!r:.200}, expected {kind.__name__}")
+    raise AssertionError(f"{what} gave {result!r:.200}, expected {kind.__name__}")
 
 
 def name_in(checks: Checks, plugin: object) -> str:

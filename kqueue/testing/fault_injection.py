@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 from kqueue.api.request_topics import APIS_WITH_TOPICS, accessed_topics, find_api
 from kqueue.base.names import did_you_mean
 from kqueue.embedded.argument_checks import check_kind
-from kqueue.embedded.node import Node
+from kqueue.embedded.node import EmbeddedNode
 from kqueue.embedded.request_log import TOPICS_SHOWN, legible, listing
 from kqueue.network.interception import InterceptedRequest
 from kqueue.security.authorizer import Action
@@ -94,9 +94,9 @@ class Faults:
     name), and for a topic filter on an API that names no topics.
     """
 
-    def __init__(self, broker: Node, seed: int = 0) -> None:
+    def __init__(self, broker: EmbeddedNode, seed: int = 0) -> None:
         """Raises: TypeError: `broker` is no broker of this process."""
-        if not isinstance(broker, Node):
+        if not isinstance(broker, EmbeddedNode):
             of_cluster = ", such as faults(cluster[0])" if hasattr(broker, "brokers") else ""
             raise TypeError(f"faults({broker!r}): expected one broker of this process{of_cluster}")
         self._broker = broker
@@ -492,11 +492,11 @@ def find_error(error: str | ErrorCode) -> ErrorCode:
         NONE.
     """
     if isinstance(error, str):
-        found = ErrorCode.__members__.get(error.upper())
-        if found is None:
+        code = ErrorCode.__members__.get(error.upper())
+        if code is None:
             nearest = get_close_matches(error.upper(), ErrorCode.__members__, 1, 0.0)[0]
             raise ValueError(f"there is no error {error!r}; did you mean {nearest!r}?")
-        error = found
+        error = code
     if not isinstance(error, ErrorCode):
         raise TypeError(f'error={error!r}: expected the name of an error, such as "NOT_LEADER_OR_FOLLOWER"')
     if error is ErrorCode.NONE:
@@ -504,7 +504,7 @@ def find_error(error: str | ErrorCode) -> ErrorCode:
     return error
 
 
-def faults(broker: Node, seed: int = 0) -> Faults:
+def faults(broker: EmbeddedNode, seed: int = 0) -> Faults:
     """Return a context manager that injects faults into an embedded broker, or into one broker of
     a cluster: ``faults(cluster[0])``.
 

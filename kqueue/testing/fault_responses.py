@@ -233,8 +233,8 @@ def _fail_fetched(
             if (key, one.partition_index) in meant:
                 topic.partitions[position] = _failed(one.partition_index, code)
                 left.pop((key, one.partition_index), None)
-    for found, index in left:
-        where = {"topic": found} if isinstance(found, str) else {"topic_id": found}
+    for name_or_id, index in left:
+        where = {"topic": name_or_id} if isinstance(name_or_id, str) else {"topic_id": name_or_id}
         response.responses.append(FetchableTopicResponse(partitions=[_failed(index, code)], **where))
     return response
 

@@ -30,7 +30,7 @@ class PowerCut(BaseException):
 
 
 class Remains(enum.Enum):
-    """Which unsynced changes survive a power cut."""
+    """The unsynced changes that survive a power cut."""
 
     LOST = "none"
     KEPT = "all"
@@ -256,10 +256,10 @@ class _FaultyLock:
         self._name = name
 
     def check(self) -> str | None:
-        found, self._storage.lock_problem = self._storage.lock_problem, None
-        if isinstance(found, StorageFailed):
-            raise found
-        return found
+        problem, self._storage.lock_problem = self._storage.lock_problem, None
+        if isinstance(problem, StorageFailed):
+            raise problem
+        return problem
 
     def release(self) -> None:
         self._storage.locks.discard(self._name)

@@ -74,16 +74,17 @@ def check_contract(
 
 
 def _check_here(checks: Checks, plugin: object, options: Mapping[str, Any], folder: Path) -> str | None:
-    found = import_object(plugin, checks.noun) if isinstance(plugin, str) else plugin
-    failure = first_failure(checks, found, options, folder, lambda kind, text: None)
-    return None if failure is None else sentence(name_in(checks, found), failure)
+    checked = import_object(plugin, checks.noun) if isinstance(plugin, str) else plugin
+    failure = first_failure(checks, checked, options, folder, lambda kind, text: None)
+    return None if failure is None else sentence(name_in(checks, checked), failure)
 
 
 # --- the caller's side
 
 
 class _Module(NamedTuple):
-    """Where this process loaded a module from; pytest also loads modules outside sys.path.
+    """A module, and the place that this process loaded it from; pytest also loads modules outside
+    sys.path.
 
     `file` is None for a namespace package.
     """
@@ -146,14 +147,14 @@ def _modules_in(sent: bytes) -> list[_Module]:
         if module_name in sys.modules:
             parts = module_name.split(".")
             names.update(dict.fromkeys(".".join(parts[:count]) for count in range(1, len(parts) + 1)))
-    found = []
+    modules = []
     for name in names:
         module = sys.modules.get(name)
         file = getattr(module, "__file__", None)
         folders = getattr(module, "__path__", None)
         if file is not None or folders is not None or name == "__main__":
-            found.append(_Module(name, file, None if folders is None else list(folders)))
-    return found
+            modules.append(_Module(name, file, None if folders is None else list(folders)))
+    return modules
 
 
 def _run(request: bytes, journal: IO[bytes], errors: IO[bytes], kill_after_s: float) -> int | None:
@@ -218,12 +219,12 @@ def _frames(dump: str) -> str:
 
     Frames of the checks and of other threads are omitted.
     """
-    found: dict[str, None] = {}
+    frames: dict[str, None] = {}
     for thread in dump.split("\n\n"):
         lines = thread.splitlines()[1:]
         own = next((number for number, line in enumerate(lines) if _HERE in line), len(lines))
-        found["\n".join(lines[:own])] = None
-    return "\n\n".join(text for text in found if text)
+        frames["\n".join(lines[:own])] = None
+    return "\n\n".join(text for text in frames if text)
 
 
 def _status(status: int) -> str:

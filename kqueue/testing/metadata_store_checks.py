@@ -51,16 +51,16 @@ class _StoreProbe:
 
     def read(self, prefix: str) -> Snapshot:
         what = f"read({prefix!r:.60})"
-        found = self._trial.ask(what, lambda: self.store.read(prefix))
-        assert isinstance(found, Mapping), f"{what} gave {type(found).__name__}, expected a mapping"
-        for key, entry in found.items():
+        entries = self._trial.ask(what, lambda: self.store.read(prefix))
+        assert isinstance(entries, Mapping), f"{what} gave {type(entries).__name__}, expected a mapping"
+        for key, entry in entries.items():
             assert isinstance(key, str), f"{what} gave the key {key!r}, expected text"
             assert isinstance(entry, Entry), f"{what} gave {entry!r:.100} for {key}, expected an Entry"
             assert type(entry.value) is bytes, (
                 f"{what} gave a {type(entry.value).__name__} as value of {key}, expected bytes"
             )
             assert type(entry.version) is int, f"{what} gave {entry.version!r} as version of {key}, expected an int"
-        return found
+        return entries
 
     def commit(
         self, puts: Mapping[str, bytes] | None = None, deletes: Iterable[str] = (), guards: _Guards | None = None
@@ -228,9 +228,9 @@ def _count(store: MetadataStore) -> None:
 
 def _check_atomic_reads(store: MetadataStore) -> None:
     for _ in range(30):
-        found = {key: entry.value for key, entry in store.read("/").items()}
-        assert found["/n"] == found["/m"], (
-            f"read('/') gave {found}, a part of a commit that puts one value under both keys"
+        values = {key: entry.value for key, entry in store.read("/").items()}
+        assert values["/n"] == values["/m"], (
+            f"read('/') gave {values}, a part of a commit that puts one value under both keys"
         )
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kqueue.broker.broker import Broker
 
 RETRANSMISSION_MS = 200.0
-"""What a loss costs: Linux's least retransmission timeout."""
+"""The cost of a loss: Linux's least retransmission timeout."""
 LINKS_MAX = 1000
 """Above it, the links of closed connections are dropped."""
 TOGETHER_MS = 1.0
@@ -38,7 +38,7 @@ TOGETHER_MS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class NetworkProfile:
-    """What a network is like, in each direction.
+    """The properties of a network, in each direction.
 
     Args:
         latency_ms: how long a message travels; a request and its response take twice that.
@@ -91,13 +91,13 @@ def network_profile(profile: str | NetworkProfile | None) -> NetworkProfile:
     check_kind("profile", profile, (str, NetworkProfile), f"one of {', '.join(NETWORK_PROFILES)}, or a NetworkProfile")
     if isinstance(profile, NetworkProfile):
         return profile
-    found = NETWORK_PROFILES.get(profile.lower())
-    if found is None:
+    known_profile = NETWORK_PROFILES.get(profile.lower())
+    if known_profile is None:
         known = ", ".join(NETWORK_PROFILES)
         raise ValueError(
             f"there is no network profile {profile!r}{did_you_mean(profile, NETWORK_PROFILES)} (there are: {known})"
         )
-    return found
+    return known_profile
 
 
 class _Direction:
@@ -213,10 +213,10 @@ class NetworkShape(HoldFault):
         broker.scheduler.timers.at(arrival_ms, lambda: link.send(number))
 
     def _rng_of(self, client_id: str | None) -> Random:
-        found = self._rngs.get(client_id)
-        if found is None:
-            found = self._rngs[client_id] = Random(f"{self._seed}/{client_id}")
-        return found
+        rng = self._rngs.get(client_id)
+        if rng is None:
+            rng = self._rngs[client_id] = Random(f"{self._seed}/{client_id}")
+        return rng
 
     def _release_all(self) -> None:
         super()._release_all()

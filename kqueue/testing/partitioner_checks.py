@@ -84,8 +84,10 @@ def _check_keys(trial: _FactoryTrial) -> None:
         expected = _ask(trial, ours, _PartitionCall(key, None, count, None))
         for partitioner, available in ((ours, [expected - 1] if expected else None), (theirs, None), (ours, None)):
             call = _PartitionCall(key, b"x" * 100, count, available)
-            found = _ask(trial, partitioner, call)
-            assert found == expected, f"key {key!r} of {count} partitions mapped to {expected}, then to {found}: {call}"
+            chosen = _ask(trial, partitioner, call)
+            assert chosen == expected, (
+                f"key {key!r} of {count} partitions mapped to {expected}, then to {chosen}: {call}"
+            )
 
 
 def _check_processes(trial: _FactoryTrial) -> None:
@@ -111,8 +113,8 @@ def _check_clients(trial: _FactoryTrial) -> None:
     client = ClientPartitioner(_partitioner(trial))
     for key, _, count, available in _records(trial):
         what = f"as a client's partitioner, ({key!r}, {count} partitions, {available!r:.100})"
-        found = trial.ask(what, lambda key=key, count=count, available=available: client(key, range(count), available))  # type: ignore[misc]
-        assert found in range(count), f"{what} gave {found}"
+        chosen = trial.ask(what, lambda key=key, count=count, available=available: client(key, range(count), available))  # type: ignore[misc]
+        assert chosen in range(count), f"{what} gave {chosen}"
 
 
 def _partitioner(trial: _FactoryTrial, more: int = 0) -> Partitioner:

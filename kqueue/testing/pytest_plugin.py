@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from kqueue.embedded import Broker, Cluster
     from kqueue.embedded.aio import AsyncBroker
     from kqueue.embedded.inspection.record_lines import RecordSource
-    from kqueue.embedded.node import Node
+    from kqueue.embedded.node import EmbeddedNode
     from kqueue.testing.fault_injection import Faults
 
 TOPIC_MARK = "kafka_topic"
 TOPIC_NAME_MAX = 100
 REQUESTS_SHOWN = 20
 SECTION = "kqueue broker"
-BROKERS = pytest.StashKey["dict[Node, str]"]()
+BROKERS = pytest.StashKey["dict[EmbeddedNode, str]"]()
 """The running brokers, each with the fixture that it belongs to."""
 _NUMBERS = itertools.count(1)
 
@@ -79,7 +79,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
             report.sections.append((f"{SECTION} {report.when}", _request_section(broker)))
 
 
-def _used_brokers(item: pytest.Item) -> list[Node]:
+def _used_brokers(item: pytest.Item) -> list[EmbeddedNode]:
     """Return the brokers of the test's fixtures; of a cluster, those that had requests, if any.
 
     A request does not say that the test used a broker: clients of earlier tests may go on.
@@ -92,7 +92,7 @@ def _used_brokers(item: pytest.Item) -> list[Node]:
     return with_requests or used
 
 
-def _request_section(broker: Node) -> str:
+def _request_section(broker: EmbeddedNode) -> str:
     """Return the requests of the failed test; the broker's log is in pytest's own section."""
     from kqueue.base.text import counted
 
@@ -127,7 +127,7 @@ class _BrokerFactory:
             self._report(broker)
         return cluster
 
-    def _report(self, broker: Node) -> None:
+    def _report(self, broker: EmbeddedNode) -> None:
         brokers = self._config.stash[BROKERS]
         brokers[broker] = self._fixture
         self._stack.callback(brokers.pop, broker)

@@ -271,9 +271,9 @@ def paths_stay_inside(storage: Storage) -> None:
 def free_bytes_are_a_number(storage: Storage) -> None:
     """Check that free and total bytes are an int or None, and that `location` is not empty."""
     free, total = storage.free_bytes(), storage.total_bytes()
-    for what, found in (("free_bytes", free), ("total_bytes", total)):
-        assert found is None or type(found) is int, f"{what} gave {found!r}, expected an int or None"
-        assert found is None or found >= 0, f"{what} gave {found}, expected no less than 0"
+    for what, answer in (("free_bytes", free), ("total_bytes", total)):
+        assert answer is None or type(answer) is int, f"{what} gave {answer!r}, expected an int or None"
+        assert answer is None or answer >= 0, f"{what} gave {answer}, expected no less than 0"
     assert total is None or free is None or total >= free, f"total_bytes gave {total}, less than free_bytes, {free}"
     assert isinstance(storage.location, str), f"location is text, found {storage.location!r}"
     assert storage.location, "location is empty, expected a description of where the storage is"
@@ -322,8 +322,8 @@ class _RecordedCalls:
 
     def __getattr__(self, name: str) -> Any:
         what = f"{self._name}.{name}"
-        found = self._trial.ask(what, lambda: getattr(self._value, name))
-        return partial(self._call, found, what) if name in _CALLS else found
+        attribute = self._trial.ask(what, lambda: getattr(self._value, name))
+        return partial(self._call, attribute, what) if name in _CALLS else attribute
 
     def _call(self, method: Callable[..., object], what: str, *args: object, **named: object) -> object:
         given = ", ".join([*map(_short, args), *(f"{name}={_short(value)}" for name, value in named.items())])

@@ -243,7 +243,9 @@ def _ancestors(name: str, bases: Mapping[str, set[str]]) -> set[str]:
 
 
 def test_paths(file: SourceFile) -> tuple[Path, Path]:
-    """Where the tests of a shipped module may be: a file of its name, or a folder of its name."""
+    """Return where the tests of a shipped module may be: a file of its name, or a folder of its
+    name.
+    """
     relative = file.path.relative_to("kqueue")
     if relative.name == "__init__.py":
         relative = relative.parent

@@ -63,7 +63,7 @@ def test_a_part_that_can_not_begin_in_time_is_skipped_and_named(tmp_path: Path) 
     assert said.endswith("ci: 0 passed, 0 failed, 1 skipped; skipped: one\n")
 
 
-def test_one_failure_is_named_and_fails_the_whole(tmp_path: Path) -> None:
+def test_failed_part_is_named_and_fails_the_run(tmp_path: Path) -> None:
     parts = """
         run first true
         queue good true
@@ -101,7 +101,7 @@ def test_a_part_that_does_not_end_is_ended_and_told(tmp_path: Path, how: str) ->
     assert "ci: 1 passed, 1 failed, 0 skipped; failed: stuck\n" in said
 
 
-def test_what_runs_parts_is_ended_with_them_and_tells_what_they_said(tmp_path: Path) -> None:
+def test_interrupted_run_ends_its_parts_and_prints_their_output(tmp_path: Path) -> None:
     parts = "queue stuck bash -c 'echo begun; echo $$ > pid; exec sleep 600'\nfinish\nsummary"
     with start(tmp_path, parts) as process:
         while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():

@@ -99,7 +99,7 @@ def test_a_reading_is_found(text: str) -> None:
         "time = Time()\nThrottle(1000, time.sleep, time.monotonic)",
     ],
 )
-def test_what_reads_no_clock_or_compares_no_date_is_not_found(text: str) -> None:
+def test_code_without_clock_reads_is_not_reported(text: str) -> None:
     assert list(readings(ast.parse(text))) == []
 
 

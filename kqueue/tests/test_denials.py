@@ -156,7 +156,7 @@ def test_each_sentence_that_denies_a_feature_has_a_row() -> None:
 
 
 @pytest.mark.parametrize("part", DENIED)
-def test_what_is_denied_does_not_exist(part: str) -> None:
+def test_denied_features_do_not_exist(part: str) -> None:
     assert all(holds() for holds in DENIED[part]), f"this exists now: mend the sentences with {part!r}"
 
 

@@ -1,4 +1,6 @@
-"""What the documents name exists: modules, tests, functions of tests, and the targets of links."""
+"""Everything that the documents name exists: modules, tests, functions of tests, and the targets of
+links.
+"""
 
 from __future__ import annotations
 

@@ -30,6 +30,6 @@ def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert served.end() == 0
 
 
-def test_it_names_what_differs_from_a_single_broker() -> None:
+def test_page_names_the_differences_to_a_single_broker() -> None:
     for name in (*INTERNAL_REPLICAS, "default.replication.factor", f"`{WORKERS_FOLDER}/1`"):
         assert name in TEXT

@@ -107,7 +107,7 @@ def _without_own(names: set[str]) -> set[str]:
 
 
 def _tox_requirements(environment: str) -> list[str]:
-    """What tox installs: the package with its extras, and the dependencies."""
+    """Return the packages that tox installs: the package with its extras, and the dependencies."""
     tox = ConfigParser(interpolation=None)
     tox.read(ROOT / "tox.ini")
     section = tox[f"testenv:{environment}"]

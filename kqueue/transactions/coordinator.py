@@ -8,7 +8,7 @@ clock or randomness of its own; the layers above call it on the owner thread.
     producer_init      InitProducerId: ids, epochs, fencing
     transaction_end    EndTxn: the decision
     completion         markers, and the record of the complete transaction
-    upkeep             timeouts and expiry
+    TransactionUpkeep  timeouts and expiry (below)
     transaction_store  memory and log
 """
 
@@ -130,7 +130,7 @@ def _log_removal(partition: int, count: int) -> Done:
 
 
 class Surroundings(NamedTuple):
-    """What the coordinator needs of the layer above.
+    """The part of the layer above that the coordinator uses.
 
     Attributes:
         transaction_version: returns the finalized level of the feature `transaction.version`.
@@ -211,10 +211,10 @@ class TransactionCoordinator:
         of its transactions; of an unknown id the longest.
         """
         try:
-            found = self._store.find(transactional_id)
+            transaction = self._store.find(transactional_id)
         except KqueueError:
-            found = None
-        timeout_ms = NO_TIMEOUT_MS if found is None else found.metadata.timeout_ms
+            transaction = None
+        timeout_ms = NO_TIMEOUT_MS if transaction is None else transaction.metadata.timeout_ms
         return self.config.timeout_max_ms if timeout_ms == NO_TIMEOUT_MS else timeout_ms
 
     def _check_init(self, transactional_id: str, timeout_ms: int, *, two_phase: bool, keep_prepared: bool) -> None:
@@ -257,6 +257,8 @@ class TransactionCoordinator:
         try:
             _check_id(transactional_id)
             transaction = self._store.get(transactional_id)
+            # A verification asks what is in the log; a change under way does not matter to it, as
+            # in Kafka.
             if not verify_only:
                 transaction.check_settled()
             metadata = transaction.metadata

@@ -1,7 +1,11 @@
 """InitProducerId: the producer id and epoch of the producer that now owns a transactional id.
 
 Every older producer of the id is fenced, by a higher epoch. A producer that names its own id and
-epoch gets the next epoch (KIP-360). Source: Kafka TransactionCoordinator.handleInitProducerId.
+epoch gets the next epoch (KIP-360).
+
+`_init` may run twice. Where it needs a producer id, one is allocated first, then all checks are
+made again, as the state may have changed meanwhile. Source: Kafka
+TransactionCoordinator.handleInitProducerId.
 """
 
 from __future__ import annotations
@@ -20,7 +24,9 @@ from kqueue.transactions.transaction_store import Transaction, TransactionStore
 
 
 class InitRequest(NamedTuple):
-    """What a producer asks for. `expected`: the id and epoch that it has, None for a new one."""
+    """A producer's request of InitProducerId. `expected`: the id and epoch that it has, None for a
+    new one.
+    """
 
     transactional_id: str
     timeout_ms: int
@@ -101,6 +107,8 @@ class ProducerInitializer:
         return metadata.with_next_epoch(request.timeout_ms, expected_epoch, now_ms)
 
     def _fence(self, transaction: Transaction, promise: Promise[ProducerIdAndEpoch]) -> None:
+        # Always an error, as in Kafka: the client asks again, and gets its epoch once the abort is
+        # complete.
         def done(error: KqueueError | None) -> None:
             self._fail(
                 promise,

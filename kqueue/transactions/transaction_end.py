@@ -11,8 +11,11 @@ Which requests are valid, with transactions V2 (KIP-890; every end raises the ep
     PREPARE_*         the one before (a retry)  concurrent if the same decision, else invalid state
     all               any other                 fenced             fenced
 
-With V1 the epoch stays: a retry has the current one, and only ONGOING accepts a decision. Source:
-Kafka TransactionCoordinator.endTransaction.
+With V1 the epoch stays: a retry has the current one, and only ONGOING accepts a decision.
+
+`_end` may run twice. A producer whose epochs are used up needs another id: it is allocated first,
+then all checks are made again, as the state may have changed meanwhile. Source: Kafka
+TransactionCoordinator.endTransaction.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ _PREPARE = {TransactionState.PREPARE_COMMIT: True, TransactionState.PREPARE_ABOR
 
 
 class EndRequest(NamedTuple):
-    """What a producer asks for."""
+    """A producer's request to end its transaction."""
 
     transactional_id: str
     producer: ProducerIdAndEpoch

@@ -19,8 +19,8 @@ class TransactionLog(Protocol):
 
     @property
     def partition_count(self) -> int:
-        """How many partitions. Constant once the topic exists: it decides which partition keeps a
-        transactional id.
+        """The number of partitions. Constant once the topic exists: it decides which partition
+        keeps a transactional id.
         """
         ...
 

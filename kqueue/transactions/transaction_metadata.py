@@ -1,4 +1,4 @@
-"""What the coordinator knows of one transactional id, and how each event changes it.
+"""The coordinator's knowledge of one transactional id, and the change by each event.
 
 A `TransactionMetadata` is a value: an event returns the next one, which is appended to the log
 before it takes effect. Source: Kafka TransactionMetadata; KIP-98, KIP-360, KIP-890.

@@ -40,7 +40,7 @@ class TransactionState(enum.Enum):
 
 
 class TransactionEvent(enum.Enum):
-    """What happens to a transactional id."""
+    """The events of a transactional id."""
 
     INIT = "initialized"
     """A producer asked for its id and epoch."""

@@ -1,4 +1,4 @@
-"""How long the event loop runs queued work before it polls its sockets again."""
+"""The longest time that the event loop runs queued work before it polls its sockets again."""
 
 from __future__ import annotations
 

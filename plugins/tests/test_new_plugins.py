@@ -81,7 +81,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_its_own_test_passes_and_it_is_listed(fresh: Environment, kind: str) -> None:
+def test_new_plugin_passes_its_test_and_is_listed(fresh: Environment, kind: str) -> None:
     assert re.search(r"\b[2-9] passed", fresh.run(f"cd {kind} && pytest"))
     row = fresh.listed()[kind, "mine"]
     distribution = (
@@ -90,7 +90,7 @@ def test_its_own_test_passes_and_it_is_listed(fresh: Environment, kind: str) -> 
     assert (row["origin"], row["state"]) == (f"{distribution} 0.1.0", "waits" if kind == "codec" else "ready")
 
 
-def test_what_is_written_is_clean(fresh: Environment) -> None:
+def test_new_plugin_is_clean(fresh: Environment) -> None:
     fresh.run(f"{sys.executable} -m ruff check --extend-select {STRICT} {' '.join(KINDS)}")
     files = " ".join(
         str(path.relative_to(fresh.work)) for kind in KINDS for path in sorted((fresh.work / kind).rglob("*.py"))

@@ -70,7 +70,7 @@ class RequestedTransaction(NamedTuple):
 
 
 class AddedPartitions(NamedTuple):
-    """What became of one transaction: a promise, or the errors of partitions that were refused."""
+    """The outcome of one transaction: a promise, or the errors of partitions that were refused."""
 
     requested: RequestedTransaction
     promise: Promise[None] | None
@@ -190,8 +190,8 @@ def _denial(topic: str, context: RequestContext) -> KqueueError | None:
 
 
 def _check(topic: str, index: int, broker: Broker) -> KqueueError | None:
-    found = broker.topics.find(topic)
-    if found is None or not 0 <= index < len(found.partitions):
+    known_topic = broker.topics.find(topic)
+    if known_topic is None or not 0 <= index < len(known_topic.partitions):
         return UnknownTopicOrPartition(f"there is no partition {topic}-{index}")
     return None
 

@@ -28,9 +28,9 @@ from kqueue.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     Listener,
-    Node,
     PartitionDataInRequest,
     PartitionDataInResponse,
+    QuorumNode,
     ReplicaState,
     TopicDataInResponse,
 )
@@ -73,7 +73,7 @@ def _describe(context: RequestContext) -> DescribeQuorumResponse:
     if context.api_version >= VERSION_NODES:
         view = context.cluster_view()
         response.nodes = [
-            Node(node_id=id, listeners=[Listener(name=context.listener, host=host, port=port)])
+            QuorumNode(node_id=id, listeners=[Listener(name=context.listener, host=host, port=port)])
             for id, host, port, _ in sorted([*view.brokers.values(), *view.fenced.values()])
         ]
     return response

@@ -77,13 +77,13 @@ def _handle_sliced(
             described.topics.append(answer)
             for index in indexes:
                 key = SharePartitionKey(requested.group_id, topic_id, index)
-                found = context.broker.share.summary(key)
-                if not found.done:
-                    yield found
-                end = _end_of(key, found, context)
+                summary = context.broker.share.summary(key)
+                if not summary.done:
+                    yield summary
+                end = _end_of(key, summary, context)
                 if end is not None and not end.done:
                     yield end
-                answer.partitions.append(_partition(key, found, end))
+                answer.partitions.append(_partition(key, summary, end))
                 yield None
     return response
 
@@ -112,9 +112,11 @@ def _partitions(
     return [(topic.name, sorted(topic.partitions)) for topic in group.state_partitions.initialized.values()]
 
 
-def _end_of(key: SharePartitionKey, found: Promise[ShareState | None], context: RequestContext) -> Promise[int] | None:
+def _end_of(
+    key: SharePartitionKey, summary: Promise[ShareState | None], context: RequestContext
+) -> Promise[int] | None:
     """Return a promise of the partition's high watermark, if its lag can be known."""
-    state = None if found.error is not None else found.result()
+    state = None if summary.error is not None else summary.result()
     if state is None or state.start_offset == NO_OFFSET or state.delivery_complete_count == NO_COUNT:
         return None
     topic = context.broker.topics.find_by_id(key.topic_id)
@@ -135,11 +137,11 @@ def _denied(name: str, indexes: Iterable[int]) -> DescribeShareGroupOffsetsRespo
 
 
 def _partition(
-    key: SharePartitionKey, found: Promise[ShareState | None], end: Promise[int] | None
+    key: SharePartitionKey, summary: Promise[ShareState | None], end: Promise[int] | None
 ) -> DescribeShareGroupOffsetsResponsePartition:
     answer = DescribeShareGroupOffsetsResponsePartition(partition_index=key.partition, start_offset=NO_OFFSET)
     try:
-        state = found.result()
+        state = summary.result()
         if state is None or state.start_offset == NO_OFFSET:
             return answer
         answer.start_offset, answer.leader_epoch = state.start_offset, state.leader_epoch

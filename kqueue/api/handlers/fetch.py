@@ -7,7 +7,7 @@ Records leave as they are on disk. Versions 0 to 18:
     4       batches of magic 2, isolation level, aborted transactions (KIP-98)
     5       log start offset (KIP-107)
     6       KAFKA_STORAGE_ERROR is known (KIP-112)
-    7       fetch sessions (KIP-227; `broker.fetch_sessions`)
+    7       fetch sessions (KIP-227; `broker.fetch.fetch_sessions`)
     8       clients throttle themselves (KIP-219)
     9       the client's leader epoch is checked (KIP-320)
     10      zstd (KIP-110)
@@ -67,6 +67,8 @@ _NONE_DENIED: Sequence[PartitionFetchResult] = ()
 def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | DelayedOperation[FetchResponse]:
     """Respond now if there are `min_bytes`, an error, or no time to wait; else delay the fetch."""
     by_id = context.api_version >= VERSION_IDS
+    # Followers have other rules throughout: CLUSTER_ACTION in place of READ, sessions of their own,
+    # and the log end in place of the high watermark.
     if follower_fetch.replica_of(request, context.api_version)[0] >= 0:
         if not context.allows(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER):
             return FetchResponse(responses=_failed(request, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
@@ -175,10 +177,14 @@ def _respond(
     read_committed: bool,
     result: FetchResult,
 ) -> FetchResponse | DelayedOperation[FetchResponse]:
+    # A later request may have used the session while this one waited, so its client has given up on
+    # it: nothing may be recorded as sent.
     try:
         fetch_context.check()
     except KqueueError as error:
         return FetchResponse(error_code=code_of(error))
+    # Only a fetch whose time is over still has some. They are left out, and the next fetch gets
+    # them.
     result.drop_unverified()
     quotas = context.broker.security.active_quotas
     if quotas is not None:

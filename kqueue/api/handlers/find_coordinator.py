@@ -53,7 +53,7 @@ NEEDED = {
     TRANSACTION: (AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
     SHARE: (AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
 }
-"""What a client must be allowed, by type of key."""
+"""The rights that a client needs, by type of key."""
 TOPICS = {GROUP: OFFSETS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC, SHARE: SHARE_TOPIC}
 """Internal topic by type of key."""
 

@@ -116,9 +116,9 @@ def _bounded_by_high_watermark(request: ListOffsetsRequest, context: RequestCont
         for partition in topic.partitions:
             depends = partition.timestamp >= 0 or partition.timestamp in (LATEST, GREATEST_TIME)
             if depends and known_topic is not None and 0 <= partition.partition_index < len(known_topic.partitions):
-                found = known_topic.partitions[partition.partition_index]
-                if found.is_leader:
-                    yield found
+                known_partition = known_topic.partitions[partition.partition_index]
+                if known_partition.is_leader:
+                    yield known_partition
 
 
 def _respond(

@@ -80,6 +80,8 @@ def handle(request: ProduceRequest, context: RequestContext) -> Answer:
             return _in_transaction(request, context, produce, request.transactional_id)
         except KqueueError as error:
             return error_response(request, version, error)
+    # One topic with one partition, as most requests have, can't be long. `is_long` looks at each
+    # log.
     if len(topics) + len(topics[0][1] if topics else ()) > 2 and produce.is_long():
         return _in_turns(request.timeout_ms, context, produce)
     produce.append()
@@ -123,6 +125,7 @@ def _in_turns(
 
 
 def _respond(timeout_ms: int, context: RequestContext, produce: DelayedProduce) -> Answer:
+    # Before the response: with acks=0 there is none, and this pause is all that slows its producer.
     if produce.throttle_ms:
         context.throttle(produce.throttle_ms)
     if produce.acks == ACKS_NONE:

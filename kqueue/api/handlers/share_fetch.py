@@ -77,8 +77,9 @@ def _handle_sliced(
     acknowledgements = ShareAcknowledgements(groups, member, refusal)
     lock_ms = groups.config_of(member.group).lock_duration_ms
     # Before a slice ends: it copies the numbers of the request, whose buffer is reused.
+    purgatory, jobs = broker.scheduler.purgatory, broker.scheduler.jobs
     fetch = DelayedShareFetch(
-        groups, broker.topics, broker.scheduler.purgatory, broker.scheduler.jobs, session, _limits(request, context), refusal,
+        groups, broker.topics, purgatory, jobs, session, _limits(request, context), refusal,
         lambda result: acknowledgements.wait(partial(_respond, context, acknowledgements, added, lock_ms, result)),
     )  # fmt: skip
     yield from acknowledgements.start(acknowledged, renews=request.is_renew_ack)

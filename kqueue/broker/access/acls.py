@@ -130,12 +130,12 @@ class Acls:
         """Return the ACLs that a filter finds, in the order in which they became known; yields
         after each ACL.
         """
-        found = []
+        bindings = []
         for binding in list(self.index):
             if acl_filter.matches(binding):
-                found.append(binding)
+                bindings.append(binding)
             yield None
-        return found
+        return bindings
 
     def store(self, entries: Mapping[str, bytes]) -> Promise[None]:
         """Store checked ACLs, as `stored_form` has them; those that are stored already stay.

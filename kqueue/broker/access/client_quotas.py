@@ -277,7 +277,7 @@ class ClientQuotas:
 
     @property
     def rate_count(self) -> int:
-        """How many rates are kept."""
+        """The number of rates that are kept."""
         return len(self._rates) + len(self._mutations)
 
     def _count(self, key: str, limit: Limit, value: float) -> int:

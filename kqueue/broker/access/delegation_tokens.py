@@ -61,7 +61,7 @@ class CreatedToken(NamedTuple):
 
 
 class TokenSurroundings(NamedTuple):
-    """What tokens need of their broker."""
+    """The part of its broker that the tokens use."""
 
     config: Config
     clock: Clock

@@ -1,4 +1,4 @@
-"""What one request may change of topics, by the quota of its client."""
+"""The changes of topics that one request may make, by the quota of its client."""
 
 from __future__ import annotations
 

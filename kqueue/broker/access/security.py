@@ -1,4 +1,4 @@
-"""What decides who may do what on one broker.
+"""Access control of one broker: its authorizer, credentials, quotas and tokens.
 
 ACLs, quotas, users and tokens come on first use, with the modules that they import: a broker that
 has none of them starts faster, and is smaller.

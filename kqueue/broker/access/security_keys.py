@@ -1,4 +1,4 @@
-"""How the keys of the metadata store begin under which access control is kept."""
+"""The prefixes of the metadata store's keys under which access control is kept."""
 
 from __future__ import annotations
 

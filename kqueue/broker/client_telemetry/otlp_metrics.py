@@ -103,11 +103,11 @@ def _point(data: memoryview, name: str, unit: str, kind: str, shared: Attributes
 
 
 def _attributes(data: memoryview, field: int) -> Attributes:
-    found: Attributes = {}
+    attributes: Attributes = {}
     for pair in _parts(data, field):
         values = [_any(value) for value in _parts(pair, 2)]
-        found[_text(pair, 1)] = values[-1] if values else None
-    return found
+        attributes[_text(pair, 1)] = values[-1] if values else None
+    return attributes
 
 
 def _any(data: memoryview) -> AttributeValue:

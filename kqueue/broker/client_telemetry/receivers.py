@@ -1,5 +1,5 @@
-"""What receives the metrics that clients push (KIP-714), and the receiver that keeps them in
-memory.
+"""The interface of receivers of the metrics that clients push (KIP-714), and the receiver that
+keeps them in memory.
 
 A receiver is a callable that takes a `ClientMetricsPush`. It is called on the owner thread, so it
 must return at once. The setting `kqueue.client.metrics` names it: ``memory``, or
@@ -84,5 +84,5 @@ def open_receiver(name: str | None) -> Receiver | None:
         raise SettingError(f"{SETTING}={name}: {error}") from error
     if not callable(receiver):
         raise SettingError(f"{SETTING}={name}: expected a callable, found {type(receiver).__name__}")
-    found: Receiver = receiver
-    return found
+    checked: Receiver = receiver
+    return checked

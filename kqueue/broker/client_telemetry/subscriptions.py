@@ -60,7 +60,7 @@ JOB_QUEUE = "client metrics"
 
 
 class ClientIdentity(NamedTuple):
-    """What `match` compares: fields by the names of its keys."""
+    """The fields of a client that `match` compares: fields by the names of its keys."""
 
     client_id: str
     client_software_name: str
@@ -266,13 +266,13 @@ class ClientTelemetry:
 
     def _make(self, id: bytes, identity: ClientIdentity, owner: Principal, now_ms: float) -> ClientInstance:
         values = {**identity._asdict(), "client_instance_id": uuid_text(id)}
-        found = [
+        matching = [
             one for one in self._subscriptions if all(pattern.fullmatch(values[key]) for key, pattern in one.patterns)
         ]
-        metrics = sorted({metric for one in found for metric in one.metrics})
+        metrics = sorted({metric for one in matching for metric in one.metrics})
         if ALL_METRICS in metrics:
             metrics = [ALL_METRICS]
-        interval_ms = min((one.interval_ms for one in found), default=INTERVAL_MS_DEFAULT)
+        interval_ms = min((one.interval_ms for one in matching), default=INTERVAL_MS_DEFAULT)
         number = crc32c(f"{metrics} {interval_ms}".encode()) ^ crc32c(id)
         subscription_id = number - (1 << 32) if number >= 1 << 31 else number
         return ClientInstance(id, owner, self._generation, subscription_id, metrics, interval_ms, now_ms)

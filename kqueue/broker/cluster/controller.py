@@ -101,8 +101,8 @@ class _Look(NamedTuple):
 
     def run(self) -> _Decided:
         term = self._campaign()
-        found = self.store.controller()
-        controller = found or NO_CONTROLLER
+        holder = self.store.controller()
+        controller = holder or NO_CONTROLLER
         if term is None or term is not self.term:
             return _Decided(controller, term)  # with the next look, which has the topics
         sessions = {node_id: info.epoch for node_id, info in self.store.sessions().items()}
@@ -116,11 +116,11 @@ class _Look(NamedTuple):
 
     def _campaign(self) -> Term | None:
         """Return the term, if this broker has it or nobody has."""
-        found = self.store.controller()
-        is_own = found is not None and found.node_id == self.session.node_id
-        if self.term is not None and is_own and found is not None and found.epoch == self.term.epoch:
+        holder = self.store.controller()
+        is_own = holder is not None and holder.node_id == self.session.node_id
+        if self.term is not None and is_own and holder is not None and holder.epoch == self.term.epoch:
             return self.term
-        return self.store.campaign(self.session) if found is None or is_own else None
+        return self.store.campaign(self.session) if holder is None or is_own else None
 
     def _parts(self, decision: Decision) -> Iterator[_Part]:
         yield from self._brokers_part(decision.fenced)
@@ -239,6 +239,7 @@ class Controller:
             self._lose_term()
         elif decided.term is not self.term:
             logger.info("this broker is the controller, term %d", decided.term.epoch)
+            # This look decided nothing: it was made before the term, without the topics.
             self.term, self._changed, self._again = decided.term, None, True
         elif not decided.decision:
             self._balance_due = False

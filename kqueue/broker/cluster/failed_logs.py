@@ -31,7 +31,7 @@ from kqueue.replication.registrations import TOPICS_PREFIX, TopicRegistration
 TOPICS_MAX = 50
 """So many are committed at once."""
 RETRY_MS = 1000
-"""Where nobody could take a partition, or a commit was refused."""
+"""The wait before the next try where nobody could take a partition, or a commit was refused."""
 logger = logging.getLogger("kqueue.broker")
 
 
@@ -111,15 +111,15 @@ class FailedLogs:
         active = {broker.id for broker in self._cluster.brokers() if broker.is_active and broker.id != own}
         min_isr = TopicReplication.of(topic.config).min_insync
         try:
-            found = TopicRegistration.from_bytes(name, record)
+            registration = TopicRegistration.from_bytes(name, record)
         except StorageFailed:
             return None  # reported where it was read
-        partitions = list(found.partitions)
+        partitions = list(registration.partitions)
         for index in indexes:
             before = partitions[index]
             partitions[index] = raise_epochs(before, leave(before, own, active, min_isr))
-        count = sum(after is not before for after, before in zip(partitions, found.partitions, strict=True))
-        return (found._replace(partitions=tuple(partitions)), count) if count else None
+        count = sum(after is not before for after, before in zip(partitions, registration.partitions, strict=True))
+        return (registration._replace(partitions=tuple(partitions)), count) if count else None
 
     def _commit(self, puts: Mapping[str, bytes], count: int) -> None:
         self._is_committing = True

@@ -136,20 +136,22 @@ class IsrChanges:
         brokers = {broker.id: broker for broker in self._cluster.all()}
         batch: dict[str, tuple[TopicRegistration, list[_Proposed]]] = {}
         looked_at = 0
+        # One commit of a topic at a time: another would be made from the record that the first one
+        # changes.
         for topic in [topic for topic in self._wanted if topic not in self._committing]:
             if looked_at >= PARTITIONS_MAX or len(batch) == TOPICS_MAX:
                 self._soon(0)
                 break
             partitions = self._wanted.pop(topic)
             looked_at += len(partitions)
-            found = self._proposals(topic, partitions, brokers)
-            if found is None:
+            proposals = self._proposals(topic, partitions, brokers)
+            if proposals is None:
                 continue
             if topic in self._alone:
                 self._alone.discard(topic)
-                self._commit({topic: found})
+                self._commit({topic: proposals})
             else:
-                batch[topic] = found
+                batch[topic] = proposals
         if batch:
             self._commit(batch)
 
@@ -212,6 +214,7 @@ class IsrChanges:
             return
         if each.partition.replica.leadership is not each.leadership:
             return  # it leads no more, or in another epoch
+        # The store may have taken the commit, and failed to say so (rule 28).
         if isinstance(error, StorageFailed):
             each.leadership.unknown(each.proposal)
         else:

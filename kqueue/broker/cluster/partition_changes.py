@@ -61,7 +61,7 @@ _Edit = Callable[[Topic, PartitionRegistration, T, _Surroundings], PartitionRegi
 
 
 class _Request(NamedTuple, Generic[T]):
-    """What is asked for one topic.
+    """The changes asked for one topic.
 
     Attributes:
         what: completes "could not ..." in errors.

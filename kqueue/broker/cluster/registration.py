@@ -64,7 +64,7 @@ class WrongCluster(KqueueError):
 
 
 class LogsFound(NamedTuple):
-    """What a start found of the logs.
+    """The logs as a start finds them.
 
     Attributes:
         directories: ids of the data folders that can be used.
@@ -99,7 +99,7 @@ class LogsFound(NamedTuple):
 
 
 class BrokerProcess(NamedTuple):
-    """What a process registers.
+    """The values that a process registers.
 
     Attributes:
         incarnation: a random text of this process.
@@ -123,8 +123,8 @@ def join_cluster(store: ClusterStore, folders: Iterable[tuple[str, str | None]],
         StorageFailed.
     """
     given = {location: id for location, id in folders if id is not None}
-    found = store.read(CLUSTER_KEY).get(CLUSTER_KEY)
-    if found is None:
+    entry = store.read(CLUSTER_KEY).get(CLUSTER_KEY)
+    if entry is None:
         id = next(iter(given.values()), None) or uuid_text(random_uuid(rng))
         record = json.dumps({"id": id, "format": FORMAT}).encode()
         try:
@@ -132,7 +132,7 @@ def join_cluster(store: ClusterStore, folders: Iterable[tuple[str, str | None]],
         except Conflict:
             record = store.read(CLUSTER_KEY)[CLUSTER_KEY].value
     else:
-        record = found.value
+        record = entry.value
     try:
         values = json.loads(record)
         cluster_id, format = str(values["id"]), int(values["format"])
@@ -195,8 +195,10 @@ class Registration:
     @property
     def own(self) -> BrokerRegistration | None:
         """The record of the present session, as this broker knows it; None: it is not committed."""
-        found = self._cluster.find(self._cluster.node_id)
-        return found if found is not None and self.session is not None and found.epoch == self.session.epoch else None
+        broker = self._cluster.find(self._cluster.node_id)
+        return (
+            broker if broker is not None and self.session is not None and broker.epoch == self.session.epoch else None
+        )
 
     @property
     def is_unfenced(self) -> bool:
@@ -342,6 +344,9 @@ class Registration:
         if self.own is not None:
             self._commit(record)
             return
+        # The folders are marked with both stamps before the commit, and with the new one alone
+        # after it. A crash between the two leaves a mark that holds the store's stamp, whichever
+        # that is.
         stamp = RegistrationStamp(record.epoch, f"{self._incarnation}-{record.epoch}")
         mark = RegistrationMark(self._identity.trusted(self._cluster.find(self._cluster.node_id)), stamp)
 

@@ -1,4 +1,9 @@
-"""What the broker does for the replicas of its partitions: see `ReplicaHost`."""
+"""Opens, cuts and deletes the logs of replicas in a cluster, as `ReplicaHost` asks.
+
+A cut goes through four steps, each begun by the end of the one before: the log is locked, its
+recovery point is written, a job cuts it, and it is used again. Until then a deletion of the log
+waits.
+"""
 
 from __future__ import annotations
 
@@ -136,6 +141,8 @@ class Replicas:
             done(error)
             self._recovery.release(topic, index)
 
+        # The recovery point is on disk before the log is cut: a start after a crash would report as
+        # lost what was cut, and go on at the old recovery point.
         self._recovery.hold(topic, index)
         cut.begin()
         self._logs.checkpoints.note_offsets(key)

@@ -1,4 +1,4 @@
-"""What dynamic settings belong to: topics, brokers, groups, client metrics subscriptions.
+"""The owners of dynamic settings: topics, brokers, groups, client metrics subscriptions.
 
 A target knows the rows of its type, the values of each resource, how they are checked, and where
 they are stored. It follows the records in the metadata store, whoever changed them. Topics keep
@@ -44,7 +44,7 @@ RESOURCES_MAX = 10_000
 
 
 _OF_LISTENERS = frozenset(row.name for row in KEY_SETTINGS)
-"""What changes at run time with the prefix of a listener only, as in Kafka."""
+"""The settings that change at run time only with the prefix of a listener, as in Kafka."""
 
 
 class CheckedValues(NamedTuple):

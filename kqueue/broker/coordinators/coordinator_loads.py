@@ -39,7 +39,7 @@ RETRY_MS = 1000
 
 
 class Coordinator(Protocol):
-    """What is loaded, such as `groups.coordinator.GroupCoordinator`."""
+    """The coordinator that is loaded, such as `groups.coordinator.GroupCoordinator`."""
 
     def require_load(self) -> None:
         """Refuse what was not loaded: other brokers may have it."""
@@ -63,7 +63,7 @@ class Coordinator(Protocol):
 
 
 class CoordinatorLog(Protocol):
-    """Where it is loaded from: an `InternalTopicLog`."""
+    """The log that it is loaded from: an `InternalTopicLog`."""
 
     def read(self, partition: Partition) -> Iterator[Any]:
         """Yield every committed record, oldest first. Raises: CorruptBatch, StorageFailed."""

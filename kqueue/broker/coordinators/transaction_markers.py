@@ -71,6 +71,8 @@ class TransactionMarkers:
                 written.add(topic_partition, *self._append(topic_partition, marker))
             except KqueueError as error:
                 written.results[topic_partition] = error
+            # A bug of one partition must not keep the markers from the others: the coordinator
+            # would wait for `done` without end, and the transaction stay prepared.
             except Exception as error:
                 logger.exception("the end marker of producer %d for %s-%d failed", marker.producer_id, *topic_partition)
                 written.results[topic_partition] = KqueueError(repr(error))

@@ -84,6 +84,8 @@ class MarkerRouter:
                 results[topic_partition] = NotLeader(f"{topic}-{index} has no leader that can be reached")
             else:
                 by_leader.setdefault(leader, []).append(topic_partition)
+        # One more than the parts, for this call itself: a local write may call `written` before the
+        # other parts are sent, and `done` must not come before all are.
         waiting = len(by_leader) + 1
 
         def written(part: MarkerResults) -> None:

@@ -98,11 +98,14 @@ class DelayedFetch(Generic[R]):
         self._operation: DelayedOperation[R] = DelayedOperation(
             result.partitions(), self._deadline_ms, self._try_complete
         )
+        # Once there is an operation: it gets the later deadline of the verification.
         self._verify(result)
         return self._operation
 
     def _try_complete(self, expired: bool) -> R | DelayedOperation[R] | None:
         result = self._read()
+        # The end of the verification wakes the fetch again. When time is over, unverified records
+        # are left out.
         if not expired and self._verify(result):
             return None
         if expired or self._is_complete(result) or self._clock.monotonic_ms() >= self._deadline_ms:

@@ -152,6 +152,7 @@ class IncrementalContext(FetchContext):
         self, fetch: PartitionFetch, high_watermark: int, log_start_offset: int, *, has_records: bool, always: bool
     ) -> bool:
         changed = has_records or fetch.high_watermark != high_watermark or fetch.log_start_offset != log_start_offset
+        # -1 differs from every high watermark: the first response without the error is news, too.
         fetch.high_watermark = -1 if always else high_watermark
         fetch.log_start_offset = log_start_offset
         if has_records:

@@ -65,7 +65,7 @@ class FollowedPartition:
 
 
 class FollowerResult(NamedTuple):
-    """What a fetch found in one partition: `read`, `diverging` or `error`."""
+    """The outcome of a fetch for one partition: `read`, `diverging` or `error`."""
 
     followed: FollowedPartition
     read: PartitionRead | None = None
@@ -74,8 +74,8 @@ class FollowerResult(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What one fetch found. `is_urgent`: an error, logs that differ, or more news than were looked
-    at: answer at once.
+    """The outcome of one fetch. `is_urgent`: an error, logs that differ, or more news than were
+    looked at: answer at once.
     """
 
     results: list[FollowerResult]
@@ -84,8 +84,8 @@ class Look(NamedTuple):
 
 
 class FollowerSession:
-    """What one fetcher of a follower fetches. It is a key of the purgatory, woken when a partition
-    becomes due.
+    """The partitions that one fetcher of a follower fetches. It is a key of the purgatory, woken
+    when a partition becomes due.
     """
 
     def __init__(self, id: int, node_id: int, broker_epoch: int, host: FollowerSessions) -> None:
@@ -220,14 +220,14 @@ class FollowerSession:
             fetch.replica_start,
         )
         try:
-            found = partition.lead().fetch(
+            answer = partition.lead().fetch(
                 of_replica, max(0, min(fetch.max_bytes, max_bytes)), min_one_batch=min_one_batch
             )
         except KqueueError as error:
             return FollowerResult(followed, error=error.with_traceback(None))
-        if isinstance(found, EpochEndOffset):
-            return FollowerResult(followed, diverging=found)
-        return FollowerResult(followed, found)
+        if isinstance(answer, EpochEndOffset):
+            return FollowerResult(followed, diverging=answer)
+        return FollowerResult(followed, answer)
 
     def _find(self, followed: FollowedPartition) -> Partition | None:
         partition = followed.partition
@@ -298,10 +298,10 @@ class FollowerSessions:
             if epoch == EPOCH_FULL:
                 self._keep(session)
         else:
-            found = self._sessions.get(session_id)
-            if found is None or (found.node_id, found.broker_epoch) != (node_id, broker_epoch):
+            existing = self._sessions.get(session_id)
+            if existing is None or (existing.node_id, existing.broker_epoch) != (node_id, broker_epoch):
                 raise FetchSessionNotFound(f"broker {node_id} has no fetch session {session_id} here")
-            session = found
+            session = existing
             if session.epoch != epoch:
                 raise InvalidFetchSessionEpoch(
                     f"fetch session {session_id}: expected epoch {session.epoch}, found {epoch}"

@@ -1,4 +1,5 @@
-"""Which replica a consumer reads: the leader, or a follower in its own rack (KIP-392).
+"""The choice of the replica that a consumer reads: the leader, or a follower in its own rack
+(KIP-392).
 
 Source: Kafka's RackAwareReplicaSelector, ReplicaManager.findPreferredReadReplica.
 """

@@ -17,7 +17,7 @@ BROKERS_CHANGED = "brokers changed"
 
 
 class Cluster(Protocol):
-    """What handlers and replicas ask of the cluster.
+    """The cluster as handlers and replicas ask for it.
 
     Thread: the owner's. Between two turns of it the answers may change; see `observe`.
     """
@@ -68,7 +68,7 @@ class Cluster(Protocol):
 
 
 class Membership(Protocol):
-    """What a broker asks of its part in the cluster: `kqueue.broker.member.Member`."""
+    """The broker's part in its cluster, as the broker calls it: `kqueue.broker.member.Member`."""
 
     @property
     def is_unfenced(self) -> bool:

@@ -184,5 +184,7 @@ def _holds(
         known = {key: value for key, value in known.items() if key not in changes.entries}
     else:
         known = dict.fromkeys(wanted)
-    found = {key: entry.value if entry is not None else None for key, entry in changes.entries.items() if key in wanted}
-    return {**known, **found} == wanted
+    changed = {
+        key: entry.value if entry is not None else None for key, entry in changes.entries.items() if key in wanted
+    }
+    return {**known, **changed} == wanted

@@ -48,7 +48,7 @@ FEATURES: tuple[Feature, ...] = (
 
 
 class UpgradeType(IntEnum):
-    """What a change of a level may do."""
+    """The directions that a change of a level may take."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -64,8 +64,8 @@ class FeatureUpdate(NamedTuple):
 
 
 class FeatureLevels(NamedTuple):
-    """What ApiVersions says of features. `finalized`: levels above 0. `epoch`: grows with each
-    change; -1: none known.
+    """The features in an ApiVersions response. `finalized`: levels above 0. `epoch`: grows with
+    each change; -1: none known.
     """
 
     supported: Sequence[Feature] = ()
@@ -175,7 +175,7 @@ def levels_after(levels: FeatureLevels, updates: Sequence[FeatureUpdate]) -> dic
 
 
 def _refusal(update: FeatureUpdate, feature: Feature | None, current: int) -> str | None:
-    """Why `update` is refused, in the order of Kafka's checks; None: it is not."""
+    """Return why `update` is refused, in the order of Kafka's checks; None: it is not."""
     invalid = _invalid(update)
     if update.upgrade_type not in tuple(UpgradeType):
         return f"{invalid}Upgrade type {update.upgrade_type} is unknown."
@@ -199,8 +199,8 @@ def _invalid(update: FeatureUpdate) -> str:
 
 
 def _unsupported(update: FeatureUpdate, broker: BrokerRegistration) -> str | None:
-    """Why a broker of the cluster can't be at the level; None: it can, or does not say. Source:
-    Kafka's QuorumFeatures.
+    """Return why a broker of the cluster can't be at the level; None: it can, or does not say.
+    Source: Kafka's QuorumFeatures.
     """
     if not broker.features:
         return None

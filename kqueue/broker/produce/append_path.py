@@ -96,6 +96,7 @@ class ProduceAppender:
         """
         if records is None or not len(records):
             raise InvalidRecord("expected records for the partition, found none")
+        # However quick it is: before the deferred ones its sequence numbers would be out of order.
         if partition.appends is not None:
             return self._defer(partition, records, now_ms, produce_version, transaction)
         if produce_version < PRODUCE_VERSION_BATCHES:
@@ -157,6 +158,8 @@ class ProduceAppender:
         checked: list[ValidatedBatch] = []
         for batch in batches:
             checked += [(yield from self._check(memoryview(batch), now_ms, produce_version))]
+        # Nothing is appended before all have passed: a message set that fails a check leaves
+        # nothing.
         for _, header in checked:
             if header.attributes & TRANSACTIONAL:
                 _check_transaction(partition, header, transaction)

@@ -46,7 +46,7 @@ after the append. So a client that sends a small one expects no REQUEST_TIMED_OU
 
 
 class ProduceHost:
-    """What the Produce requests of one broker share.
+    """The parts that the Produce requests of one broker share.
 
     Attributes:
         copies: of records that wait for a later turn.
@@ -212,6 +212,7 @@ class DelayedProduce:
         except KqueueError as error:
             append.fail(error)
             return
+        # From here on the partition is known: a refusal says where its log starts (`refuse`).
         try:
             appended = topic.appender.append(
                 partition,

@@ -44,7 +44,7 @@ _RETRIABLE = (ConcurrentTransactions, CoordinatorLoadInProgress, CoordinatorNotA
 
 
 class PartitionAdder(Protocol):
-    """What a Produce request needs of the transaction coordinator."""
+    """The part of the transaction coordinator that a Produce request uses."""
 
     def add_partitions(
         self,
@@ -144,6 +144,8 @@ class ProduceTransaction:
                     _keep(keep)
                     yield promise
                 if isinstance(promise.error, ConcurrentTransactions) and self._clock.monotonic_ms() < end_ms:
+                    # Only from `VERSION_ADDS` on, where one question covers all partitions; before,
+                    # there is no time for a second one.
                     remaining = partitions
                 elif promise.error is not None:
                     error = self._translated(promise.error)

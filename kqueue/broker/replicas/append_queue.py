@@ -3,6 +3,9 @@
 Each partition has one queue while such appends exist, so that appends keep their order. One
 `AppendScheduler` runs the queues of a broker: a slice per turn of the event loop, and decompression
 and recompression in threads. A partition has one of those under way, so partitions take turns.
+
+`AppendScheduler._resume` is the loop: the end of each slice, job or computation calls it again,
+until the work returns or raises. Only then does the queue start the next append.
 """
 
 from __future__ import annotations

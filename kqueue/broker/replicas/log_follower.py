@@ -87,6 +87,7 @@ class LogFollower:
         try:
             follower_log.append_replicated(log, records, self._leader_epoch)
         finally:
+            # Also after a wrong batch: those before it are in the log, and have to be flushed.
             if log.end_offset > before:
                 if partition.backlog is not None:
                     partition.backlog.appended(log.end_offset, len(records))

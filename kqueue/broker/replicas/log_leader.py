@@ -1,4 +1,4 @@
-"""What a leader does for its followers: serves their fetches, and knows their log starts."""
+"""A leader's work for its followers: to serve their fetches, and to know their log starts."""
 
 from __future__ import annotations
 
@@ -62,6 +62,7 @@ class LogLeader:
             beyond the end. StorageFailed.
         """
         partition, host = self._partition, self._host
+        # The epoch first, as for consumers: a follower of another epoch learns that, not who leads.
         partition.check_leader_epoch(fetch.leader_epoch)
         partition.check_leader()
         log = partition.log
@@ -69,6 +70,7 @@ class LogLeader:
         if leadership is None:
             raise NotLeader(f"{partition.topic}-{partition.index} has no other replicas")
         start, epoch_end = log.start_offset, partition.epoch_end
+        # Where the logs differ besides, that comes first: `fetched` below answers with it.
         if fetch.offset < start and not leadership.diverging(fetch.offset, fetch.last_epoch, epoch_end):
             raise OffsetOutOfRange(
                 f"{partition.topic}-{partition.index} starts at {start}, broker {fetch.node_id} fetches {fetch.offset}"
@@ -80,6 +82,8 @@ class LogLeader:
             return EpochEndOffset(*diverging)
         if has_new_start:
             host.purgatory.wake(leadership)
+        # Before the read: the fetch confirms all below its offset, and the response carries the
+        # high watermark that follows from it (rule 22).
         partition.own_end_moved(log)
         host.replicas.isr_may_change(partition)
         fetched = log.read(fetch.offset, max_bytes, end_offset=log.end_offset, min_one_batch=min_one_batch)

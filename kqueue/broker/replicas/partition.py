@@ -180,6 +180,8 @@ class Partition:
             self._replace_replica(replica, change)
 
     def _replace_replica(self, replica: Replica, change: Change) -> None:
+        # In force first: all that is woken or called below asks the partition, and must see its new
+        # role.
         host, self.replica = self._host, replica
         if replica.is_leader and self._log is not None:
             if not self._log.health.is_suspended:  # else at the end of the cut
@@ -242,6 +244,8 @@ class Partition:
         log = host.replicas.open_log(self.topic, self.index)
         self.flush = PartitionFlush(log, host, self._flush_ended)
         self._begin_watermark(replica.committed_end(log, self._checkpointed_high_watermark))
+        # Only now is `_log` set: where it is, the other methods use `flush` and `watermark`
+        # unasked.
         self._attach(log)
         self._lead(log)
         if self.backlog is not None:
@@ -457,6 +461,8 @@ class Partition:
             return appended
         if backlog is not None:
             backlog.appended(appended.next_offset, len(batch))
+        # Group mode: the end of the flush advances the high watermark (`_flush_ended`), not the
+        # append.
         if host.flush_before_visible:
             self.flush.soon()
         else:
@@ -513,6 +519,7 @@ class Partition:
         log, replica = self._log or self._open(), self.replica
         if not replica.is_leader:
             replica.check_leader()
+        # Before the failure: what was committed stays confirmed, even if the log has failed since.
         if self.watermark.value >= offset:
             return True
         if log.health.failure is not None:

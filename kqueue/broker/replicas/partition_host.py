@@ -1,5 +1,5 @@
-"""What a partition needs around it: what all partitions of a broker share, and the gate of its
-topic's backlog; and what its reads return.
+"""The surroundings of a partition: what all partitions of a broker share, the gate of its topic's
+backlog, and what its reads return.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ReplicaHost(Protocol):
-    """What a replica needs of its broker; all but the first two only in a cluster."""
+    """The part of its broker that a replica uses; all but the first two only in a cluster."""
 
     def open_log(self, topic: str, index: int) -> Log:
         """Open the log of a partition. Raises StorageFailed, LogRecovering."""
@@ -63,7 +63,7 @@ class ReplicaHost(Protocol):
 
 
 class PartitionHost:
-    """What the partitions of one broker share.
+    """The parts that the partitions of one broker share.
 
     Attributes:
         sole_replica: the replica of each partition, in a single broker.
@@ -91,7 +91,7 @@ class PartitionHost:
 
 
 class BacklogGate(Protocol):
-    """Counts the unread records of a partition, and may refuse appends; see `broker.backlog`."""
+    """Counts a partition's unread records, and may refuse appends; see `broker.upkeep.backlog`."""
 
     @property
     def is_exceeded(self) -> bool:
@@ -101,7 +101,7 @@ class BacklogGate(Protocol):
         """Raises PolicyViolation: nothing may be appended now."""
 
     def throttle_ms(self) -> int:
-        """How long the producer of the last append is to wait; 0: not."""
+        """The wait of the producer of the last append; 0: none."""
 
     def opened(self, log: Log) -> None:
         """The partition's log was opened."""

@@ -34,10 +34,10 @@ class RefusedBatches:
         if header.producer_id < 0:
             return
         key = (partition, header.producer_id, header.producer_epoch)
-        found = self._noted.pop(key, None)
+        noted = self._noted.pop(key, None)
         first = header.base_sequence
-        if found is not None and _is_behind(first, found[0]):
-            first = found[0]
+        if noted is not None and _is_behind(first, noted[0]):
+            first = noted[0]
         elif len(self._noted) >= NOTED_MAX:
             del self._noted[next(iter(self._noted))]
         self._noted[key] = first, BEHIND_MAX

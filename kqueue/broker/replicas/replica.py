@@ -26,7 +26,7 @@ logger = logging.getLogger("kqueue.broker")
 
 
 class Change(NamedTuple):
-    """What has changed for this broker. `leads`: it leads now, or in a new epoch.
+    """A change as it concerns this broker. `leads`: it leads now, or in a new epoch.
 
     `follows`: another broker leads now, or in a new epoch, or there is no leader, or this
     broker must not lead.
@@ -39,7 +39,9 @@ class Change(NamedTuple):
 
 
 class Replica(Protocol):
-    """What a partition asks its replica. The first three are plain attributes, for the hot path."""
+    """The replica of a partition, as the partition uses it. The first three are plain attributes,
+    for the hot path.
+    """
 
     @property
     def is_leader(self) -> bool:
@@ -65,7 +67,7 @@ class Replica(Protocol):
 
     @property
     def leadership(self) -> LeaderReplica | None:
-        """What this broker knows of its followers; None: it has none, or no open log."""
+        """The state of the followers as this broker knows it; None: it has none, or no open log."""
 
     # --- changes
 
@@ -308,6 +310,8 @@ def apply(
         return None
     had_replica, metadata.registration = metadata.has_replica, registration
     is_new = (old.leader, old.leader_epoch) != (registration.leader, registration.leader_epoch)
+    # Within an epoch the leader keeps what it knows of its followers; a new one begins with nothing
+    # (rule 9).
     if not is_new and replica.leadership is not None:
         replica.leadership.applied(registration, now_ms)
     replica, change = _settle(replica, is_new or not had_replica, may_lead)

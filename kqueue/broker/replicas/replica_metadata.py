@@ -1,4 +1,4 @@
-"""What the metadata say of this broker's replica of a partition, in a cluster."""
+"""The metadata of this broker's replica of a partition, in a cluster."""
 
 from __future__ import annotations
 

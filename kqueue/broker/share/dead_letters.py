@@ -41,7 +41,7 @@ REASONS = {RecordEvent.REJECT: "rejected", RecordEvent.EXHAUST: "delivery count 
 
 
 class DeadLetterSource(NamedTuple):
-    """Whose records they are. `partition`: where they are read."""
+    """The share group and partition that records come from. `partition`: where they are read."""
 
     key: SharePartitionKey
     partition: Partition
@@ -126,6 +126,7 @@ class _Copy:
         size = 0
         while self._dead and size < BATCH_BYTES and len(copies) < BATCH_RECORDS:
             dead = self._dead.pop()
+            # What lies below the log start was deleted: there is nothing to copy.
             dead = dead._replace(first=max(dead.first, self._source.partition.log_start_offset))
             if dead.first > dead.last:
                 continue
@@ -143,6 +144,8 @@ class _Copy:
                 size += len(copy.key or b"") + len(copy.value or b"") + 200
                 position = record.offset + 1
             else:
+                # All were read: go on behind the batches, also where control batches or compaction
+                # left no record at their end; else the same batches were read without end.
                 position = max(position, _end_of(data))
             if position <= dead.last and data:
                 self._dead.append(dead._replace(first=position))

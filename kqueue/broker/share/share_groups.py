@@ -115,12 +115,12 @@ class ShareGroups(TopicEvents):
         if self._generation != self._group_settings.generation:
             self._generation = self._group_settings.generation
             self._configs.clear()
-        found = self._configs.get(group)
-        if found is None:
+        config = self._configs.get(group)
+        if config is None:
             if len(self._configs) >= 1000:
                 self._configs.clear()
-            found = self._configs[group] = ShareGroupConfig.of(self._config, self._group_settings.own(group))
-        return found
+            config = self._configs[group] = ShareGroupConfig.of(self._config, self._group_settings.own(group))
+        return config
 
     def open(self, group: str, topic_id: bytes, index: int) -> OpenSharePartition:
         """Return a share partition; it may still be opening.
@@ -130,14 +130,14 @@ class ShareGroups(TopicEvents):
             NotCoordinator: its state can't be read.
         """
         key = SharePartitionKey(group, topic_id, index)
-        found = self._open.get(key)
-        partition = self._topics.by_id(topic_id).partition(index) if found is None else found.partition
+        opened = self._open.get(key)
+        partition = self._topics.by_id(topic_id).partition(index) if opened is None else opened.partition
         partition.check_leader()
-        if found is None:
-            found = self._open[key] = OpenSharePartition(self, key, partition)
-        found.check_topic()
-        found.open()
-        return found
+        if opened is None:
+            opened = self._open[key] = OpenSharePartition(self, key, partition)
+        opened.check_topic()
+        opened.open()
+        return opened
 
     def find(self, group: str, topic_id: bytes, index: int) -> OpenSharePartition | None:
         """Return a share partition that was opened, or None."""
@@ -155,16 +155,16 @@ class ShareGroups(TopicEvents):
         """Apply a member's acknowledgements of one partition; `done` as of
         `SharePartition.acknowledge`, and with UnknownTopicOrPartition, UnknownTopicId, NotLeader.
         """
-        found = self._open.get(SharePartitionKey(group, topic_id, index))
+        opened = self._open.get(SharePartitionKey(group, topic_id, index))
         try:
             self._topics.by_id(topic_id).partition(index).check_leader()
         except KqueueError as error:
             done(error.with_traceback(None))
             return
-        if found is None or found.share is None:
+        if opened is None or opened.share is None:
             done(UnknownTopicOrPartition(f"nobody of group {group!r} has acquired records of partition {index}"))
         else:
-            found.share.acknowledge(member_id, acknowledgements, done)
+            opened.share.acknowledge(member_id, acknowledgements, done)
 
     def end_session(self, session: ShareSession) -> Promise[None]:
         """End a session and release what its member holds; the promise is done when that is
@@ -173,6 +173,8 @@ class ShareGroups(TopicEvents):
         self.sessions.remove(session.key)
         group, member_id = session.key
         promise: Promise[None] = Promise()
+        # One more than there are, taken back at the end: `release` may call back at once, and the
+        # first one would resolve the promise.
         waiting = 1
 
         def released(error: KqueueError | None) -> None:
@@ -183,10 +185,10 @@ class ShareGroups(TopicEvents):
                 self._purgatory.wake(promise)
 
         for topic_id, index in session.partitions:
-            found = self._open.get(SharePartitionKey(group, topic_id, index))
-            if found is not None and found.share is not None:
+            opened = self._open.get(SharePartitionKey(group, topic_id, index))
+            if opened is not None and opened.share is not None:
                 waiting += 1
-                found.share.release(member_id, released)
+                opened.share.release(member_id, released)
         released(None)
         return promise
 
@@ -257,18 +259,18 @@ class ShareGroups(TopicEvents):
         """
         promise: Promise[int] = Promise()
 
-        def found(end: int | KqueueError) -> None:
+        def settle(end: int | KqueueError) -> None:
             promise.fail(end) if isinstance(end, KqueueError) else promise.resolve(end)
             self._purgatory.wake(promise)
 
         try:
             if self.ask_end is not None and not partition.is_leader:
-                self.ask_end(partition, found)
+                self.ask_end(partition, settle)
             else:
                 partition.check_leader()
-                found(partition.high_watermark)
+                settle(partition.high_watermark)
         except KqueueError as error:
-            found(error)
+            settle(error)
         return promise
 
     def settles(self, promise: Promise[None]) -> Done:
@@ -336,12 +338,12 @@ class ShareGroups(TopicEvents):
 
     def close(self, key: SharePartitionKey) -> None:
         """Close a share partition; it opens again at its next use."""
-        found = self._open.pop(key, None)
-        if found is not None:
-            found.is_closed = True
-            if found.share is not None:
-                found.share.close()
-            self._purgatory.wake(found)
+        opened = self._open.pop(key, None)
+        if opened is not None:
+            opened.is_closed = True
+            if opened.share is not None:
+                opened.share.close()
+            self._purgatory.wake(opened)
 
     def start_offset(self, key: SharePartitionKey, partition: Partition) -> SlicedWork[int]:
         """Return where a group begins to read a partition (`share.auto.offset.reset`)."""

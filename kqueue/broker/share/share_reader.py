@@ -64,14 +64,14 @@ class ShareReader:
         fetches = []
         for partition in partitions:
             try:
-                found = self._groups.open(self._group, *partition)
+                opened_partition = self._groups.open(self._group, *partition)
             except KqueueError as error:
                 errors[partition] = error.with_traceback(None)
                 continue
-            opened[partition] = found
-            offset = found.share.next_fetch_offset() if found.share is not None else None
+            opened[partition] = opened_partition
+            offset = opened_partition.share.next_fetch_offset() if opened_partition.share is not None else None
             if offset is not None:
-                fetches.append(PartitionFetch(*partition, offset, max_bytes, partition=found.partition))
+                fetches.append(PartitionFetch(*partition, offset, max_bytes, partition=opened_partition.partition))
         limits = FetchLimits(max_bytes, read_committed=self._groups.config_of(self._group).read_committed)
         result = SharePass(opened, errors, read_partitions(self._topics, fetches, limits))
         if self._has_moved(result):
@@ -120,8 +120,8 @@ def _key(result: PartitionFetchResult) -> SessionPartition:
 
 def _committed(headers: ReadHeaders, partition: Partition, offset: int) -> Iterator[ReadBatch]:
     """Yield the batches that are not of aborted transactions. Source: Kafka's Fetcher."""
-    found = partition.log.reader.aborted(offset, headers.next_offset)
-    aborted = [(each.first_offset, each.producer_id) for each in found]
+    aborted_transactions = partition.log.reader.aborted(offset, headers.next_offset)
+    aborted = [(each.first_offset, each.producer_id) for each in aborted_transactions]
     heapq.heapify(aborted)
     producers: set[int] = set()
     for batch in headers.batches:

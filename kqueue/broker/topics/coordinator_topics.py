@@ -1,4 +1,4 @@
-"""How the internal topics of the coordinators are created.
+"""The creation of the coordinators' internal topics.
 
 Source: Kafka's GroupCoordinatorService, TransactionCoordinator, ShareCoordinatorService.
 """

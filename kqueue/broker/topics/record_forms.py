@@ -34,12 +34,12 @@ def to_numbers(metadata: MetadataCache, node_id: int) -> None:
 
     Raises: StorageFailed: another broker has a replica.
     """
-    found = _records(metadata, node_id, is_number=False)
-    if not found:
+    registrations = _records(metadata, node_id, is_number=False)
+    if not registrations:
         return
     epoch = _stored_epoch(metadata)
     others: dict[str, set[int]] = {}
-    for name, topic in found.items():
+    for name, topic in registrations.items():
         for partition in topic.partitions:
             epoch = max(epoch, partition.leader_epoch + 1)
             if partition.replicas != (node_id,):
@@ -54,12 +54,12 @@ def to_numbers(metadata: MetadataCache, node_id: int) -> None:
             f"topic {name} has replicas on the brokers {', '.join(map(str, sorted(nodes)))}: the metadata are a "
             f"cluster's. Start {start}, or reassign all partitions to it first"
         )
-    puts: dict[str, bytes | None] = {PREFIX + name: topic.to_number_bytes() for name, topic in found.items()}
+    puts: dict[str, bytes | None] = {PREFIX + name: topic.to_number_bytes() for name, topic in registrations.items()}
     puts[EPOCH_KEY] = json.dumps(epoch).encode()
     if metadata.get(IMPORT_KEY) is None:  # else the folders would count as another broker's
         puts[IMPORT_KEY] = json.dumps({"mark": NO_LOG, "topics": []}).encode()
     metadata.commit_now(puts)
-    logger.warning("took over %s of a cluster as a single broker", counted(len(found), "topic"))
+    logger.warning("took over %s of a cluster as a single broker", counted(len(registrations), "topic"))
 
 
 def to_registrations(metadata: MetadataCache, logs: LogManager, node_id: int) -> None:
@@ -68,11 +68,12 @@ def to_registrations(metadata: MetadataCache, logs: LogManager, node_id: int) ->
 
     Raises: StorageFailed: it has not.
     """
-    while found := _records(metadata, node_id, is_number=True):
+    while registrations := _records(metadata, node_id, is_number=True):
         has_folders = any(
-            key[0] in found and is_meant(folder.topic_id, found[key[0]].id) for key, folder in logs.found().items()
+            key[0] in registrations and is_meant(folder.topic_id, registrations[key[0]].id)
+            for key, folder in logs.found().items()
         )
-        visible = sorted(found.keys() - INTERNAL_TOPICS)
+        visible = sorted(registrations.keys() - INTERNAL_TOPICS)
         if visible and not has_folders:
             raise StorageFailed(
                 f"the metadata are a single broker's, with {counted(len(visible), 'topic')} ({visible[0]}, ...) "
@@ -80,13 +81,13 @@ def to_registrations(metadata: MetadataCache, logs: LogManager, node_id: int) ->
                 "data folders first"
             )
         try:
-            metadata.commit_now({PREFIX + name: topic.to_bytes() for name, topic in found.items()})
+            metadata.commit_now({PREFIX + name: topic.to_bytes() for name, topic in registrations.items()})
         except Conflict:
             metadata.load()
             continue
         logger.warning(
             "took over %s of a single broker into the cluster: broker %d has their replicas",
-            counted(len(found), "topic"),
+            counted(len(registrations), "topic"),
             node_id,
         )
 
@@ -100,8 +101,8 @@ def check_topics_known(metadata: MetadataCache, logs: LogManager) -> None:
     if metadata.with_prefix(PREFIX):
         return
     deleted = deleted_topics(metadata)
-    found = [folder for (name, _), folder in logs.found().items() if name not in METADATA_TOPICS]
-    unknown = sorted(folder.path for folder in found if folder.topic_id not in deleted)
+    folders = [folder for (name, _), folder in logs.found().items() if name not in METADATA_TOPICS]
+    unknown = sorted(folder.path for folder in folders if folder.topic_id not in deleted)
     if unknown:
         from kqueue.metadata.sqlite import FILE_NAME  # on use: a broker in memory does not need it
 

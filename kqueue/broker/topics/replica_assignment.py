@@ -1,4 +1,5 @@
-"""Where the replicas of new partitions go: as a client says, or by `replication.placement`.
+"""The assignment of new partitions' replicas to brokers: as a client says, or by
+`replication.placement`.
 
 In a single broker each partition's only replica is there. Source: SPEC S6.2, Kafka's
 ReplicationControlManager.

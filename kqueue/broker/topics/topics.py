@@ -185,6 +185,7 @@ class Topics:
         Raises: SettingError: it has a setting that is unknown here.
         """
         topic = self._topics.get(name)
+        # With another id it was deleted and created again between two reads of the store.
         if topic is not None and (registration is None or registration.id != topic.id):
             self._note_epochs(topic)
             self._remove(topic)

@@ -82,7 +82,7 @@ class LeastOffset:
 
 
 class BacklogState(enum.Enum):
-    """What producers of a topic get."""
+    """The answers that producers of a topic can get."""
 
     OPEN = "open"
     REFUSING = "refusing"
@@ -173,7 +173,7 @@ class TopicBacklog:
 
     @property
     def state(self) -> BacklogState:
-        """What producers get now."""
+        """The answer that producers get now."""
         self._settle()
         if not self.exceeded:
             return BacklogState.OPEN

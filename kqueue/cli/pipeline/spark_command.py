@@ -37,16 +37,16 @@ if TYPE_CHECKING:
     from kqueue.spark.stores import Location
 
 LOCATION = ".location"
-"""How the names of properties end that are files, which Spark's processes find by whole paths."""
+"""The ending of properties' names that are files, which Spark's processes find by whole paths."""
 NOISE_SHOWN = 100_000
 NOT_STARTED = "JAVA_GATEWAY_EXITED"
-"""How Spark calls the error when Java has ended before it could be spoken to."""
+"""Spark's name of the error when Java has ended before it could be spoken to."""
 SETTINGS = "kqueue.spark_settings"
-"""Where a command's context keeps the settings of Spark that its options say."""
+"""The key in a command's context of the settings of Spark that its options say."""
 EXECUTOR_TIMEOUT = "kqueue.spark_executor_timeout"
-"""Where it keeps how many seconds a job without executors waits; None: without end."""
+"""The key of the seconds that a job without executors waits; None: without end."""
 BROKER_OPTIONS = {"bootstrap": "--bootstrap-server", "command_config": "--command-config"}
-"""What a job that reads a folder has no use for."""
+"""The options that a job which reads a folder has no use for."""
 F = TypeVar("F", bound=Callable[..., Any])
 
 path_option = click.option("--path", metavar="FOLDER", help="Read a data folder of kqueue or Kafka, without a broker.")

@@ -42,8 +42,8 @@ def value_options(command: F) -> F:
 
     @functools.wraps(command)
     def with_values(*args: Any, **given: Any) -> Any:
-        found = {option: given.pop(_argument(name)) for name, option, _, _ in OPTIONS}
-        return command(*args, values={name: text for name, text in found.items() if text is not None}, **given)
+        values = {option: given.pop(_argument(name)) for name, option, _, _ in OPTIONS}
+        return command(*args, values={name: text for name, text in values.items() if text is not None}, **given)
 
     wrapped: Any = with_values
     for name, _, metavar, words in reversed(OPTIONS):

@@ -67,14 +67,14 @@ def list_plugins(as_json: bool, bootstrap: str) -> None:
         raise
     except click.ClickException as error:
         trouble = error.message
-    found = sections(usage)
+    listed = sections(usage)
     if as_json:
-        click.echo(json.dumps(as_dict(found, None if trouble else bootstrap, trouble), ensure_ascii=False))
+        click.echo(json.dumps(as_dict(listed, None if trouble else bootstrap, trouble), ensure_ascii=False))
     else:
-        _print(found, trouble)
+        _print(listed, trouble)
 
 
-def as_dict(found: list[Section], bootstrap: str | None, trouble: str | None) -> dict[str, Any]:
+def as_dict(listed: list[Section], bootstrap: str | None, trouble: str | None) -> dict[str, Any]:
     """Return all rows; ``broker`` is None if none answered, and ``broker_error`` says why."""
     plugins = [
         {
@@ -87,23 +87,23 @@ def as_dict(found: list[Section], bootstrap: str | None, trouble: str | None) ->
             "topics": list(plugin.topics),
             "brokers": list(plugin.brokers),
         }
-        for section in found
+        for section in listed
         for plugin in section.plugins
     ]
     return {"plugins": plugins, "broker": bootstrap, "broker_error": trouble}
 
 
-def _print(found: list[Section], trouble: str | None) -> None:
+def _print(listed: list[Section], trouble: str | None) -> None:
     from rich.padding import Padding
     from rich.text import Text
 
     console = table_console()
     widths = [
-        max(len(text) for section in found for plugin in section.plugins for text in (title, cell(plugin)))
+        max(len(text) for section in listed for plugin in section.plugins for text in (title, cell(plugin)))
         for title, cell in CELLS
     ]
     users_fit = console.width - sum(widths) - 2 * len(widths) >= USERS_WIDTH
-    for section in found:
+    for section in listed:
         if not section.plugins:
             continue
         console.print(

@@ -43,13 +43,13 @@ def new(kind: str, name: str, folder: Path | None, author: str | None) -> None:
 
 
 def _kind(text: str) -> Kind:
-    found = KINDS.get(text)
-    if found is None:
+    kind = KINDS.get(text)
+    if kind is None:
         there = ", ".join(KINDS)
         raise click.BadParameter(
             f"no kind of plugin is called {text!r}{did_you_mean(text, KINDS)} (there are: {there})", param_hint="KIND"
         )
-    return found
+    return kind
 
 
 def _check_name(kind: Kind, name: str) -> None:

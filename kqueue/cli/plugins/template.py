@@ -80,10 +80,10 @@ def parse_author(text: str) -> dict[str, str]:
     Raises: ValueError: with the expected form.
     """
     match = _AUTHOR.match(text)
-    found = {key: part for key, part in match.groupdict().items() if part} if match else {}
-    if not found or not text.isprintable():
+    parts = {key: part for key, part in match.groupdict().items() if part} if match else {}
+    if not parts or not text.isprintable():
         raise ValueError(f"{text!r} is no author: write Ada Lovelace, or Ada Lovelace <ada@example.org>")
-    return found
+    return parts
 
 
 def distribution_name(kind: Kind, name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kqueue.client.metadata import Node
+from kqueue.client.metadata import BrokerEndpoint
 from kqueue.client.retry_policy import response_error
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
@@ -22,7 +22,7 @@ class ClusterDescription:
 
     cluster_id: str
     controller: int
-    brokers: dict[int, Node]
+    brokers: dict[int, BrokerEndpoint]
     fenced: frozenset[int]
 
 
@@ -43,6 +43,6 @@ class DescribeCluster:
         return ClusterDescription(
             response.cluster_id,
             response.controller_id,
-            {row.broker_id: Node(row.broker_id, row.host, row.port, row.rack) for row in rows},
+            {row.broker_id: BrokerEndpoint(row.broker_id, row.host, row.port, row.rack) for row in rows},
             frozenset(row.broker_id for row in rows if row.is_fenced),
         )

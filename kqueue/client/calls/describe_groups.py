@@ -65,7 +65,7 @@ class GroupDescription(NamedTuple):
 
 
 class GroupRequest(NamedTuple):
-    """How groups of one type are described."""
+    """The request that describes groups of one type."""
 
     api: Api
     versions: Versions

@@ -14,7 +14,9 @@ from kqueue.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeaders
 
 
 class ElectionType(enum.IntEnum):
-    """Who is elected: the first replica, or for a partition without a leader any that is there."""
+    """The choice of the leader: the first replica, or for a partition without a leader any that is
+    there.
+    """
 
     PREFERRED = 0
     UNCLEAN = 1

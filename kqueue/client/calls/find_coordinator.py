@@ -13,7 +13,7 @@ VERSION_MANY = 4  # several keys at once
 
 
 class CoordinatorKey(enum.IntEnum):
-    """What the key of a coordinator is."""
+    """The kinds of key that a coordinator has."""
 
     GROUP = 0
     TRANSACTIONAL_ID = 1

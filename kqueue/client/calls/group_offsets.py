@@ -127,17 +127,17 @@ class FetchCommitted:
         self, version: int, response: OffsetFetchResponse, broker: str
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         self.check_group(version, response, broker)
-        found = {}
+        committed = {}
         for topic_partition, one in _rows(response):
             if one.error_code:
                 raise response_error(
                     one.error_code, self.api.name, broker, topic_partition, about=f"group {self.group!r}"
                 )
             if one.committed_offset >= 0:
-                found[topic_partition] = OffsetAndMetadata(
+                committed[topic_partition] = OffsetAndMetadata(
                     one.committed_offset, one.committed_leader_epoch, one.metadata or ""
                 )
-        return found
+        return committed
 
     def check_group(self, version: int, response: OffsetFetchResponse, broker: str) -> None:
         """Check that the response is about the group, without an error of the whole group."""
@@ -167,8 +167,8 @@ class FindPending:
         self._fetch.check_group(version, response, broker)
         return {
             topic_partition
-            for topic_partition, found in _rows(response)
-            if found.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
+            for topic_partition, row in _rows(response)
+            if row.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
         }
 
 

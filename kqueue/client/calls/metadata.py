@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kqueue.client.metadata import ClusterMetadata, Node, PartitionMetadata, TopicMetadata
+from kqueue.client.metadata import BrokerEndpoint, ClusterMetadata, PartitionMetadata, TopicMetadata
 from kqueue.client.retry_policy import response_error
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
@@ -32,7 +32,9 @@ class GetMetadata:
             raise response_error(response.error_code, self.api.name, broker)
         return ClusterMetadata(
             brokers={
-                broker_row.node_id: Node(broker_row.node_id, broker_row.host, broker_row.port, broker_row.rack)
+                broker_row.node_id: BrokerEndpoint(
+                    broker_row.node_id, broker_row.host, broker_row.port, broker_row.rack
+                )
                 for broker_row in response.brokers
             },
             topics={topic.name or "": _topic(topic) for topic in response.topics if not topic.error_code},

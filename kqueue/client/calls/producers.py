@@ -86,14 +86,14 @@ class DescribeProducers:
             for partition in topic.partitions:
                 producers = [
                     ProducerState(
-                        found.producer_id,
-                        found.producer_epoch,
-                        found.last_sequence,
-                        found.last_timestamp,
-                        found.coordinator_epoch,
-                        None if found.current_txn_start_offset == UNKNOWN else found.current_txn_start_offset,
+                        producer.producer_id,
+                        producer.producer_epoch,
+                        producer.last_sequence,
+                        producer.last_timestamp,
+                        producer.coordinator_epoch,
+                        None if producer.current_txn_start_offset == UNKNOWN else producer.current_txn_start_offset,
                     )
-                    for found in partition.active_producers
+                    for producer in partition.active_producers
                 ]
                 topic_partition = TopicPartition(topic.name, partition.partition_index)
                 yield PartitionResult(topic_partition, partition.error_code, producers, partition.error_message)

@@ -23,7 +23,7 @@ from kqueue.wire.messages.describe_client_quotas import (
 )
 
 EXACT, DEFAULT, ANY = 0, 1, 2
-"""How a match finds entities: by their name, the default of a type, any of a type."""
+"""The kinds of match: an entity by its name, the default of a type, any of a type."""
 
 EntityParts = Mapping[str, str | None]
 """Name by type, `user`, `client-id` or `ip`; None: the default."""
@@ -44,7 +44,9 @@ class QuotaEntry(NamedTuple):
 
 
 class QuotaMatch(NamedTuple):
-    """Which entities: those with `kind`, whose name matches. `name`: of an exact match only."""
+    """A filter of entities: those with `kind`, whose name matches. `name`: of an exact match
+    only.
+    """
 
     kind: str
     match: int

@@ -1,5 +1,5 @@
-"""Where a share group is in its partitions: DescribeShareGroupOffsets, AlterShareGroupOffsets and
-DeleteShareGroupOffsets.
+"""The offsets of a share group in its partitions: DescribeShareGroupOffsets, AlterShareGroupOffsets
+and DeleteShareGroupOffsets.
 """
 
 from __future__ import annotations

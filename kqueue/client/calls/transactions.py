@@ -1,4 +1,5 @@
-"""What transaction coordinators know, and the requests of transactional producers to them.
+"""Queries about transactions to their coordinators, and the requests of transactional producers to
+them.
 
 InitProducerId with a transactional id ends what its last producer left open.
 """
@@ -86,8 +87,8 @@ class ListTransactions:
         if response.error_code:
             raise response_error(response.error_code, self.api.name, broker)
         return [
-            TransactionListing(found.transactional_id, found.producer_id, found.transaction_state)
-            for found in response.transaction_states
+            TransactionListing(listing.transactional_id, listing.producer_id, listing.transaction_state)
+            for listing in response.transaction_states
         ]
 
 
@@ -105,20 +106,20 @@ class DescribeTransaction:
         return DescribeTransactionsRequest(transactional_ids=[self.transactional_id])
 
     def result(self, version: int, response: DescribeTransactionsResponse, broker: str) -> TransactionDescription:
-        if [found.transactional_id for found in response.transaction_states] != [self.transactional_id]:
+        if [row.transactional_id for row in response.transaction_states] != [self.transactional_id]:
             raise bad_answer(self.api.name, broker, f"is not about transactional id {self.transactional_id!r}")
-        [found] = response.transaction_states
-        if found.error_code:
+        [row] = response.transaction_states
+        if row.error_code:
             about = f"transactional id {self.transactional_id!r}"
-            raise response_error(found.error_code, self.api.name, broker, about=about)
+            raise response_error(row.error_code, self.api.name, broker, about=about)
         return TransactionDescription(
-            found.transactional_id,
-            found.transaction_state,
-            found.producer_id,
-            found.producer_epoch,
-            found.transaction_timeout_ms,
-            found.transaction_start_time_ms if found.transaction_start_time_ms >= 0 else None,
-            sorted(TopicPartition(topic.topic, index) for topic in found.topics for index in topic.partitions),
+            row.transactional_id,
+            row.transaction_state,
+            row.producer_id,
+            row.producer_epoch,
+            row.transaction_timeout_ms,
+            row.transaction_start_time_ms if row.transaction_start_time_ms >= 0 else None,
+            sorted(TopicPartition(topic.topic, index) for topic in row.topics for index in topic.partitions),
         )
 
 

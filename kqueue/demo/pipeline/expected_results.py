@@ -30,12 +30,12 @@ REASONS: dict[Defect, str] = {
     Defect.HUGE_DELAY: "delay_min:",
     Defect.ELSEWHERE: "origin:",
 }
-"""How the reason begins for which each broken event has to be put aside."""
+"""The beginning of the reason for which each broken event has to be put aside."""
 
 
 @dataclass(slots=True)
 class ExpectedResults:
-    """What the gold table and the quarantine must hold.
+    """The rows that the gold table and the quarantine must hold.
 
     hours: by airport and start of the hour, ms since 1970. aside: by time and value of a record,
         how its reasons begin, one for each record.
@@ -73,7 +73,7 @@ def expected_results(
             delays.setdefault(hour, []).append(delay_min)
         if flight.row % 1000 == 0 and not going():
             break
-    return ExpectedResults({hour: _summed(hour, found) for hour, found in delays.items()}, aside)
+    return ExpectedResults({hour: _summed(hour, delayed) for hour, delayed in delays.items()}, aside)
 
 
 def _departure(row: dict[str, object]) -> tuple[Hour, int | None]:
@@ -106,10 +106,10 @@ def differences(
 
 
 def _about_gold(truth: ExpectedResults, gold: list[AirportHour]) -> list[str]:
-    found: list[str] = []
+    problems: list[str] = []
     flights = sum(hour.flights for hour in gold)
     if flights != truth.flights:
-        found.append(f"gold counts {flights:,} flights, and there were {truth.flights:,}")
+        problems.append(f"gold counts {flights:,} flights, and there were {truth.flights:,}")
     rows: dict[Hour, list[AirportHour]] = {}
     for row in gold:
         rows.setdefault((row.origin, row.start_ms), []).append(row)
@@ -125,22 +125,22 @@ def _about_gold(truth: ExpectedResults, gold: list[AirportHour]) -> list[str]:
         (twice, "in gold more than once"),
     ):
         if hours:
-            found.append(f"hours of an airport {words}: {len(hours):,}, the first of {_shown(hours[0])}")
+            problems.append(f"hours of an airport {words}: {len(hours):,}, the first of {_shown(hours[0])}")
     if wrong:
         column, has, must = _difference(truth.hours[wrong[0]], rows[wrong[0]][0])
         where = f"the first of {_shown(wrong[0])}, where {column} is {has} instead of {must}"
-        found.append(f"hours of an airport wrong in gold: {len(wrong):,}, {where}")
-    return found
+        problems.append(f"hours of an airport wrong in gold: {len(wrong):,}, {where}")
+    return problems
 
 
 def _about_quarantine(truth: ExpectedResults, quarantine: list[QuarantinedRecord]) -> list[str]:
-    found: dict[Record, list[str]] = {}
+    reasons_of: dict[Record, list[str]] = {}
     for row in quarantine:
-        found.setdefault((row.time_ms, row.value or b""), []).append(row.reason)
+        reasons_of.setdefault((row.time_ms, row.value or b""), []).append(row.reason)
     missing = surplus = unfitting = 0
     example = ""
-    for record in found.keys() | truth.aside.keys():
-        reasons, fitting = sorted(found.get(record, [])), sorted(truth.aside.get(record, []))
+    for record in reasons_of.keys() | truth.aside.keys():
+        reasons, fitting = sorted(reasons_of.get(record, [])), sorted(truth.aside.get(record, []))
         missing += max(0, len(fitting) - len(reasons))
         surplus += max(0, len(reasons) - len(fitting))
         for reason, start in zip(reasons, fitting, strict=False):

@@ -55,14 +55,14 @@ class PipelineResult:
 
     def differences(self) -> list[str]:
         """Return every deviation as half a sentence; empty if all is correct."""
-        found = []
+        problems = []
         if self.stored != self.sent:
-            found.append(f"the topic holds {self.stored:,} records after {self.sent:,} were sent")
+            problems.append(f"the topic holds {self.stored:,} records after {self.sent:,} were sent")
         if self.seen.records != self.sent:
-            found.append(f"Spark read {self.seen.records:,} records after {self.sent:,} were sent")
+            problems.append(f"Spark read {self.seen.records:,} records after {self.sent:,} were sent")
         if self.seen.dropped:
-            found.append(f"{self.seen.dropped:,} events came after their hour was done")
-        return found + truths.differences(self.truth, self.gold, self.quarantine)
+            problems.append(f"{self.seen.dropped:,} events came after their hour was done")
+        return problems + truths.differences(self.truth, self.gold, self.quarantine)
 
     def rows(self) -> list[tuple[str, str, str]]:
         """Return the rows of the table: what, how much, how fast or where."""

@@ -17,7 +17,7 @@ SHOWN_MAX = 10
 
 
 class TopicOffsets(Protocol):
-    """What is compared of a topic."""
+    """The offsets of a topic that are compared."""
 
     @property
     def start_offsets(self) -> dict[int, int]:
@@ -83,8 +83,10 @@ class ConsumedCheck:
         """Return the present difference as text; None: there is none."""
 
         async def seen(server: Server) -> ConsumedState:
-            found = server.broker.topics.find(self._topic)
-            await appended_visible(server, () if found is None or self._upto is not None else found.partitions)
+            known_topic = server.broker.topics.find(self._topic)
+            await appended_visible(
+                server, () if known_topic is None or self._upto is not None else known_topic.partitions
+            )
             return await _look(server, self._topic, self._group, self._upto)
 
         return _problem(self._topic, self._group, self._ask(seen))
@@ -122,8 +124,8 @@ class LedConsumedCheck:
 
 
 async def _look(server: Server, topic: str, group: str, upto: int | Mapping[int, int] | None) -> ConsumedState:
-    found = server.broker.topics.find(topic)
-    if found is None:
+    known_topic = server.broker.topics.find(topic)
+    if known_topic is None:
         known = [name for name in server.broker.topics.names() if name not in INTERNAL_TOPICS]
         return ConsumedState(f"there is no topic {topic!r}{did_you_mean(topic, known)}", [])
     try:
@@ -132,15 +134,15 @@ async def _look(server: Server, topic: str, group: str, upto: int | Mapping[int,
         return ConsumedState(str(error), [])
     except NoSuchName:
         return ConsumedState(f"there is no group {group!r}{did_you_mean(group, names(server))}", [])
-    absent = [one.index for one in found.partitions if not one.has_replica]
+    absent = [one.index for one in known_topic.partitions if not one.has_replica]
     if absent:
         return ConsumedState(
             f"this broker has no replica of {', '.join(f'{topic}-{index}' for index in absent)}; "
             "use cluster.assert_consumed",
             [],
         )
-    starts = {one.index: one.log_start_offset for one in found.partitions}
-    ends = {one.index: one.high_watermark for one in found.partitions}
+    starts = {one.index: one.log_start_offset for one in known_topic.partitions}
+    ends = {one.index: one.high_watermark for one in known_topic.partitions}
     return _progress(topic, starts, ends, upto, described)
 
 

@@ -68,11 +68,11 @@ def matched(
         ordered: match records in their order, those at the same place first.
     """
     tokens: list[Hashable] = [("expected", *item) for item in expected]
-    found: list[Hashable] = [("record", *record) for record in records]
+    matches: list[Hashable] = [("record", *record) for record in records]
     pairs = _in_order(expected, records) if ordered else _in_any_order(expected, records)
     for item, record in pairs:
-        found[record] = tokens[item]
-    return tokens, found
+        matches[record] = tokens[item]
+    return tokens, matches
 
 
 def _in_order(

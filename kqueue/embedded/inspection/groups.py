@@ -251,7 +251,10 @@ async def _share_states(server: Server, name: str) -> ShareStates | None:
 
 def _offsets(server: Server, name: str, states: ShareStates | None) -> ByPartition:
     if states is not None:
-        return {topic: {index: one.start_offset for index, one in found.items()} for topic, found in states.items()}
+        return {
+            topic: {index: one.start_offset for index, one in partitions.items()}
+            for topic, partitions in states.items()
+        }
     offsets = server.broker.coordinators.groups.offsets(name)
     return {
         topic: {index: offsets[topic][index].offset for index in sorted(offsets[topic])} for topic in sorted(offsets)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 WAIT_S = 10.0
-"""How many seconds the `wait_` methods wait unless `within_s` says otherwise."""
+"""The seconds that the `wait_` methods wait unless `within_s` says otherwise."""
 
 
 class Expectation(TypedDict, total=False):
@@ -44,14 +44,14 @@ MEANT_EXPECTATIONS = {
     "value": "values",
     "isolation_level": "read_committed",
 }
-"""What other test kits call the arguments of `assert_produced`."""
+"""The names that other test kits give the arguments of `assert_produced`."""
 
 
 class ProducedAssertions(ABC):
     """Asserts which records the topics of a broker, or of a cluster, have."""
 
     _NAME: ClassVar[str]
-    """What examples call it."""
+    """The variable's name in examples."""
 
     @abstractmethod
     def _topic_to_read(self, name: str) -> CheckedTopic:

@@ -125,7 +125,7 @@ def _expected_value(value: Any, decode: Callable[[bytes], Any] | None, value_of:
 
 
 class CheckedTopic(Protocol):
-    """What is read of a topic; see `Topic`."""
+    """The part of a topic that is read; see `Topic`."""
 
     @property
     def name(self) -> str:

@@ -39,15 +39,15 @@ def read_record_lines(source: RecordSource, topic: str | None) -> list[RecordLin
         record; the message has its number.
     """
     name, lines = _lines_of(source)
-    found = []
+    records = []
     for number, line in enumerate(lines, start=1):
         if isinstance(line, (str, bytes)) and not line.strip():
             continue
         try:
-            found.append(_record_line(line, topic))
+            records.append(_record_line(line, topic))
         except (ValueError, TypeError) as error:
             raise ValueError(f"{name}, line {number}: {error}") from None
-    return found
+    return records
 
 
 def partitions_of(lines: Iterable[RecordLine]) -> dict[str, int]:
@@ -66,7 +66,7 @@ def load_lines(
     append: Callable[[str, list[NewRecord]], list[Record]],
 ) -> list[Record]:
     """Append the records of lines, and return them in the order of the lines; see
-    `Node.load_records`.
+    `EmbeddedNode.load_records`.
 
     Args:
         ensure_topic: creates a topic with at least so many partitions, unless it exists.

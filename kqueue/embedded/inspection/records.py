@@ -144,10 +144,10 @@ def _records(topic: str, index: int, portion: FetchedBatches, start: int, end: i
             raise CorruptBatch(f"{place} from offset {start} on: {batch.fault}")
         if batch.is_control or _is_aborted(batch, portion.aborted):
             continue
-        for found in batch.records(limit_bytes=portion.limit_bytes):
-            if start <= found.offset < end:
-                timestamp = found.timestamp if found.timestamp >= 0 else None
-                yield Record(topic, index, found.offset, timestamp, found.key, found.value, found.headers)
+        for record in batch.records(limit_bytes=portion.limit_bytes):
+            if start <= record.offset < end:
+                timestamp = record.timestamp if record.timestamp >= 0 else None
+                yield Record(topic, index, record.offset, timestamp, record.key, record.value, record.headers)
 
 
 def _is_aborted(batch: Batch, aborted: list[AbortedTxn]) -> bool:

@@ -115,15 +115,16 @@ class Topic:
 
     @property
     def backlog(self) -> Backlog | None:
-        """What groups have not read yet of a topic with a bound (`kqueue.backlog.messages.max`,
-        `kqueue.backlog.bytes.max`), and what producers get; None: the topic has no bound.
+        """The records that groups have not read yet, of a topic with a bound
+        (`kqueue.backlog.messages.max`, `kqueue.backlog.bytes.max`), and what producers get; None:
+        the topic has no bound.
         """
 
         async def work(server: Server) -> Backlog | None:
-            found = server.broker.upkeep.backlogs.of(_find(server, self._name).name)
-            if found is None:
+            backlog = server.broker.upkeep.backlogs.of(_find(server, self._name).name)
+            if backlog is None:
                 return None
-            described = found.describe()
+            described = backlog.describe()
             return Backlog(
                 described.state.value,
                 described.messages,
@@ -226,7 +227,7 @@ class Topic:
         self._ask(work)
 
     def append_lines(self, records: list[NewRecord]) -> list[Record]:
-        """Append what was read from lines; see `Node.load_records`."""
+        """Append what was read from lines; see `EmbeddedNode.load_records`."""
         return self._seed(records, None)
 
     def chosen_partitions(self, records: list[NewRecord]) -> list[int]:
@@ -326,10 +327,10 @@ def config_changes(settings: Mapping[str, object]) -> list[ConfigChange]:
 
 
 def _find(server: Server, name: str) -> broker_topics.Topic:
-    found = server.broker.topics.find(name)
-    if found is None:
+    topic = server.broker.topics.find(name)
+    if topic is None:
         raise NoSuchName("topic", name, _listed(server))
-    return found
+    return topic
 
 
 def _replicas(topic: broker_topics.Topic) -> list[Partition]:

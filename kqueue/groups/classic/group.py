@@ -98,7 +98,7 @@ class ClassicGroup:
         self.remaining_initial_delay_ms = 0
         """By how much the initial rebalance delay may still be extended."""
         self.waiting_to_join_count = 0
-        """How many members wait for the end of the join phase."""
+        """The number of members that wait for the end of the join phase."""
         self.join_deadline = join_deadline
         self.sync_deadline = sync_deadline
         self.member_bytes = 0
@@ -181,11 +181,11 @@ class ClassicGroup:
         """Take its place again, after the group in its place could not be written. If its own first
         record has failed meanwhile, the group before it does.
         """
-        found = self.former if self.is_dead else self
-        if found is None:
+        group = self.former if self.is_dead else self
+        if group is None:
             del groups[self.group_id]
         else:
-            groups[self.group_id] = found
+            groups[self.group_id] = group
 
     @property
     def is_dead(self) -> bool:

@@ -136,6 +136,8 @@ class Rebalancer:
         for member in list(group.members.values()):
             if member.join_promise is None and not member.is_static:
                 self.remove_member(group, member)
+        # Only static members are left, and none has joined: who would lead? All get the time once
+        # more, or end with their sessions.
         if group.members and not group.elect_leader():
             group.join_deadline.set(self._clock.monotonic_ms() + group.rebalance_timeout_ms())
             return

@@ -30,7 +30,7 @@ class ClassicGroupState(enum.Enum):
 
 
 class GroupEvent(enum.Enum):
-    """What happens to a group."""
+    """The events that change a group's state."""
 
     REBALANCE = "rebalance"
     """Members were added, removed or changed: all must join again."""

@@ -32,15 +32,14 @@ from kqueue.groups.log.schemas import CONSUMER_PROTOCOL
 from kqueue.groups.modern.assignment import ModernMemberState
 from kqueue.groups.modern.environment import Environment
 
-# Deadlines of classic members within consumer groups: to join again once they were told to, and to
-# send SyncGroup after JoinGroup. Both last their rebalance timeout.
-# They are in memory only: after a restart a member stays until its session ends.
-#
-# Source: Kafka GroupMetadataManager.
-
 
 class ClassicTimeouts:
-    """The deadlines of all consumer groups, which keep them. On the owner thread."""
+    """The deadlines of classic members within consumer groups, which keep them: to join again once
+    they were told to, and to send SyncGroup after JoinGroup. Both last the rebalance timeout.
+
+    They are in memory only: after a restart a member stays until its session ends. On the owner
+    thread. Source: Kafka GroupMetadataManager.
+    """
 
     def __init__(self, environment: Environment, manager: ConsumerGroupManager) -> None:
         self._timers = environment.timers

@@ -65,13 +65,13 @@ def assignment_bytes(version: int, partitions: Partitions, topics: TopicsMetadat
 
 def by_id(by_name: Mapping[str, frozenset[int]], topics: TopicsMetadata) -> Assignment:
     """Return partitions by topic id, without topics and partitions that do not exist."""
-    found: dict[bytes, frozenset[int]] = {}
+    partitions_of: dict[bytes, frozenset[int]] = {}
     for name, indexes in by_name.items():
         topic = topics.find(name)
         existing = frozenset(index for index in indexes if topic is not None and 0 <= index < topic.partition_count)
         if topic is not None and existing:
-            found[topic.id] = existing
-    return found
+            partitions_of[topic.id] = existing
+    return partitions_of
 
 
 def _version(data: bytes) -> int:

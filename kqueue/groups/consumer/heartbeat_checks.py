@@ -1,4 +1,4 @@
-"""What a ConsumerGroupHeartbeat must have, before the group is looked at.
+"""The checks of a ConsumerGroupHeartbeat before the group is looked at.
 
 Messages are worded as Kafka's, which clients print. Source: KIP-848, Kafka GroupCoordinatorService.
 """

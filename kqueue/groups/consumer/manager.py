@@ -44,8 +44,8 @@ from kqueue.groups.modern.reconciliation import Target, reconcile
 
 
 class ClassicRequests(Protocol):
-    """What members of the classic protocol ask of consumer groups: `classic_members`, which is
-    built on the manager.
+    """The requests that members of the classic protocol make of consumer groups: `classic_members`,
+    which is built on the manager.
     """
 
     def join(self, request: JoinRequest, *, id_required: bool) -> Promise[JoinResult]:
@@ -150,6 +150,7 @@ class ConsumerGroupManager(ModernGroupManager[ConsumerGroup]):
         if subscription.regex:
             group.topic_filters[subscription.regex] = request.visible
         current = self.update(changes, group, member, subscription, request.owned).current
+        # None says that nothing has changed: most heartbeats of a large group carry no partitions.
         sent = is_join or is_full(request) or not same_owned(current.assigned, former.assigned)
         interval_ms = self.heartbeat_interval_ms(group)
         return HeartbeatResult(member_id, current.epoch, interval_ms, current.assigned if sent else None)
@@ -163,6 +164,8 @@ class ConsumerGroupManager(ModernGroupManager[ConsumerGroup]):
         owned: Assignment | None,
     ) -> ConsumerGroupMember:
         """Apply what a member says: its subscription, and what it owns (None: it did not say)."""
+        # In this order: the subscriptions decide on the group epoch, this on the target assignment,
+        # and that on what the member gets.
         changed = self._subscribe(changes, group, member, subscription)
         self._subscriptions.refresh(changes, group, changed=changed)
         member = self._reconcile(changes, group, member.member_id, owned, changed=changed)
@@ -204,6 +207,8 @@ class ConsumerGroupManager(ModernGroupManager[ConsumerGroup]):
     ) -> ConsumerGroupMember:
         """Give what a static member has to the one that comes with its instance id."""
         target = group.target_of(holder.member_id)
+        # Removed first: removing it later would take the partitions from their new owner in the
+        # index.
         self._remove(changes, group, holder.member_id)
         group.put_metadata(changes, member_id, holder.metadata)
         group.put_target(changes, member_id, target)

@@ -1,4 +1,4 @@
-"""What members of consumer groups send and receive."""
+"""The data that members of consumer groups send and receive."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ NO_PARTITIONS: Partitions = NOTHING_OWNED
 
 
 class ClassicProtocols(NamedTuple):
-    """What a member of the classic protocol sent: its protocols, name -> metadata."""
+    """The data that a member of the classic protocol sent: its protocols, name -> metadata."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
 
 
 class Subscription(NamedTuple):
-    """What a member sends. `regex` "": none. `classic` None: it uses the consumer protocol."""
+    """The subscription that a member sends. `regex` "": none. `classic` None: it uses the consumer
+    protocol.
+    """
 
     instance_id: str | None = None
     rack_id: str | None = None

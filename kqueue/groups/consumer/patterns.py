@@ -46,13 +46,13 @@ def matching_topics(
 ) -> SlicedWork[frozenset[str]]:
     """Return the names that match and are visible. Raises: InvalidRegularExpression."""
     matches = compile_pattern(pattern)
-    found: set[str] = set()
+    topic_names: set[str] = set()
     for position in range(0, len(names), NAMES_PER_YIELD):
         matching = [name for name in names[position : position + NAMES_PER_YIELD] if matches(name)]
         if matching:
-            found.update(visible(matching))
+            topic_names.update(visible(matching))
         yield None
-    return frozenset(found)
+    return frozenset(topic_names)
 
 
 def _re2_matcher(pattern: str) -> Matcher:

@@ -1,4 +1,5 @@
-"""What follows from the members' subscriptions: group epoch, resolved patterns, target assignment.
+"""The consequences of the members' subscriptions: group epoch, resolved patterns, target
+assignment.
 
 The matching of patterns runs in slices beside other requests; its result is a step of its own.
 """
@@ -113,13 +114,13 @@ class Subscriptions:
     def _resolve(self, group: ConsumerGroup) -> SlicedWork[None]:
         try:
             version, names = self._topics.version, self._topics.names()
-            found: dict[str, frozenset[str]] = {}
+            resolved: dict[str, frozenset[str]] = {}
             patterns = list(group.patterns)
             group.topic_filters = {pattern: group.topic_filters[pattern] for pattern in patterns}
             for pattern in patterns:
                 visible = group.topic_filters[pattern]
-                found[pattern] = yield from matching_topics(pattern, names, visible)
-            apply = partial(self._apply_patterns, group=group, found=found, version=version)
+                resolved[pattern] = yield from matching_topics(pattern, names, visible)
+            apply = partial(self._apply_patterns, group=group, resolved=resolved, version=version)
             self._queue.submit_late(group.group_id, apply)
         except KqueueError as error:
             logger.error("group %r: its patterns can't be matched: %s", group.group_id, error)
@@ -127,14 +128,14 @@ class Subscriptions:
             group.is_resolving = False
 
     def _apply_patterns(
-        self, changes: Changes, group: ConsumerGroup, found: Mapping[str, frozenset[str]], version: int
+        self, changes: Changes, group: ConsumerGroup, resolved: Mapping[str, frozenset[str]], version: int
     ) -> None:
         if self._groups.get(group.group_id) is not group:
             return
         now_ms = self._clock.wall_ms()
         group.regexes_version, group.regexes_ms = version, self._clock.monotonic_ms()
         before = group.subscribed_topics()
-        for pattern, topics in found.items():
+        for pattern, topics in resolved.items():
             former = group.regexes.get(pattern)
             if not group.count_pattern(pattern) or (former is not None and former.topics == topics):
                 continue

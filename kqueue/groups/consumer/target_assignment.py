@@ -26,8 +26,8 @@ class AssignmentFailed(KqueueError):
 
 def work_size(group: ConsumerGroup, topics: TopicsMetadata) -> int:
     """Return the number of members and partitions of a group."""
-    found = (topics.find(name) for name in group.subscribed_topics())
-    return len(group.members) + sum(topic.partition_count for topic in found if topic is not None)
+    known_topics = (topics.find(name) for name in group.subscribed_topics())
+    return len(group.members) + sum(topic.partition_count for topic in known_topics if topic is not None)
 
 
 def compute_target(group: ConsumerGroup, topics: TopicsMetadata, assignor: str) -> SlicedWork[TargetAssignment[bytes]]:

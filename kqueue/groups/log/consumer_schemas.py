@@ -83,7 +83,7 @@ class ClassicProtocol:
 
 @struct
 class ClassicMemberMetadata:
-    """What a member of the classic protocol sent when it joined."""
+    """The data that a member of the classic protocol sent when it joined."""
 
     session_timeout_ms: int = field(int32)
     supported_protocols: list[ClassicProtocol] = field(array(ClassicProtocol))

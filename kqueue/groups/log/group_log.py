@@ -15,7 +15,7 @@ Wake = Callable[[Promise[Any]], None]
 
 
 class TransactionalProducer(NamedTuple):
-    """Who writes in a transaction."""
+    """The producer that writes in a transaction."""
 
     producer_id: int
     epoch: int
@@ -37,7 +37,7 @@ class EndMarker(NamedTuple):
 
 
 LogEntry = tuple[bytes, bytes | None] | TransactionalRecord | EndMarker
-"""What the log holds, in its order: a record without a transaction is a key and a value."""
+"""An entry of the log, in its order: a record without a transaction is a key and a value."""
 
 
 class GroupLog(Protocol):
@@ -45,8 +45,8 @@ class GroupLog(Protocol):
 
     @property
     def partition_count(self) -> int:
-        """How many partitions. Constant once the topic exists: it decides which partition keeps a
-        group.
+        """The number of partitions. Constant once the topic exists: it decides which partition
+        keeps a group.
         """
         ...
 

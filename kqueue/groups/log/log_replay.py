@@ -16,7 +16,7 @@ from kqueue.groups.log.open_transactions import OpenTransactions
 
 
 class ReplayedPartition(NamedTuple):
-    """What a partition of the log says.
+    """The content of one partition of the log after a replay.
 
     Attributes:
         latest: keys and values, in the order in which they were last written; None: a tombstone.

@@ -27,7 +27,7 @@ GROUP_VERSION = 3
 
 
 class CommittedOffset(NamedTuple):
-    """What a group has committed for one partition.
+    """The offset that a group has committed for one partition.
 
     Attributes:
         leader_epoch: -1 if the client did not send it.

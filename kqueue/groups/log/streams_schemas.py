@@ -37,7 +37,7 @@ class StreamsGroupMetadataValue:
 
 @struct
 class EndpointRecord:
-    """Where a member answers interactive queries."""
+    """The address at which a member answers interactive queries."""
 
     host: str = field(string)
     port: int = field(uint16)
@@ -45,7 +45,7 @@ class EndpointRecord:
 
 @message(versions="0", flexible="0+")
 class StreamsGroupMemberMetadataValue:
-    """What a member sent."""
+    """The data that a member sent."""
 
     instance_id: str | None = field(string, nullable="0+", default="")
     rack_id: str | None = field(string, nullable="0+", default="")

@@ -1,4 +1,4 @@
-"""What a member of a modern group owns, shall own and must revoke.
+"""The assignment of a member of a modern group: what it owns, shall own and must revoke.
 
 What is owned has a key and an index: a topic's id and a partition in a consumer group, a role of a
 subtopology and a task in a streams group.
@@ -45,7 +45,7 @@ class ModernMemberState(enum.IntEnum):
 
 
 class CurrentAssignment(NamedTuple, Generic[K]):
-    """What a member owns.
+    """The partitions or tasks that a member owns.
 
     Attributes:
         epoch: of the target assignment that it has reached; -2: a static member that is away.

@@ -1,4 +1,4 @@
-"""What the managers of modern groups share with their coordinator."""
+"""The objects that the managers of modern groups share with their coordinator."""
 
 from __future__ import annotations
 

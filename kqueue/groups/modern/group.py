@@ -54,7 +54,7 @@ class ModernGroup(ABC, Generic[S, K]):
     protocol_type: ClassVar[str]
     records: ClassVar[ModernRecords[Any, Any]]
     no_metadata: ClassVar[Any]
-    """What is known of a member that has sent nothing."""
+    """The metadata of a member that has sent nothing."""
     is_consumer = True
     keeps_offsets = True
 

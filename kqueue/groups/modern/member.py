@@ -15,11 +15,11 @@ EPOCH_LEAVE_STATIC = -2
 
 
 class ModernMemberMetadata(Protocol):
-    """What a member sends of itself."""
+    """The data that a member sends of itself."""
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long it may take to revoke."""
+        """The time that it may take to revoke."""
         ...
 
 

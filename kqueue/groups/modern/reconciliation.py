@@ -17,7 +17,7 @@ NO_PARTITIONS: frozenset[int] = frozenset()
 
 
 class Target(NamedTuple, Generic[K]):
-    """What a member shall own.
+    """The partitions or tasks that a member shall own.
 
     Attributes:
         assignment: without keys that the member has left.
@@ -45,6 +45,7 @@ def reconcile(current: CurrentAssignment[K], target: Target[K], *, changed: bool
     if current.state is ModernMemberState.UNREVOKED_PARTITIONS:
         if _owns_any(target.owned, current.revoking):
             return current
+        # It has revoked, so its epoch moves on, even if it has to revoke more for a newer target.
         return _next(current, target, min(current.epoch + 1, target.epoch))
     if current.state is ModernMemberState.UNRELEASED_PARTITIONS:
         return _next(current, target, current.epoch)
@@ -62,6 +63,8 @@ def _next(current: CurrentAssignment[K], target: Target[K], epoch: int) -> Curre
         for partition, since in partitions.items():
             into = kept if partition in wanted else revoking
             into.setdefault(key, {})[partition] = since
+    # Nothing new is given in this step: the heartbeat that confirms the revocation brings it. A
+    # member that says it owns none of these has nothing to confirm.
     if revoking and _owns_any(target.owned, revoking):
         return CurrentAssignment(epoch, current.epoch, ModernMemberState.UNREVOKED_PARTITIONS, kept, revoking)
     waits = False
@@ -70,6 +73,8 @@ def _next(current: CurrentAssignment[K], target: Target[K], epoch: int) -> Curre
         for partition in wanted:
             if partition in mine:
                 continue
+            # Another member owns it, or has not confirmed its revocation: a later heartbeat takes
+            # it.
             if target.is_owned(key, partition):
                 waits = True
             else:

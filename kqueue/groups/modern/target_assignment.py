@@ -31,8 +31,8 @@ INLINE_SIZE_MAX = 500
 millisecond.
 """
 INLINE_MS = 5
-"""What a small group's assignment takes within a heartbeat at most; an assignor that takes longer
-goes on beside the other requests.
+"""The longest time that a small group's assignment takes within a heartbeat; an assignor that takes
+longer goes on beside the other requests.
 """
 RETRY_MS = 60_000
 """Time after which a failed assignment of the same group epoch is tried again."""

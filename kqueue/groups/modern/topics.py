@@ -1,4 +1,4 @@
-"""What groups know of topics, and the hash of it that tells a group that they changed."""
+"""The topics as groups know them, and their hash that tells a group that they changed."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ def metadata_hash(names: Iterable[str], topics: TopicsMetadata) -> int:
     Two brokers with the same topics have the same hash, so a group goes on without a rebalance
     when another broker loads it. Source: Kafka's group coordinator Utils, hash4j's XXH3.
     """
-    found = [topic for name in sorted(names) if (topic := topics.find(name)) is not None]
-    if not found:
+    known = [topic for name in sorted(names) if (topic := topics.find(name)) is not None]
+    if not known:
         return 0
-    data = b"".join(_topic_hash(topic).to_bytes(8, "little") for topic in found)
+    data = b"".join(_topic_hash(topic).to_bytes(8, "little") for topic in known)
     return _signed(xxhash.xxh3_64_intdigest(data))
 
 

@@ -117,6 +117,7 @@ class WriteQueue:
         end = _batch_end(changes, start)
 
         def done(error: KqueueError | None) -> None:
+            # The batches before this one are committed, and their changes stay.
             if error is not None:
                 changes.roll_back(start)
                 for promise, _ in answers:

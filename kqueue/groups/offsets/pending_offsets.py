@@ -95,5 +95,7 @@ class PendingOffsets:
 
     def keys_of_topic(self, topic: str) -> dict[str, set[TopicPartition]]:
         """Return the same for one topic of all groups: group id -> keys."""
-        found = {group_id: {key for key in keys if key[0] == topic} for group_id, keys in self._by_group.items()}
-        return {group_id: keys for group_id, keys in found.items() if keys}
+        keys_by_group = {
+            group_id: {key for key in keys if key[0] == topic} for group_id, keys in self._by_group.items()
+        }
+        return {group_id: keys for group_id, keys in keys_by_group.items() if keys}

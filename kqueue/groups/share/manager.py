@@ -207,6 +207,8 @@ class ShareGroupManager(ModernGroupManager[ShareGroup]):
                 {id: topic for id, topic in state.initialized.items() if id not in gone},
             )
             group.put_state(changes, kept)
+        # Not before the note is in the log: a crash would leave states at the share coordinator
+        # that no group knows of, and a deletion of the group would not delete them.
         changes.on_committed.append(lambda: self._initialize(group))
 
     def _compute(self, group: ShareGroup) -> SlicedWork[TargetAssignment[bytes]]:
@@ -217,8 +219,8 @@ class ShareGroupManager(ModernGroupManager[ShareGroup]):
         return (yield from changed_targets(group, epoch, targets, assign(members, partitions, targets)))
 
     def _topic_ids(self, member: ShareMember) -> frozenset[bytes]:
-        found = (self.topics.find(name) for name in member.metadata.topics)
-        return frozenset(topic.id for topic in found if topic is not None)
+        known_topics = (self.topics.find(name) for name in member.metadata.topics)
+        return frozenset(topic.id for topic in known_topics if topic is not None)
 
     def _reconcile(self, changes: Changes, group: ShareGroup, member_id: str) -> CurrentAssignment[bytes]:
         """Give a member its target assignment; nothing must be revoked first."""
@@ -260,6 +262,7 @@ class ShareGroupManager(ModernGroupManager[ShareGroup]):
         if self.find(group.group_id) is not group or group.is_dead:
             return
         state = group.state_partitions
+        # Only what is still noted: a topic that was deleted meanwhile must not come back.
         done = {id: topic for id, topic in partitions.items() if id in state.initializing}
         group.put_state(
             changes, StatePartitions(without(state.initializing, done), merged(state.initialized, done), state.deleting)

@@ -12,7 +12,7 @@ Assignment = Wanted[bytes]
 
 
 class ShareSubscription(NamedTuple):
-    """What a member subscribes to. `topics`: sorted names."""
+    """The subscription of a member. `topics`: sorted names."""
 
     rack_id: str | None = None
     client_id: str = ""
@@ -21,7 +21,7 @@ class ShareSubscription(NamedTuple):
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """How long it may take to revoke: it has nothing to revoke."""
+        """The time that it may take to revoke: it has nothing to revoke."""
         return 0
 
 

@@ -37,7 +37,7 @@ STABLE = 0
 
 @message(versions="0", flexible="0+")
 class ShareGroupMemberMetadataValue:
-    """What a member subscribes to."""
+    """The subscription of a member."""
 
     rack_id: str | None = field(string, nullable="0+")
     client_id: str = field(string)
@@ -55,7 +55,7 @@ class ShareGroupMetadataValue:
 
 @message(versions="0", flexible="0+")
 class ShareGroupCurrentMemberAssignmentValue:
-    """What a member reads."""
+    """The partitions that a member reads."""
 
     member_epoch: int = field(int32)
     previous_member_epoch: int = field(int32)

@@ -1,4 +1,4 @@
-"""Which partitions are read at which endpoint: where interactive queries of a key are answered.
+"""The partitions that are read at each endpoint: where interactive queries of a key are answered.
 Source: KIP-1071, Kafka EndpointToPartitionsManager.
 """
 

@@ -1,4 +1,4 @@
-"""What a StreamsGroupHeartbeat must have, before or after the group is looked at.
+"""The checks of a StreamsGroupHeartbeat, before and after the group is looked at.
 
 Messages are worded as Kafka's, which clients print.
 Source: KIP-1071, Kafka GroupCoordinatorService.

@@ -158,10 +158,10 @@ def _enforce(
 
 def _same_count(counts: Mapping[str, int]) -> int:
     if len(set(counts.values())) > 1:
-        found = ", ".join(f"{name}={counts[name]}" for name in sorted(counts)[:NAMES_MAX])
+        shown = ", ".join(f"{name}={counts[name]}" for name in sorted(counts)[:NAMES_MAX])
         raise _TopicsUnfit(
             StatusCode.INCORRECTLY_PARTITIONED_TOPICS,
-            f"Following topics do not have the same number of partitions: [{{{found}}}]",
+            f"Following topics do not have the same number of partitions: [{{{shown}}}]",
         )
     return next(iter(counts.values()))
 

@@ -111,6 +111,9 @@ class StreamsGroupManager(ModernGroupManager[StreamsGroup]):
         member = self._member_of(group, request, is_join=is_join)
         member_id, former = member.member_id, member.current
         was_empty = group.is_empty
+        # The order is fixed, as each step reads what the one before set: the topology's epoch is
+        # compared with the member's, the tasks follow from the topology and the topics, the target
+        # from the tasks, and the member is brought nearer to its target.
         changed = self._update_metadata(changes, group, member, _merged(member.metadata, request))
         self._update_topology(changes, group, request.topology)
         statuses = []

@@ -1,4 +1,4 @@
-"""What members of streams groups send, own and receive."""
+"""The data that members of streams groups send, own and receive."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kqueue.groups.streams.topology import InternalTopic, Topology
 
 
 class TaskRole(enum.IntEnum):
-    """What a member does with a task."""
+    """The roles that a member can have for a task."""
 
     ACTIVE = 0
     """It processes records. One member has a task in this role."""
@@ -60,14 +60,14 @@ def with_epochs_of_active(current: CurrentAssignment[SubtopologyRole]) -> Curren
 
 
 class MemberEndpoint(NamedTuple):
-    """Where a member answers interactive queries."""
+    """The address at which a member answers interactive queries."""
 
     host: str
     port: int
 
 
 class StreamsMemberMetadata(NamedTuple):
-    """What a member sends of itself.
+    """The data that a member sends of itself.
 
     Attributes:
         process_id: of the process (JVM) in which it is a thread. Copies of a task's state are on
@@ -129,7 +129,7 @@ class StreamsHeartbeat(NamedTuple):
 
 
 class StatusCode(enum.IntEnum):
-    """What a group tells its members beside their tasks. Source: Kafka
+    """The statuses that a group tells its members beside their tasks. Source: Kafka
     StreamsGroupHeartbeatResponse.
     """
 

@@ -30,7 +30,7 @@ class TaskMember(NamedTuple):
 
 
 class TaskGroup(NamedTuple):
-    """What is to be assigned.
+    """The tasks that are to be assigned, and the members.
 
     Attributes:
         task_counts: subtopology id -> number of its tasks.

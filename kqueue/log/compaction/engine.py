@@ -27,7 +27,7 @@ FAST_BYTES_MIN = 16 << 20
 
 
 class RetainedChunk(NamedTuple):
-    """What stays of several batches.
+    """The rest of several batches after compaction.
 
     size: bytes that were processed, 0: none. next_offset: after them.
     data: the batches that stay, one after another.

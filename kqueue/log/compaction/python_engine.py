@@ -20,7 +20,7 @@ NO_TIMESTAMP = -1
 
 
 class RetainedRecords(NamedTuple):
-    """What stays of a batch: the count of records and their unchanged bytes.
+    """The records of a batch that stay: their count and their unchanged bytes.
 
     max_timestamp: their greatest time in ms, -1 if none stays. has_tombstones: some have no value.
     """

@@ -80,7 +80,7 @@ class TransactionTracker:
 
 
 class BatchRetentionResult(NamedTuple):
-    """What stays of a batch.
+    """The rest of a batch after compaction.
 
     horizon_ms: the delete horizon that it gets now; None: none, or it has one already.
     aborted: an entry for the index of aborted transactions.

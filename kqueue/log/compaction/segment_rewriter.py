@@ -202,6 +202,8 @@ class SegmentRewriter:
         last_offsets = array("q", sorted(retention.last_batches.values()))
 
         def bulk(buf: bytes, at: int, limit: int, next_offset: int) -> tuple[int, int]:
+            # A byte less of the last segment: its last batch has to pass `_rewrite_batch`, which
+            # keeps it even without records.
             chunk = keep_chunk(offset_map, buf, at, limit - is_last, next_offset, retention.start_offset, last_offsets)
             start = 0
             for end, last_offset, max_timestamp in chunk.batches:

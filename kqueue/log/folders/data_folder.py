@@ -133,6 +133,9 @@ class DataFolder:
                 failed=self._not_made,
             )
             self._list()
+            # Checkpoints of folders that are gone: a new partition of the name must not take them
+            # for its own. A move that is still to be finished has no folder of the name yet, and
+            # keeps them.
             for key in (
                 {key for name in OFFSET_CHECKPOINTS for key in self._table(name)}
                 - self.found.keys()
@@ -140,6 +143,8 @@ class DataFolder:
             ):
                 self._forget(key)
             self.registration_mark = read_registration_mark(storage)
+            # Last: where the start fails before, the mark stays, and the next start need not
+            # recover.
             mark = take_stop_mark(storage)
             self.clean = mark is not None or not self.found
             self.stopped_epoch = -1 if mark is None else mark
@@ -353,9 +358,9 @@ class DataFolder:
         return self._made(key, topic_id, path)
 
     def _made(self, key: TopicPartition, topic_id: bytes, path: str | None = None) -> PartitionFolder:
-        found = self.found[key] = PartitionFolder(path or partition_folder(*key), topic_id)
+        made = self.found[key] = PartitionFolder(path or partition_folder(*key), topic_id)
         self.new.add(key)
-        return found
+        return made
 
     def _not_made(self, error: BaseException) -> None:
         if isinstance(error, TooManyOpenFiles):
@@ -370,14 +375,15 @@ class DataFolder:
         Durability: a crash may bring the folder back under either name, whole or in part; the next
             start deletes folders that are named for deletion.
         """
+        # Its folder was not made yet.
         if self._maker.cancel(key):
             return True
-        found = self.found.pop(key, None)
-        if found is None:
+        removed = self.found.pop(key, None)
+        if removed is None:
             return False
         self.new.discard(key)
         self._forget(key)
-        self._remover.add(key, PendingRemoval(found, _renamed(key, FOLDER_DELETED, unique), log))
+        self._remover.add(key, PendingRemoval(removed, _renamed(key, FOLDER_DELETED, unique), log))
         return True
 
     def _removed(self) -> None:
@@ -398,10 +404,10 @@ class DataFolder:
         Raises: StorageFailed.
         """
         self._check_ours()
-        found = self.found.pop(key)
+        renamed = self.found.pop(key)
         self.new.discard(key)
         path = _renamed(key, suffix, unique)
-        self.storage.rename(found.path, path)
+        self.storage.rename(renamed.path, path)
         self._forget(key)
         return path
 
@@ -444,10 +450,10 @@ class DataFolder:
         for name in OFFSET_CHECKPOINTS:
             self.save(name, finish)
 
-    def latest_epoch(self, found: PartitionFolder) -> int:
+    def latest_epoch(self, folder: PartitionFolder) -> int:
         """Return the newest leader epoch in a partition's checkpoint; -1: none."""
         try:
-            return decode_epochs(checkpoints.read_small_file(self.storage, f"{found.path}/{EPOCHS}")).latest
+            return decode_epochs(checkpoints.read_small_file(self.storage, f"{folder.path}/{EPOCHS}")).latest
         except (FileNotFoundError, CorruptIndex):
             return UNKNOWN
 
@@ -503,13 +509,13 @@ def read_properties(storage: Storage) -> dict[str, str]:
         raise StorageFailed(f"{storage.location}: {META_PROPERTIES}: {error}") from error
 
 
-def is_meant(found: bytes | None, topic_id: bytes) -> bool:
+def is_meant(named_id: bytes | None, topic_id: bytes) -> bool:
     """Whether a partition's folder belongs to this topic: it names none, or an id with few flipped
     bits.
 
     Two random ids differ in some sixty bits.
     """
-    return found is None or (int.from_bytes(found) ^ int.from_bytes(topic_id)).bit_count() <= FLIPPED_BITS_MAX
+    return named_id is None or (int.from_bytes(named_id) ^ int.from_bytes(topic_id)).bit_count() <= FLIPPED_BITS_MAX
 
 
 def _renamed(key: TopicPartition, suffix: str, unique: str) -> str:

@@ -265,8 +265,8 @@ def _as_failure(storage: Storage, error: Exception) -> StorageFailed:
     return error if isinstance(error, StorageFailed) else StorageFailed(f"{storage.location}: {error}")
 
 
-def has_batches(storage: Storage, found: PartitionFolder) -> bool:
+def has_batches(storage: Storage, folder: PartitionFolder) -> bool:
     """Whether a partition's folder holds a batch. Lists it. Raises: StorageFailed,
     FileNotFoundError.
     """
-    return any(entry.name.endswith(LOG) and entry.size for entry in storage.list(found.path))
+    return any(entry.name.endswith(LOG) and entry.size for entry in storage.list(folder.path))

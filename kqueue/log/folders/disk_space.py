@@ -41,8 +41,7 @@ class DiskSpace:
     """The space of one data folder. Thread: owner thread, except `make_room`.
 
     Args: reserve_bytes: AUTOMATIC, or bytes; 0: no reserve and no emergency file. A storage that
-    does
-        not know its free bytes has none.
+        does not know its free bytes has none.
     Attributes:
         refusal: why producers are refused; None: they are not.
         bytes_until_refresh: appends count it down, and call `refresh` below 0.

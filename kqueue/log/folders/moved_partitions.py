@@ -77,6 +77,7 @@ def is_covered(storage: Storage, path: str, moved: MovedPartition) -> bool:
 
     Raises: StorageFailed, FileNotFoundError.
     """
+    # A log grows at its last segment only, so that one shows whether anything was appended since.
     last = (-1, 0)
     for entry in storage.list(path):
         parsed = parse_file_name(entry.name)

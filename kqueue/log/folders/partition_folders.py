@@ -88,6 +88,8 @@ class PartitionFolderRemover(KeyedTaskQueue[TopicPartition, PendingRemoval]):
         Raises: the first failure, after the rest was done.
         """
         self._check()
+        # Else a crash could bring the old name back to a folder of which files are deleted already,
+        # and the next start would serve the rest as a log.
         self._storage.sync_folder("")
         failed: Exception | None = None
         while self._renamed:

@@ -53,7 +53,7 @@ class RegistrationStamp(NamedTuple):
 
     @property
     def order(self) -> tuple[int, int]:
-        """What a later stamp of one history of the store has more of."""
+        """A number that is greater in a later stamp of one history of the store."""
         return self.epoch, self.renewal
 
 
@@ -69,7 +69,7 @@ class RegistrationMark(NamedTuple):
 
 
 class Comparison(enum.Enum):
-    """What the marks of a broker's data folders are, compared with the store."""
+    """The outcomes of the comparison of the marks of a broker's data folders with the store."""
 
     SAME = "same"
     OLDER_FOLDER = "older folder"

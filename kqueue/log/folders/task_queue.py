@@ -150,6 +150,8 @@ class KeyedTaskQueue(ABC, Generic[K, P]):
             piece = self._slice.pop(key, None)
             if piece is None:
                 self._changed.wait_for(lambda: self._current != key)
+        # If the job ran it, its result is applied before the caller goes on, not only with the end
+        # of the slice: the caller may create what the task has just deleted.
         if piece is None:
             self._apply()
         return piece

@@ -132,9 +132,11 @@ class IndexFile:
         """
         start, data = (0, self._tail) if self._tail is not None else self._block_of(field, value)
         size, unpack = self.entry.size, self.entry.unpack_from
-        found = bisect_right(range(len(data) // size), value, key=lambda number: unpack(data, number * size)[field]) - 1
-        if found >= 0:
-            return start + found, unpack(data, found * size)
+        number_found = (
+            bisect_right(range(len(data) // size), value, key=lambda number: unpack(data, number * size)[field]) - 1
+        )
+        if number_found >= 0:
+            return start + number_found, unpack(data, number_found * size)
         if start:
             raise CorruptIndex(f"the entries of {self._path} do not rise before entry {start}")
         return -1, ()

@@ -57,9 +57,9 @@ def decode_snapshot(data: bytes, offset: int) -> ProducerStateManager:
     version, crc, count = HEADER.unpack_from(data)
     if version != VERSION or count < 0 or len(data) != HEADER.size + count * ENTRY.size:
         raise CorruptIndex(f"no producer snapshot: version {version}, {count} producers in {len(data)} bytes")
-    found = crc32c(memoryview(data)[_CRC_END:])
-    if found != crc:
-        raise CorruptIndex(f"checksum {crc:#010x} stands in the producer snapshot, its bytes give {found:#010x}")
+    actual_crc = crc32c(memoryview(data)[_CRC_END:])
+    if actual_crc != crc:
+        raise CorruptIndex(f"checksum {crc:#010x} stands in the producer snapshot, its bytes give {actual_crc:#010x}")
     producers = ProducerStateManager()
     producers.end_offset = offset
     producers.add_all(map(_producer, ENTRY.iter_unpack(memoryview(data)[HEADER.size :])))

@@ -20,7 +20,7 @@ from kqueue.log.views import LogView, SegmentView
 
 
 class LogToClean(NamedTuple):
-    """How much of a log can be cleaned.
+    """A log, and the part of it that can be cleaned.
 
     Attributes:
         upto: offset at which cleaning must end.

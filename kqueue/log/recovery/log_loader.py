@@ -165,6 +165,8 @@ class _LogLoader:
         self.config = config
         self.now_ms = now_ms
         self.recovery_point = recovery_point
+        # Checkpoints carry no checksum. What was flushed is what both say; what can exist is what
+        # either says.
         self.flushed_end = recovery_point if high_watermark is None else min(recovery_point, high_watermark)
         self.checkpointed_end = max(recovery_point, high_watermark or 0)
         self.changed = False  # names or contents, which then must be synced
@@ -356,8 +358,8 @@ class _LogLoader:
                 loaded.producers = producers
 
     def _gap_before(self, loaded: LoadedLog, number: int) -> str | None:
-        """Why the last segment cannot follow: unflushed offsets before it are missing; None: it
-        can.
+        """Return why the last segment cannot follow: unflushed offsets before it are missing; None:
+        it can.
 
         Compaction leaves gaps between segments, and segments below the log start may be half
         deleted.
@@ -455,6 +457,8 @@ class _LogLoader:
             )
             start_offset = 0
         loaded.start_offset = max(start_offset, loaded.segments[0].base)
+        # A flushed offset is never given out again, even where its record is lost: a consumer may
+        # have read it.
         end_offset = max(log_end, self.flushed_end, loaded.start_offset)
         if end_offset > log_end or not self.is_whole:
             logger.error(

@@ -174,7 +174,7 @@ class VerificationTask:
 
 
 class SegmentVerification:
-    """Which bytes of a segment's log are verified, and which are damaged.
+    """The ranges of a segment's log that are verified, and those that are damaged.
 
     initial_size: bytes that the log held when it was opened; only these need verification.
 

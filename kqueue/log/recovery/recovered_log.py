@@ -24,7 +24,9 @@ from kqueue.storage import Storage
 
 
 class RecoveredSegment(NamedTuple):
-    """What is known of one segment. verification: None: all its bytes are verified."""
+    """The state of one segment as recovery found it. verification: None: all its bytes are
+    verified.
+    """
 
     base: int
     unverified_size: int

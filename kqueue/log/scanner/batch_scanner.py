@@ -56,7 +56,7 @@ class Readable(Protocol):
 
 
 class CheckLevel(IntEnum):
-    """What is checked besides length, magic and header; each level includes those before it."""
+    """The checks besides those of length, magic and header; each level includes those before it."""
 
     HEADERS = 0
     CONTROL_CHECKSUMS = 1  # of control batches, which decide over the records of others and are small
@@ -71,7 +71,7 @@ _CONTROL_CHECKSUMS, _CHECKSUMS, _RECORDS = map(
 
 
 class Fault(NamedTuple):
-    """What is wrong with the bytes of a batch."""
+    """The faults that the bytes of a batch can have."""
 
     expected: str
     found: str
@@ -169,7 +169,7 @@ class CorruptRange(NamedTuple):
 
 
 class ScanStop(NamedTuple):
-    """Where and why a scan ended before its range did.
+    """The place where a scan ended before its range did, and the fault there.
 
     size: bytes that the batch's length names, if these lie within the range; else 0.
     header: as far as it can be read; None if `size` is 0.

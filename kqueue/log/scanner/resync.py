@@ -92,8 +92,8 @@ def corrupt_range(scanner: BatchScanner, stop: ScanStop, last_offset: int, limit
 
 
 def resume_position(file: Readable, position: int, size: int, end: int, last_offset: int, limit: int | None) -> int:
-    """Where batches begin again after a bad one at `position`: at the end that its length names, if
-    a batch begins there; else at the next batch that can be found; else `end`.
+    """Return where batches begin again after a bad one at `position`: at the end that its length
+    names, if a batch begins there; else at the next batch that can be found; else `end`.
 
     Args: size: bytes that the bad batch's length names, 0: no possible length. Others: as for
         `scan_resyncing`.
@@ -111,7 +111,7 @@ def resume_position(file: Readable, position: int, size: int, end: int, last_off
 
 
 def _skipped(file: Readable, position: int, after: int, last_offset: int, bound: int | None) -> int | None:
-    """Where valid batches begin that the bad batch's length skips, because the length is wrong;
+    """Return where valid batches begin that the bad batch's length skips, because it is wrong;
     None: there are none.
 
     A record's value may look like a batch. So nothing is searched if the bad batch's own offsets
@@ -163,6 +163,7 @@ class _Search:
                     return batch_position
             if self.work_bytes <= 0:
                 return None
+            # Chunks overlap, so that a start that lies across two of them is found.
             position += len(data) - _START_BYTES + 1
         return None
 

@@ -250,11 +250,11 @@ def _note(sources: Sequence[_Source]) -> bool:
 def _list_folder(source: _Source) -> dict[str, Files]:
     names = [path.name for path in source.path.iterdir() if path.is_dir() and parse_partition_folder(path.name)]
     names.sort(key=lambda name: (not name.startswith(INTERNAL), name))
-    found = {}
+    partitions = {}
     for name in names:
         with contextlib.suppress(FileNotFoundError):  # its topic was deleted
-            found[name] = _list_partition(source.path / name)
-    return found
+            partitions[name] = _list_partition(source.path / name)
+    return partitions
 
 
 def _list_partition(folder: Path) -> Files:

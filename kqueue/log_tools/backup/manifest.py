@@ -49,7 +49,7 @@ class FolderEntry(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """What a backup holds.
+    """The contents of a backup.
 
     Attributes:
         created_ms: wall clock.

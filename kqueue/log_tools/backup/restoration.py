@@ -118,10 +118,10 @@ def _copy(
 
 
 def _stores(manifest: Manifest, parts: Iterable[tuple[str, str]], temporary: Path) -> list[Path]:
-    found = [temporary / target / FILE_NAME for source, target in parts if source != f"{STORE}/"]
+    stores = [temporary / target / FILE_NAME for source, target in parts if source != f"{STORE}/"]
     if manifest.store is not None:
-        found.append(temporary / Path(manifest.store).name)
-    return [path for path in found if path.is_file()]
+        stores.append(temporary / Path(manifest.store).name)
+    return [path for path in stores if path.is_file()]
 
 
 def _forget_stamps(store: Path, nodes: Iterable[str]) -> None:

@@ -12,7 +12,9 @@ from kqueue.log_tools.verify import verify
 
 
 class BackupReport(NamedTuple):
-    """What a check found. `damage`: a line for each file that is missing, differs or is damaged."""
+    """The result of a check. `damage`: a line for each file that is missing, differs or is
+    damaged.
+    """
 
     backup: str
     manifest: Manifest
@@ -55,8 +57,8 @@ def verify_backup(backup: Path, *, progress: ProgressCallback | None = None) -> 
                 damage.append(str(error))
             continue
         damage += [
-            f"{FOLDERS}/{folder.name}/{found.file}: expected {found.expected}, found {found.found}"
-            for found in report.errors
+            f"{FOLDERS}/{folder.name}/{finding.file}: expected {finding.expected}, found {finding.found}"
+            for finding in report.errors
         ]
     meter.finish()
     return BackupReport(str(backup), manifest, tuple(damage))
@@ -67,15 +69,15 @@ def check_files(backup: Path, manifest: Manifest, meter: ProgressMeter) -> list[
     damage = []
     for file in manifest.files:
         try:
-            found = entry_of(backup, backup / file.path)
+            entry = entry_of(backup, backup / file.path)
         except FileNotFoundError:
             damage.append(f"{file.path}: missing")
         except OSError as error:
             damage.append(f"{file.path}: can't be read: {error.strerror}")
         else:
-            if found.size != file.size:
-                damage.append(f"{file.path}: expected {file.size} bytes, found {found.size}")
-            elif found.sha256 != file.sha256:
+            if entry.size != file.size:
+                damage.append(f"{file.path}: expected {file.size} bytes, found {entry.size}")
+            elif entry.sha256 != file.sha256:
                 damage.append(f"{file.path}: its SHA-256 is not that of the manifest")
         meter.add(file.size)
     return damage

@@ -39,7 +39,7 @@ _COPIED = (*CHECKPOINTS, META_PROPERTIES, CLEAN_SHUTDOWN)
 
 @dataclass(slots=True)
 class RepairResult:
-    """What a repair found and did.
+    """The findings and changes of a repair.
 
     `copy`: the backup folder, None: nothing was damaged, or it was a dry run. `lost`: byte ranges
     removed from logs. `done`: every change, in order. `failed`: partitions that could not be

@@ -48,7 +48,7 @@ class LostRange(NamedTuple):
 
 @dataclass(slots=True)
 class LogRewrite:
-    """How a log file must change.
+    """The changes that a log file must have.
 
     `kept`: (position, end) of the byte ranges that stay, in order. `header_fixes`: corrections
     by position.

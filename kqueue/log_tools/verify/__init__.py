@@ -30,7 +30,7 @@ __all__ = [
 
 
 class VerificationTarget:
-    """What to verify.
+    """The folder to verify.
 
     `storage`: rooted at the data folder. `partition`: one folder in it, None: all.
     """

@@ -177,8 +177,8 @@ def check_checkpoints(
             if key not in bounds:
                 report.add(Finding(name, None, f"partitions of this folder, unlike {who}", f"offset {offset}", NOTE))
                 continue
-            found = bounds[key]
-            end_offset = found.end_offset if found is not None else 0
+            bound = bounds[key]
+            end_offset = bound.end_offset if bound is not None else 0
             if offset > end_offset:
                 grave = ERROR if name in (RECOVERY_POINTS, LOG_STARTS) else NOTE if name == CLEANED_TO else severity
                 report.add(Finding(name, None, f"an offset of {who} up to its end, {end_offset}", str(offset), grave))

@@ -36,8 +36,8 @@ class _Entries:
 
     def next(self) -> tuple[int, ...] | None:
         self.number += 1
-        found, self._ahead = self._ahead, next(self._entries, None)
-        return found
+        entry, self._ahead = self._ahead, next(self._entries, None)
+        return entry
 
     def stands_out(self, entry: tuple[int, ...], last: tuple[int, ...]) -> bool:
         """Return whether `entry` is the wrong one: the next entry fits `last`, but not `entry`."""
@@ -69,15 +69,15 @@ class OffsetIndexVerifier:
     Args:
         data: the file.
         base: base offset of the segment.
-        found: receives errors.
+        report: receives errors.
         loose: receives entries that are errors only in a log that was never compacted.
     """
 
-    def __init__(self, data: memoryview, base: int, found: ReportMismatch, loose: ReportMismatch) -> None:
+    def __init__(self, data: memoryview, base: int, report: ReportMismatch, loose: ReportMismatch) -> None:
         self._entries = _Entries(data, INDEX_ENTRY)
         self.padded = self._entries.padded
         self._base = base
-        self._found = found
+        self._report = report
         self._loose = loose
         self._last = (-1, 0)
         self._before = base - 1  # last offset of the previous batch
@@ -85,7 +85,7 @@ class OffsetIndexVerifier:
         self.next_position = -1
         self._offset = 0
         if self._entries.left_over:
-            found(
+            report(
                 len(data) - self._entries.left_over,
                 f"entries of {INDEX_ENTRY.size} bytes",
                 f"{self._entries.left_over} bytes left over",
@@ -101,9 +101,9 @@ class OffsetIndexVerifier:
         while 0 <= self.next_position <= position:
             at = self._entries.position
             if self.next_position < position:
-                self._found(at, "the position of a batch", f"{self.next_position}, where none begins")
+                self._report(at, "the position of a batch", f"{self.next_position}, where none begins")
             elif self._offset <= self._before:
-                self._found(at, f"offset {last_offset} at position {position}", str(self._offset))
+                self._report(at, f"offset {last_offset} at position {position}", str(self._offset))
             elif self._offset < last_offset:
                 self._loose(at, f"offset {last_offset} at position {position}", str(self._offset))
             elif self._offset > last_offset:
@@ -120,9 +120,9 @@ class OffsetIndexVerifier:
     def close(self, size: int) -> None:
         """Report the entries beyond the log file, which has `size` bytes."""
         if self._owed is not None:
-            self._found(None, f"offsets up to {self._before}", str(self._owed))
+            self._report(None, f"offsets up to {self._before}", str(self._owed))
         while self.next_position >= 0:
-            self._found(
+            self._report(
                 self._entries.position, f"a position below {size}, where a batch begins", str(self.next_position)
             )
             self._advance()
@@ -138,18 +138,18 @@ class OffsetIndexVerifier:
                 self._last = relative, position
                 self._offset, self.next_position = self._base + relative, position
                 return
-            self._found(self._entries.position, f"an entry in order, above {self._last}", str((relative, position)))
+            self._report(self._entries.position, f"an entry in order, above {self._last}", str((relative, position)))
         self.next_position = -1
 
 
 class TimeIndexVerifier:
     """Verifies `.timeindex`: each entry is the greatest timestamp up to an offset."""
 
-    def __init__(self, data: memoryview, base: int, found: ReportMismatch) -> None:
+    def __init__(self, data: memoryview, base: int, report: ReportMismatch) -> None:
         self._entries = _Entries(data, TIME_ENTRY)
         self.padded = self._entries.padded
         self._base = base
-        self._found = found
+        self._report = report
         self._last = (NO_TIMESTAMP, 0)
         self.greatest = NO_TIMESTAMP
         self._uncertain = False  # batches with unknown timestamps were skipped
@@ -157,7 +157,7 @@ class TimeIndexVerifier:
         self.next_offset = -1
         self._timestamp = NO_TIMESTAMP
         if self._entries.left_over:
-            found(
+            report(
                 len(data) - self._entries.left_over,
                 f"entries of {TIME_ENTRY.size} bytes",
                 f"{self._entries.left_over} bytes left over",
@@ -174,7 +174,7 @@ class TimeIndexVerifier:
         while 0 <= self.next_offset <= last_offset:
             wrong = self._timestamp < self.greatest if self._uncertain else self._timestamp != self.greatest
             if wrong:
-                self._found(
+                self._report(
                     self._entries.position,
                     f"timestamp {self.greatest} up to offset {self.next_offset}",
                     str(self._timestamp),
@@ -195,10 +195,10 @@ class TimeIndexVerifier:
         while self.next_offset >= 0:
             beyond = True
             if not self._uncertain:
-                self._found(self._entries.position, f"offsets up to {last_offset}", str(self.next_offset))
+                self._report(self._entries.position, f"offsets up to {last_offset}", str(self.next_offset))
             self._advance()
         if sealed and not beyond and not self._uncertain and self._last[0] < self.greatest:
-            self._found(
+            self._report(
                 None, f"a last entry for the segment's greatest timestamp, {self.greatest}", f"one for {self._last[0]}"
             )
 
@@ -213,5 +213,5 @@ class TimeIndexVerifier:
                 self._last = timestamp, relative
                 self._timestamp, self.next_offset = timestamp, self._base + relative
                 return
-            self._found(self._entries.position, f"an entry in order, above {self._last}", str((timestamp, relative)))
+            self._report(self._entries.position, f"an entry in order, above {self._last}", str((timestamp, relative)))
         self.next_offset = -1

@@ -45,7 +45,7 @@ STATE_BYTES_MAX = 256 * 1024 * 1024  # far above any snapshot, checkpoint or tra
 
 @dataclass(frozen=True, slots=True)
 class CheckpointedState:
-    """What the data folder says about a partition.
+    """The state of a partition by the data folder's checkpoints.
 
     `clean`: the last shutdown was clean; otherwise only data below `recovery_point` is known to be
     flushed. `log_start`: None: unknown. `cleaned`: the log was compacted, so offset gaps are
@@ -104,23 +104,23 @@ class PartitionVerifier:
 
         Raises: StorageFailed: the folder cannot be listed.
         """
-        found = list_files(self.storage, self.folder, self._find, is_clean=self.known.clean)
-        self.compacted = self.compacted or found.swapping
+        listed = list_files(self.storage, self.folder, self._find, is_clean=self.known.clean)
+        self.compacted = self.compacted or listed.swapping
         self.report.partitions += 1
-        bases = sorted(base for base, files in found.segments.items() if LOG in files)
-        self._read_gaps(found)
-        self._read_epochs(found)
-        self._read_snapshots(found)
+        bases = sorted(base for base, files in listed.segments.items() if LOG in files)
+        self._read_gaps(listed)
+        self._read_epochs(listed)
+        self._read_snapshots(listed)
         if not bases:
             self._find("", None, "a log", "no segment", NOTE)
             return None
         self._begin_at(bases[0])
         end_offset = bases[0]
         for base, following in zip(bases, [*bases[1:], None], strict=True):
-            end_offset = self._segment(base, following, found, end_offset)
+            end_offset = self._segment(base, following, listed, end_offset)
         self._snapshots_up_to(end_offset)
         self._beyond_the_end(end_offset)
-        self._read_topic_id(found)
+        self._read_topic_id(listed)
         if not self.compacted:
             for finding in self._if_not_compacted:
                 self.report.add(finding)
@@ -161,24 +161,24 @@ class PartitionVerifier:
         gone = isinstance(error, FileNotFoundError) and not self.known.clean
         self._find(name, None, "a file that can be read", str(error), NOTE if gone else ERROR)
 
-    def _read_gaps(self, found: PartitionFiles) -> None:
+    def _read_gaps(self, listed: PartitionFiles) -> None:
         self._gaps: set[tuple[int, int]] = set()
-        if GAPS in found.names and (data := self._read(GAPS)) is not None:
+        if GAPS in listed.names and (data := self._read(GAPS)) is not None:
             try:
                 self._gaps = set(decode_gaps(data))
             except CorruptIndex as error:
                 self._find(GAPS, None, "a list of gaps", str(error))
 
-    def _read_epochs(self, found: PartitionFiles) -> None:
-        if EPOCHS in found.names and (data := self._read(EPOCHS)) is not None:
+    def _read_epochs(self, listed: PartitionFiles) -> None:
+        if EPOCHS in listed.names and (data := self._read(EPOCHS)) is not None:
             try:
                 self.epochs = decode_epochs(data)
             except CorruptIndex as error:
                 self._find(EPOCHS, None, "a list of leader epochs", str(error))
-        self._epochs_missing = EPOCHS not in found.names
+        self._epochs_missing = EPOCHS not in listed.names
 
-    def _read_snapshots(self, found: PartitionFiles) -> None:
-        for offset in sorted(found.snapshots):
+    def _read_snapshots(self, listed: PartitionFiles) -> None:
+        for offset in sorted(listed.snapshots):
             name = file_name(offset, SNAPSHOT)
             data = self._read(name)
             try:
@@ -187,8 +187,8 @@ class PartitionVerifier:
             except CorruptIndex as error:
                 self._find(name, None, "a producer snapshot", str(error), self._unless_at_work(offset))
 
-    def _read_topic_id(self, found: PartitionFiles) -> None:
-        if PARTITION_METADATA in found.names and (data := self._read(PARTITION_METADATA)) is not None:
+    def _read_topic_id(self, listed: PartitionFiles) -> None:
+        if PARTITION_METADATA in listed.names and (data := self._read(PARTITION_METADATA)) is not None:
             try:
                 decode_partition_metadata(data)
             except CorruptIndex as error:
@@ -209,13 +209,13 @@ class PartitionVerifier:
         self.producers.end_offset = base
         self.whole = base == 0
 
-    def _segment(self, base: int, following: int | None, found: PartitionFiles, end_offset: int) -> int:
+    def _segment(self, base: int, following: int | None, listed: PartitionFiles, end_offset: int) -> int:
         """Verify one segment; return the offset at which it ends."""
         self.report.segments += 1
-        name, files = file_name(base, LOG), found.segments[base]
+        name, files = file_name(base, LOG), listed.segments[base]
         if base > end_offset:
             self._gap(name, None, end_offset, base)
-        one = _SegmentPass(self, base, following, files, found)
+        one = _SegmentPass(self, base, following, files, listed)
         try:
             end = one.run(max(base, end_offset))
         except (StorageFailed, FileNotFoundError) as error:
@@ -242,10 +242,10 @@ class PartitionVerifier:
         self._if_not_compacted.append(finding)
 
     def _loose(self, name: str) -> Callable[[int | None, str, str], None]:
-        def found(position: int | None, expected: str, what: str) -> None:
+        def note(position: int | None, expected: str, what: str) -> None:
             self._if_not_compacted.append(Finding(self._path(name), position, expected, what))
 
-        return found
+        return note
 
     def _transactions(self, base: int, is_there: bool) -> None:
         """Verify a segment's transaction index against the transactions that ended in it."""
@@ -353,7 +353,7 @@ class _SegmentPass:
         base: int,
         following: int | None,
         files: dict[str, int],
-        found: PartitionFiles,
+        listed: PartitionFiles,
     ) -> None:
         self.partition = partition
         self.base = base
@@ -362,7 +362,7 @@ class _SegmentPass:
         self.name = file_name(base, LOG)
         self.lenient = following is None and not partition.known.clean  # a broker runs, or crashed
         self.files = files
-        self.found = found
+        self.listed = listed
 
     def run(self, expected: int) -> int:
         """Verify the segment; return the offset at which it ends.
@@ -436,7 +436,7 @@ class _SegmentPass:
     def _entries(self, suffix: str) -> memoryview:
         name = file_name(self.base, suffix)
         if suffix not in self.files:
-            if name + SWAP not in self.found.names:
+            if name + SWAP not in self.listed.names:
                 self.partition._find(name, None, "an index", "no such file", NOTE if self.lenient else ERROR)
             return memoryview(b"")
         try:

@@ -125,11 +125,11 @@ class CompiledChunkBuilder:
             if (piece := self._legacy.take()) is not None:
                 yield piece
             numbers = np.flatnonzero(_inside(table, bounds))
-            found = table[numbers]
-            tags = [(tag, tuple.__new__(BatchHeader, fields)) for fields in found[:, 1:].tolist()]
-            if not (yield from self._run(data, _planned_all(found), tags, bounds)):
+            rows = table[numbers]
+            tags = [(tag, tuple.__new__(BatchHeader, fields)) for fields in rows[:, 1:].tolist()]
+            if not (yield from self._run(data, _planned_all(rows), tags, bounds)):
                 at = int(self._state[decode_kernels.BATCH])
-                start, size = int(found[at, 0]), tags[at][1].size
+                start, size = int(rows[at, 0]), tags[at][1].size
                 before = (
                     next_offset
                     if numbers[at] == 0
@@ -373,9 +373,9 @@ def _list_buffers(lists: pa.ListArray) -> tuple[NDArray[np.int32], NDArray[np.ui
 
 def _numbers(buffer: pa.Buffer | None, kind: type[Number], first: int, count: int) -> NDArray[Number]:
     """Return `count` numbers of a column's buffer, read-only; none of a missing buffer."""
-    found: NDArray[Number] = np.frombuffer(buffer or b"", kind)[first : first + count]
-    found.flags.writeable = False
-    return found
+    column: NDArray[Number] = np.frombuffer(buffer or b"", kind)[first : first + count]
+    column.flags.writeable = False
+    return column
 
 
 _NO_LISTS = _numbers(None, np.int32, 0, 0), view(b""), 0

@@ -65,8 +65,7 @@ class ColumnDecoder:
         Control batches and an incomplete last batch are skipped. `finish` yields the rest. Run the
         iterator to its end; `buf` is not kept. `ColumnChunk.runs` has (tag, header or entry).
         Args: aborted: (producer id, first offset) of the aborted transactions of the Fetch
-        response;
-            their records are omitted.
+            response; their records are omitted.
         Raises:
             CorruptBatch: with the position in `buf`; the records before the damage were decoded.
             UnsupportedCodec, PluginError.

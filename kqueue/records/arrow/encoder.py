@@ -128,17 +128,17 @@ def _parts(table: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def _rows_of(table: pa.RecordBatch, default_ms: int) -> EncodeColumns:
     import pyarrow as pa
 
-    found = {
+    columns = {
         name: table.column(name) if name in table.schema.names else None
         for name in ("key", "value", "timestamp", "headers")
     }
     none = pa.nulls(table.num_rows)
-    lists, names, contents = _headers(found["headers"])
-    key, value = (binary(none if found[name] is None else found[name], name) for name in ("key", "value"))
+    lists, names, contents = _headers(columns["headers"])
+    key, value = (binary(none if columns[name] is None else columns[name], name) for name in ("key", "value"))
     return EncodeColumns(
         key,
         value,
-        _times(none if found["timestamp"] is None else found["timestamp"], default_ms),
+        _times(none if columns["timestamp"] is None else columns["timestamp"], default_ms),
         lists,
         names,
         contents,

@@ -89,14 +89,14 @@ def _by_murmur2(
 
     if keys.null_count == len(keys):
         return _sticking(partitioner.keyless, count, keys, values, available, topic, engine)
-    found = (murmur2_of(keys, engine) & _SIGN) % count
+    chosen = (murmur2_of(keys, engine) & _SIGN) % count
     if keys.null_count:
         keyless = pc.is_null(keys)
         without = keys.filter(keyless), values.filter(keyless)
-        found[keyless.to_numpy(zero_copy_only=False)] = _sticking(
+        chosen[keyless.to_numpy(zero_copy_only=False)] = _sticking(
             partitioner.keyless, count, *without, available, topic, engine
         )
-    return found
+    return chosen
 
 
 def _by_crc32(
@@ -110,12 +110,12 @@ def _by_crc32(
 ) -> NDArray[np.int64]:
     import pyarrow.compute as pc
 
-    found = crc32_of(keys, engine) % count
+    chosen = crc32_of(keys, engine) % count
     if isinstance(partitioner, Crc32Partitioner):
         sizes = pc.fill_null(pc.binary_length(keys), 0).to_numpy(zero_copy_only=False)
         for row in (sizes == 0).nonzero()[0].tolist():
-            found[row] = partitioner.partition(None, count, available=available, topic=topic)
-    return found
+            chosen[row] = partitioner.partition(None, count, available=available, topic=topic)
+    return chosen
 
 
 def _sticking(

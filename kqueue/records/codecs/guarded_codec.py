@@ -58,10 +58,10 @@ class GuardedCodec:
             return level
         return None
 
-    def _bytes(self, found: bytes, method: str) -> bytes:
-        if not isinstance(found, bytes):
-            self._broke_contract(f"{method} returned no bytes", repr(type(found)))
-        return found
+    def _bytes(self, returned: bytes, method: str) -> bytes:
+        if not isinstance(returned, bytes):
+            self._broke_contract(f"{method} returned no bytes", repr(type(returned)))
+        return returned
 
     def _failed(self, method: str, error: Exception) -> NoReturn:
         failed = PluginError(f"{self._title} failed in {method}", detail=f"{type(error).__name__}: {error}")

@@ -33,7 +33,7 @@ _WINDOW_FREELY = 8 * 1024 * 1024  # a claim up to this is granted
 
 
 class Frame(NamedTuple):
-    """Where a frame ends, and how many bytes it comes to at most (exactly, if `size_known`)."""
+    """The end of a frame, and the most bytes that it decompresses to (exactly, if `size_known`)."""
 
     end: int
     bytes_max: int

@@ -52,7 +52,7 @@ class GuardedPartitioner:
     ) -> int:
         """Raises PluginError: the plugin raised, or returned no int from 0 to `count` - 1."""
         partition = self._partitioner.partition
-        found = _call(
+        chosen = _call(
             self._title,
             "could not place a record",
             partition,
@@ -62,12 +62,12 @@ class GuardedPartitioner:
             value=value,
             topic=topic,
         )
-        if type(found) is not int or not 0 <= found < count:
+        if type(chosen) is not int or not 0 <= chosen < count:
             raise PluginError(
-                f"{self._title} broke its contract: partition returned {found!r:.100}, expected an int from 0 to "
+                f"{self._title} broke its contract: partition returned {chosen!r:.100}, expected an int from 0 to "
                 f"{count - 1}"
             )
-        return found
+        return chosen
 
 
 class _GuardedSticky(GuardedPartitioner):

@@ -44,8 +44,8 @@ class StickyPartitioner:
     def runs(
         self, sizes_so_far: NDArray[np.int64], count: int, *, available: Sequence[int] | None = None, topic: str = ""
     ) -> Iterator[tuple[int, int]]:
-        """What `partition` says of many records: (partition, how many go there), one run after the
-        other. To be run to its end.
+        """Yield what `partition` returns for many records: (partition, count of records), one run
+        after the other. To be run to its end.
 
         Args: sizes_so_far: of each record the bytes of keys and values up to its end, counted as
         `partition` does.
@@ -61,7 +61,7 @@ class StickyPartitioner:
             at, before = end, after
 
     def _next(self, topic: str, count: int, available: Sequence[int] | None) -> tuple[int, int]:
-        """Where the next record goes, and the bytes that went there before."""
+        """Return the partition of the next record, and the bytes that went there before."""
         current, sent_bytes = self._current.get(topic, (-1, self._batch_bytes))
         stale = current >= count or (available and current not in available)
         if sent_bytes >= self._batch_bytes or stale:

@@ -24,7 +24,7 @@ REAUTHENTICATION_MS_MIN = 1000
 
 
 class SaslState(enum.Enum):
-    """What comes next."""
+    """The step that comes next."""
 
     HANDSHAKE = "the choice of a mechanism"
     AUTHENTICATE = "a token of the mechanism"

@@ -1,4 +1,4 @@
-"""How long the answer to a failed authentication waits, by the address that it came from."""
+"""The delay of the answer to a failed authentication, by the address that it came from."""
 
 from __future__ import annotations
 

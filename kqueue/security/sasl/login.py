@@ -1,4 +1,4 @@
-"""How a client authenticates by SASL: its mechanism, user and password."""
+"""A client's authentication by SASL: its mechanism, user and password."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ SUPPORTED = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
 
 
 class MechanismSources(NamedTuple):
-    """What mechanisms need besides the settings of their listener.
+    """The sources that mechanisms use besides the settings of their listener.
 
     `find_scram`: looks up users that are not in the settings. `made_up`: credentials of users that
     do not exist. `open_keys`: reads the keys of identity providers.
@@ -48,7 +48,7 @@ class MechanismSources(NamedTuple):
 
 
 class SaslListenerConfig(NamedTuple):
-    """What the mechanisms of one listener read: settings, by the listener's name."""
+    """The settings that the mechanisms of one listener read, by the listener's name."""
 
     config: Config
     listener: str

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from kqueue.security.scram_credentials import SCRAM_MECHANISMS, ScramCredential, salted_password
 
 HASHED_BY = SCRAM_MECHANISMS["SCRAM-SHA-512"]
-"""How passwords are stored that are not stored in clear."""
+"""The mechanism by which passwords are stored that are not stored in clear."""
 
 
 class Passwords:

@@ -38,7 +38,7 @@ logger = logging.getLogger("kqueue.security")
 
 @dataclass(frozen=True, slots=True)
 class JwksConfig:
-    """Where the keys of an identity provider are, and when they are read again, in milliseconds.
+    """The place of an identity provider's keys, and how often they are read, in milliseconds.
 
     `options`: of the login module `setting`; those that begin with ``ssl.`` say whom an https URL
     is trusted by, as in Kafka.

@@ -1,4 +1,4 @@
-"""Which tokens of OAUTHBEARER are accepted: signed ones, by the keys of an identity provider; for
+"""The accepted tokens of OAUTHBEARER: signed ones, by the keys of an identity provider; for
 tests, unsecured ones.
 
 Kafka accepts a signed token whose `iat` is in the future; here that is refused, as Kafka does with
@@ -27,7 +27,7 @@ _EXPIRES_S_MAX = 10**11
 
 
 class TokenRules(NamedTuple):
-    """What a token must say.
+    """The claims that a token must have.
 
     Args:
         issuer, audiences: of which the token must have been issued by, and for; None, empty: none

@@ -95,7 +95,9 @@ ALTERNATIVES = {
     "offset_for_leader_epoch": {(Op.CLUSTER_ACTION, Type.CLUSTER)},
     "write_txn_markers": {(Op.CLUSTER_ACTION, Type.CLUSTER)},
 }
-"""What a handler also asks, as the notes of its rules say: `or CREATE of the cluster`."""
+"""The further rights that a handler asks for, as the notes of its rules say: `or CREATE of the
+cluster`.
+"""
 ASKING_BY_ID = {"fetch", "offset_commit", "produce", "share_acknowledge", "share_fetch"}
 """They ask of a topic that is denied whether the client may at least describe it."""
 REPORTING = {"describe_cluster", "describe_topic_partitions"}

@@ -64,7 +64,7 @@ def open_bank(sim: Simulation) -> None:
 
 
 def balances(client: SimulatedClient) -> dict[int, int]:
-    """What a read_committed consumer finds as the last balance of each account."""
+    """Return the last balance of each account, as a read_committed consumer finds it."""
     found: dict[int, int] = {}
     for partition in range(PARTITIONS):
         answer = one(client.ask(request(client, 12, want(partition), topic="accounts", isolation_level=1), 12))

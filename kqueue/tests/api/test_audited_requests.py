@@ -1,4 +1,4 @@
-"""What requests leave in the audit log."""
+"""The traces of requests in the audit log."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_every_refusal_is_in_the_log(row: Row) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=module_of)
-def test_of_what_is_allowed_only_changes_are_in_the_log(row: Row) -> None:
+def test_allowed_requests_are_logged_only_if_administrative(row: Row) -> None:
     client, recorder = world_of(Deciding(lambda action: True))
     version = row.versions[1]
     client.ask(request_for(client, module_of(row), version), version)
@@ -73,7 +73,7 @@ def test_of_what_is_allowed_only_changes_are_in_the_log(row: Row) -> None:
 
 @pytest.mark.parametrize("by_cluster", [True, False])
 @pytest.mark.parametrize(("module", "operation"), [("create_topics", Op.CREATE), ("delete_topics", Op.DELETE)])
-def test_what_a_right_on_the_cluster_allows_is_logged_with_the_topic(
+def test_request_allowed_by_a_cluster_acl_is_logged_with_its_topic(
     module: str, operation: Op, by_cluster: bool
 ) -> None:
     def allows(action: Any) -> bool:

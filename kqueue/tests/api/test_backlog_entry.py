@@ -46,7 +46,7 @@ def test_a_topic_with_a_bound_shows_its_backlog(version: int) -> None:
     assert json.loads(described(client, "t", version)["kqueue.backlog"].value)["state"] == "refusing"
 
 
-def test_of_many_partitions_those_with_most_are_shown() -> None:
+def test_largest_backlogs_of_many_partitions_are_shown() -> None:
     client = SimulatedClient({"kqueue.storage": "memory"})
     client.sim.topic("t", PARTITIONS_MAX + 20, kqueue_backlog_messages_max="1000")
     for index in range(20, PARTITIONS_MAX + 20):

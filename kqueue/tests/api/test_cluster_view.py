@@ -43,7 +43,7 @@ def test_fenced_brokers_are_shown_to_those_who_ask_for_them() -> None:
     assert [(row.broker_id, row.is_fenced) for row in everyone] == [(1, False), (2, True), (3, False)]
 
 
-def test_there_is_always_a_broker_to_ask() -> None:
+def test_metadata_never_lists_zero_brokers() -> None:
     """librdkafka does not recover from an empty list."""
     client = ClusterClient({}, broker(1, fenced=True), broker(2, fenced=True))
     assert [(row.node_id, row.host) for row in client.ask(MetadataRequest(topics=[]), 13).brokers] == [(1, "out1")]

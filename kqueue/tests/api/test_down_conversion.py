@@ -111,7 +111,7 @@ def test_many_records_are_converted_in_slices(client: SimulatedClient, version: 
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_one_answer_converts_a_bounded_number_of_bytes(client: SimulatedClient, version: int) -> None:
+def test_response_converts_a_bounded_number_of_bytes(client: SimulatedClient, version: int) -> None:
     size = BYTES_MAX // 5
     for _ in range(7):
         client.produce("t", batch(b"x" * size))

@@ -1,4 +1,4 @@
-"""Which error code reports which exception."""
+"""The error codes of exceptions."""
 
 from __future__ import annotations
 
@@ -96,5 +96,5 @@ def test_a_client_can_not_fill_the_log_with_unexpected_errors(
     assert len(caplog.records) == 100
 
 
-def test_what_has_no_state_says_so_to_clients() -> None:
+def test_missing_share_state_message_reaches_clients() -> None:
     assert message_of(NoShareState("group 'g' has no state")) == "group 'g' has no state"

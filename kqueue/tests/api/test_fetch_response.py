@@ -1,4 +1,4 @@
-"""What a fetch tells of a partition besides its records: epochs, divergence, transactions."""
+"""A fetch's news of a partition besides its records: epochs, divergence, transactions."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from kqueue.wire.headers import read_request_header, read_response_header
 
 
 class Exchange(NamedTuple):
-    """What a client sent, and what Kafka answered."""
+    """A client's request, and Kafka's answer."""
 
     name: str
     version: int
@@ -250,7 +250,7 @@ def test_init_producer_id(exchange: Exchange) -> None:
 
 @of("Produce")
 def test_produce(exchange: Exchange) -> None:
-    """What real clients send passes our checks."""
+    """The requests of real clients pass our checks."""
     client = world()
     expected = []
     for data, topic_response in zip(exchange.request.topic_data, exchange.response.responses, strict=True):

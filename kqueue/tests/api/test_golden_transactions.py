@@ -1,4 +1,6 @@
-"""What clients sent to Kafka 4.3 about transactions is answered here as it was there."""
+"""Requests about transactions that clients sent to Kafka 4.3 are answered here as they were
+there.
+"""
 
 from __future__ import annotations
 

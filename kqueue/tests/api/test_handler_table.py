@@ -46,7 +46,7 @@ def test_handlers_are_found_in_a_zip_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.api.name)
-def test_what_is_advertised_begins_at_0_and_is_stable(row: handler_table.ApiHandler) -> None:
+def test_advertised_versions_begin_at_0_and_are_stable(row: handler_table.ApiHandler) -> None:
     first = 1 if row.api.name.startswith("Share") else 0  # their version 0 was early access
     last = row.api.versions[1] - 1 if row.api.unstable else row.api.versions[1]
     assert row.versions == (first, last)

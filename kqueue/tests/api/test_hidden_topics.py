@@ -72,14 +72,14 @@ def answer(row: Row, version: int, name: str | None, topic_id: bytes) -> str:
 
 
 @pytest.mark.parametrize("row", ON_TOPICS, ids=lambda row: row.api.name)
-def test_by_name_a_forbidden_topic_is_as_an_unknown_one(row: Row) -> None:
+def test_forbidden_topic_name_is_answered_like_an_unknown_one(row: Row) -> None:
     topic_id = bytes(16) if row.api.name in KNOWING_BOTH else UNKNOWN
     for version in row.versions:
         assert answer(row, version, "known-one", topic_id) == answer(row, version, "other-one", topic_id)
 
 
 @pytest.mark.parametrize("row", ON_TOPICS, ids=lambda row: row.api.name)
-def test_by_id_a_forbidden_topic_is_as_an_unknown_one(row: Row) -> None:
+def test_forbidden_topic_id_is_answered_like_an_unknown_one(row: Row) -> None:
     name = None if row.api.name in KNOWING_BOTH else "other-one"
     version = row.versions[1]
     assert answer(row, version, name, b"") == answer(row, version, name, UNKNOWN)

@@ -1,4 +1,4 @@
-"""What brokers answer that do not lead a partition: the error, and who leads."""
+"""The answers of brokers that do not lead a partition: the error, and who leads."""
 
 from __future__ import annotations
 

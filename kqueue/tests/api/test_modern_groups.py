@@ -1,4 +1,4 @@
-"""What the handlers of the three modern types of groups do alike."""
+"""The common steps of the handlers of the three modern types of groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Produce response says of each append; the tests of the handler show the rest."""
+"""The part of a Produce response for each append; the tests of the handler show the rest."""
 
 from __future__ import annotations
 

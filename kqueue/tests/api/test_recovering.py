@@ -1,4 +1,4 @@
-"""What clients get while logs are recovered and groups loaded after a crash."""
+"""The answers to clients while logs are recovered and groups loaded after a crash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is the same for the five APIs of the share coordinator."""
+"""The common behaviour of the five APIs of the share coordinator."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def client() -> MembersClient:
     return MembersClient(members, 1)
 
 
-def test_what_is_known_is_served(client: MembersClient) -> None:
+def test_known_metadata_is_served_while_the_store_is_away(client: MembersClient) -> None:
     metadata = client.ask(MetadataRequest(topics=None), 13)
     assert [(row.name, row.partitions[0].error_code) for row in metadata.topics] == [
         ("t", ErrorCode.LISTENER_NOT_FOUND)

@@ -36,7 +36,7 @@ def test_a_profile_advertises_the_intersection_of_both_ranges(version: str) -> N
     assert keys == sorted(keys)
 
 
-def test_what_each_kafka_is_known_for() -> None:
+def test_profiles_have_the_versions_of_the_release_notes() -> None:
     """Facts from the release notes, apart from the table: topic ids, KIP-896, flexible Produce."""
     assert ranges("2.8")["Fetch"] == (0, 12)
     assert ranges("3.9")["Fetch"][1] >= 13

@@ -10,7 +10,7 @@ HOSTS = st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,20}[a-z0-9])?", fullmatch=True) | 
 
 
 @given(st.lists(st.builds(Address, HOSTS, st.integers(1, 65535)), min_size=1, max_size=4))
-def test_what_is_written_is_read(addresses: list[Address]) -> None:
+def test_formatted_addresses_parse_to_the_same(addresses: list[Address]) -> None:
     assert parse_addresses(" , ".join(map(str, addresses))) == tuple(addresses)
 
 
@@ -19,6 +19,6 @@ def test_the_port_may_be_left_out() -> None:
 
 
 @pytest.mark.parametrize("text", ["a:b", "a:0", "a:65536", ":9092", "", ",", "a:-1", "a:٣"])
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_malformed_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="HOST:PORT"):
         parse_addresses(text)

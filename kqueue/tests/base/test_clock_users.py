@@ -71,7 +71,7 @@ def test_a_read_of_the_clock_is_found(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["import time\ntime.sleep(1)", "import time\ntime.gmtime(0)", "time.strftime('%Y', at)"]
 )
-def test_what_reads_no_clock_is_not_found(text: str) -> None:
+def test_code_without_clock_reads_is_not_reported(text: str) -> None:
     assert clock_reads(ast.parse(text)) == []
 
 

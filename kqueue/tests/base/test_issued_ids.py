@@ -56,7 +56,7 @@ def test_leader_epochs_rise_after_an_unclean_stop_and_in_each_copy() -> None:
     assert issued.begin_leader_epoch("b", 0, is_unclean=False) == 0
 
 
-def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_remembered_epochs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(issued_ids, "KEPT_MAX", 2)
     issued = IssuedIds()
     for producer_id in range(3):

@@ -110,7 +110,9 @@ def test_pkcs12_is_read_under_both_names(kind: str, tmp_path: Path) -> None:
         ({"type": "PKCS12", "key": "x"}, b"", r"text in the settings needs ssl\.keystore\.type=PEM"),
     ],
 )
-def test_what_is_wrong_with_a_store_is_said(fields: dict[str, str], data: bytes, words: str, tmp_path: Path) -> None:
+def test_unusable_key_store_is_refused_with_the_reason(
+    fields: dict[str, str], data: bytes, words: str, tmp_path: Path
+) -> None:
     (tmp_path / "a").write_bytes(data)
     with pytest.raises(SettingError, match=words):
         read_key_store(keys(**fields, location=str(tmp_path / "a")))

@@ -70,7 +70,7 @@ def test_details(pattern: str, text: str, matches: bool) -> None:
      "[b-a]", "[[:nothing:]]", "[[::]]", "[[:Digit:]]", r"\pL", r"\x41", r"\Qa\E", r"a\z",
      "a" * 1001, "(" * 51 + ")" * 51, "(a{1000}){1000}"],
 )  # fmt: skip
-def test_what_is_malformed_or_too_large_is_refused(pattern: str) -> None:
+def test_malformed_or_too_large_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(PatternError):
         LinearRegex(pattern)
 

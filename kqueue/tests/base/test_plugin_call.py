@@ -8,12 +8,12 @@ from kqueue.base.plugin_call import PluginCall
 CALL = PluginCall("storage 'x' of some-plugin 2.1", (StorageFailed, FileNotFoundError))
 
 
-def test_what_is_right_comes_back() -> None:
+def test_result_of_the_expected_type_is_returned() -> None:
     assert CALL("add", int, lambda a, b: a + b, 1, b=2) == 3
     assert CALL("nothing", (int, type(None)), lambda: None) is None
 
 
-def test_what_it_may_raise_passes() -> None:
+def test_permitted_exception_passes_unchanged() -> None:
     def gone() -> None:
         raise FileNotFoundError("a")
 
@@ -21,7 +21,7 @@ def test_what_it_may_raise_passes() -> None:
         CALL("read", bytes, gone)
 
 
-def test_what_it_may_not_raise_carries_its_name_and_keeps_its_words_apart() -> None:
+def test_unexpected_exception_names_the_plugin_without_its_message() -> None:
     with pytest.raises(
         StorageFailed, match="storage 'x' of some-plugin 2.1: read failed: ZeroDivisionError: integer"
     ) as caught:

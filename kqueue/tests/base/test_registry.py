@@ -147,7 +147,7 @@ def test_two_plugins_of_one_name_collide_and_the_first_stays(points: list[Point]
 # --- for a while
 
 
-def test_what_is_added_is_there_for_as_long_as_the_with_lasts() -> None:
+def test_added_entry_lasts_as_long_as_the_with_block() -> None:
     registry, mine = codecs(), Thing("mine", 5)
     with registry.added("mine", mine, "Broker(...)"):
         assert (registry.get("mine"), registry.by_id(5)) == (mine, mine)
@@ -269,7 +269,7 @@ def test_a_path_that_leads_nowhere_says_why(module: str) -> None:
 # --- another process
 
 
-def test_who_was_lost_on_the_way_to_another_process_is_missed_by_name_and_by_id() -> None:
+def test_entry_lost_in_transfer_raises_by_name_and_by_id() -> None:
     registry = codecs()
     registry.lost("isal", 1, "codec 'isal' could not come along")
     with pytest.raises(PluginError, match="could not come along"):

@@ -48,7 +48,7 @@ def test_much_work_gives_the_loop_its_turns_and_keeps_the_order() -> None:
     assert harness.done == ["a"] * 200 + ["b"] * 3
 
 
-def test_what_is_not_over_is_not_begun_twice() -> None:
+def test_running_work_is_not_added_twice() -> None:
     harness = Harness()
     harness.slices.add_once("upkeep", harness.steps("a", 100, ms=1))
     harness.slices.add_once("upkeep", harness.steps("b", 1))

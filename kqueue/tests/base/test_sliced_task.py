@@ -99,7 +99,7 @@ def test_callables_may_run_in_place(clock: ManualClock, ask: Callable[[], object
     assert end.value.value == run_to_end(asking(ask)) == result
 
 
-def test_what_the_work_raises_is_raised_by_its_driver(clock: ManualClock) -> None:
+def test_exception_of_the_work_is_raised_by_its_driver(clock: ManualClock) -> None:
     def failing() -> SlicedWork[None]:
         yield fail
 

@@ -39,7 +39,7 @@ def test_each_timer_runs_at_its_time_and_what_it_leads_to_at_its_own() -> None:
     assert room.timers.next_deadline_ms() == 1001
 
 
-def test_what_is_overdue_runs_now_and_at_once() -> None:
+def test_overdue_timer_runs_at_once_at_the_present_time() -> None:
     room = Room()
     room.at(-5, "overdue")
     room.clock.advance(10)
@@ -108,7 +108,7 @@ def test_intervals_are_right_again_when_the_caller_gives_up() -> None:
     assert room.ran[3][1] - room.ran[2][1] == 1
 
 
-def test_who_runs_the_timers_may_deal_with_their_exceptions() -> None:
+def test_timer_exceptions_may_be_handled_by_the_runner() -> None:
     room = Room()
     failed: list[float] = []
 

@@ -109,7 +109,7 @@ def test_the_owner_is_notified_once_when_an_operation_is_ready(waiting: Purgator
     assert calls == ["ready", "ready"]
 
 
-def test_what_a_retry_wakes_runs_in_the_same_turn(waiting: Purgatory) -> None:
+def test_operation_woken_by_a_retry_runs_in_the_same_turn(waiting: Purgatory) -> None:
     responses = list[str]()
     done = list[bool]()
     waiting.add(DelayedOperation(("second",), None, lambda expired: "second" if done else None), responses.append)

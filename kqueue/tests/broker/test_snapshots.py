@@ -63,7 +63,7 @@ def test_only_an_empty_folder_is_filled(broker: kqueue.Broker, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("is_new", [True, False])
-def test_what_fails_takes_back_what_it_wrote(broker: kqueue.Broker, tmp_path: Path, is_new: bool) -> None:
+def test_failed_snapshot_removes_what_it_wrote(broker: kqueue.Broker, tmp_path: Path, is_new: bool) -> None:
     folder = tmp_path / "snapshot"
     if not is_new:
         folder.mkdir()
@@ -138,7 +138,7 @@ def test_a_running_brokers_folder_is_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_what_is_no_snapshot_is_named(broker: kqueue.Broker, tmp_path: Path) -> None:
+def test_folder_without_a_snapshot_is_refused_with_the_reason(broker: kqueue.Broker, tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     broker.snapshot(whole)
 

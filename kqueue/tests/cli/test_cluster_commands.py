@@ -138,7 +138,7 @@ def test_a_broker_that_serves_stays_registered(run: Run, brokers: list[kqueue.Br
         assert list(client.cluster.describe().brokers) == [1, 2, 3]
 
 
-def test_what_a_stopped_broker_leaves_is_found(tmp_path: Path) -> None:
+def test_partitions_of_a_stopped_broker_are_listed(tmp_path: Path) -> None:
     def printed(*args: str) -> str:
         result = CliRunner().invoke(root, args, env={"KQUEUE_BOOTSTRAP": brokers[0].bootstrap})
         assert result.exit_code == 0, result.output

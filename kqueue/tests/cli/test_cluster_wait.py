@@ -12,7 +12,7 @@ from kqueue.tests.served_cluster import bootstrap, served_cluster
 Kq = Callable[..., Result]
 
 
-def test_it_returns_once_all_brokers_serve_and_all_replicas_are_in_sync(kq: Kq, tmp_path: Path) -> None:
+def test_wait_ends_once_brokers_serve_and_replicas_are_in_sync(kq: Kq, tmp_path: Path) -> None:
     settings = {"broker.session.timeout.ms": 2000, "broker.heartbeat.interval.ms": 200}
     with served_cluster(tmp_path, 3, settings) as brokers:
         where = bootstrap(brokers)

@@ -66,7 +66,7 @@ def test_listener_that_is_no_broker_is_detected(kq: Callable[..., Result], monke
     assert "does not answer in Kafka's protocol in time; if it needs TLS" in result.output
 
 
-def test_one_reachable_address_is_enough() -> None:
+def test_single_reachable_address_is_enough() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         connect.find_broker(f"127.0.0.1:{free_port()},127.0.0.1:{server.getsockname()[1]}")
 
@@ -119,7 +119,7 @@ def test_name_values() -> None:
 
 
 @pytest.mark.parametrize("name", error_texts.MESSAGES)
-def test_what_is_explained_exists(name: str) -> None:
+def test_explained_errors_exist_in_kafka_python(name: str) -> None:
     assert issubclass(getattr(errors, name), errors.KafkaError)
 
 

@@ -129,7 +129,7 @@ def test_partitions_and_offsets_without_a_group(kq: Kq, done: Done, topic: str) 
     )
 
 
-def test_by_time(done: Done, topic: str) -> None:
+def test_consume_begins_at_the_given_time(done: Done, topic: str) -> None:
     first = 1_700_000_000_000
     lines = [{"value": str(n), "partition": n % 3, "timestamp": first + n * 1000} for n in range(9)]
     done("produce", topic, "--format", "json", input="\n".join(map(json.dumps, lines)))

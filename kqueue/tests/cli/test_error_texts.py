@@ -1,4 +1,4 @@
-"""What commands say when the broker does not allow something."""
+"""The texts of commands when the broker does not allow something."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def ann(broker: kqueue.Broker, tmp_path: Path) -> Callable[..., Result]:
         (("users", "list"), "cluster"),
     ],
 )
-def test_what_is_not_allowed_says_what_to_do(ann: Callable[..., Result], args: tuple[str, ...], words: str) -> None:
+def test_denied_command_prints_the_remedy(ann: Callable[..., Result], args: tuple[str, ...], words: str) -> None:
     result = ann(*args, input="x\n")
     assert result.exit_code == 1, result.output
     assert REMEDY in result.stderr, result.stderr

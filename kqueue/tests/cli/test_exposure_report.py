@@ -31,7 +31,7 @@ def test_the_default_is_open_to_this_machine_only(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
-def test_what_would_not_start_is_said_with_status_2(tmp_path: Path) -> None:
+def test_broker_that_would_not_start_has_status_2(tmp_path: Path) -> None:
     result = check(tmp_path, *OUT, "listener.security.protocol.map=A:PLAINTEXT")
     assert result.exit_code == 2
     assert "kqueue.allow.insecure=true" in result.output
@@ -47,7 +47,7 @@ def test_what_would_not_start_is_said_with_status_2(tmp_path: Path) -> None:
         ("listener.security.protocol.map=A:SASL_PLAINTEXT", "sasl.enabled.mechanisms=SCRAM-SHA-512"),
     ],
 )
-def test_what_other_machines_reach_unsecured_is_status_1(tmp_path: Path, settings: tuple[str, ...]) -> None:
+def test_exposed_unsecured_listener_has_status_1(tmp_path: Path, settings: tuple[str, ...]) -> None:
     result = check(tmp_path, *OUT, *settings)
     assert result.exit_code == 1, result.output
     assert "other machines" in result.stdout
@@ -63,7 +63,7 @@ def test_users_and_acls_are_counted_beside_a_running_broker(tmp_path: Path) -> N
     assert "SCRAM-SHA-512" in result.stdout
 
 
-def test_what_an_anonymous_client_may_do_is_listed(tmp_path: Path) -> None:
+def test_rights_of_anonymous_clients_are_listed(tmp_path: Path) -> None:
     acls = ["User:ann allow read topic:a", "User:* allow describe topic prefixed:b"]
     with kqueue.Broker(tmp_path, acls=acls):
         pass

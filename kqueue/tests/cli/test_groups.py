@@ -135,7 +135,7 @@ def test_targets(done: Done, group: str, args: list[str], after: list[str]) -> N
     assert offsets(done, group) == after
 
 
-def test_some_partitions(done: Done, group: str) -> None:
+def test_reset_moves_only_the_named_partitions(done: Done, group: str) -> None:
     done("groups", "reset-offsets", group, "-t", f"{group}:0,2", "--to-earliest", "--execute")
     assert offsets(done, group) == ["0", "2", "0"]
 

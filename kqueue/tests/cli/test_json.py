@@ -153,7 +153,7 @@ MEMBER = dict.fromkeys(("topic", "partition", "committed", "end", "lag", "pendin
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_one_document_with_these_keys(
+def test_command_prints_one_document_with_the_expected_keys(
     broker: kqueue.Broker, args: tuple[str, ...], flag: tuple[str, ...], expected: Any
 ) -> None:
     assert keys(printed(broker, *args, *flag)) == expected

@@ -43,7 +43,7 @@ def run(*args: str, input: str | None = None) -> str:
     return done.output
 
 
-def test_what_was_answered_survives_a_kill(tmp_path: Path) -> None:
+def test_answered_security_changes_survive_a_kill(tmp_path: Path) -> None:
     certificates, folder, settings = DevelopmentCertificates(), tmp_path / "data", tmp_path / "server.properties"
     values = {
         **certificates.settings,

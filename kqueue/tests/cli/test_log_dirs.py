@@ -111,7 +111,7 @@ def test_logs_move_to_another_folder(two_folders: tuple[kqueue.Broker, Kq], tmp_
     assert [len(broker.topics["t"].records(index)) for index in range(3)] == [500] * 3
 
 
-def test_what_can_not_be_moved_is_an_error(two_folders: tuple[kqueue.Broker, Kq], tmp_path: Path) -> None:
+def test_invalid_move_is_an_error(two_folders: tuple[kqueue.Broker, Kq], tmp_path: Path) -> None:
     broker, kq = two_folders
     broker.create_topic("t")
     result = kq("log-dirs", "move", "t", "--to", "/nowhere")

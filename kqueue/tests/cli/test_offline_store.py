@@ -8,7 +8,7 @@ import pytest
 from kqueue.cli.offline_store import offline_store
 
 
-def test_one_uses_a_folder_at_a_time(tmp_path: Path) -> None:
+def test_folder_has_one_user_at_a_time(tmp_path: Path) -> None:
     with offline_store(tmp_path / "new") as store:
         store.commit({}, {"/a": b"1"}, [])
         with pytest.raises(click.ClickException, match="or stop it"), offline_store(tmp_path / "new"):

@@ -36,7 +36,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "module_with_last"
 
 
-def test_by_name_and_by_path(module: str) -> None:
+def test_partitioner_is_loaded_by_name_or_path(module: str) -> None:
     assert [load_partitioner("round_robin")(b"k", range(3), None) for _ in range(2)] == [0, 0]
     assert load_partitioner(f"{module}:Last")(b"k", range(5), None) == 4
 

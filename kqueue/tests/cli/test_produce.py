@@ -52,7 +52,7 @@ def test_acks(done: Done, topic: str, acks: str) -> None:
     assert len(read_back(done, topic, 1)) == 1
 
 
-def test_one_partition(kq: Kq, done: Done, topic: str) -> None:
+def test_records_go_to_the_given_partition(kq: Kq, done: Done, topic: str) -> None:
     done("produce", topic, "-p", "2", "-k", ":", input="a:1\nb:2\nc:3\n")
     assert {row["partition"] for row in read_back(done, topic, 3)} == {2}
     result = kq("produce", topic, "-p", "3", input="a\n")
@@ -154,7 +154,7 @@ def test_batches_that_are_too_large_are_halved_until_they_fit(kq: Kq, done: Done
     assert {row["value"] for row in read_back(done, fresh, 500)} == {str(n) for n in range(500)}
 
 
-def test_what_the_topic_refuses_is_counted(kq: Kq, done: Done, fresh: str) -> None:
+def test_refused_records_are_counted(kq: Kq, done: Done, fresh: str) -> None:
     done("topics", "create", fresh, "-c", "cleanup.policy=compact")
     result = kq("produce", fresh, input="no key\n")
     assert result.exit_code == 1
@@ -201,7 +201,7 @@ def test_partitions_of_json_lines_can_be_ignored(kq: Kq, done: Done, topic: str)
     assert len(text.splitlines()) == len(LINES)
 
 
-def test_one_key_for_every_record(kq: Kq, done: Done, topic: str) -> None:
+def test_key_option_applies_to_every_record(kq: Kq, done: Done, topic: str) -> None:
     done("produce", topic, "--key", "k", input="1\n2\n")
     read = ("consume", topic, "--from-beginning", "--exit-eof", "--format", "{key}={value}")
     assert done(*read).splitlines() == ["k=1", "k=2"]

@@ -62,12 +62,12 @@ def test_quotas_are_set_listed_shown_and_removed(done: Done) -> None:
         (("set", "--user", "ann", "--default-user", "producer_byte_rate=1"), "exclude each other"),
     ],
 )
-def test_what_is_wrong_is_said(kq: Kq, arguments: tuple[str, ...], words: str) -> None:
+def test_invalid_arguments_are_refused_with_the_reason(kq: Kq, arguments: tuple[str, ...], words: str) -> None:
     result = kq("quotas", *arguments)
     assert (result.exit_code, words in result.stderr) == (2, True), result.stderr
 
 
-def test_what_the_broker_refuses_is_said(kq: Kq) -> None:
+def test_refusal_of_the_broker_is_printed(kq: Kq) -> None:
     result = kq("quotas", "set", "--user", "ann", "producer_byte_rate=0.5")
     assert result.exit_code == 1
     assert "the quotas of user 'ann' were refused: producer_byte_rate cannot be a fractional value" in result.stderr

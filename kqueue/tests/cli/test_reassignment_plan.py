@@ -24,7 +24,7 @@ def stream(text: str) -> io.StringIO:
 
 
 @given(plans)
-def test_what_is_written_is_read(plan: dict[TopicPartition, tuple[int, ...]]) -> None:
+def test_written_plan_is_read_back(plan: dict[TopicPartition, tuple[int, ...]]) -> None:
     assert read_plan(stream(plan_text(plan))) == plan
 
 
@@ -65,7 +65,7 @@ def row(**fields: object) -> str:
         (row().replace("}]", '}, {"topic": "t", "partition": 0, "replicas": [2]}]'), "t-0 is there twice"),
     ],
 )
-def test_what_is_wrong_is_named(text: str, words: str) -> None:
+def test_invalid_plan_is_refused_with_the_reason(text: str, words: str) -> None:
     with pytest.raises(click.ClickException, match=rf"^plan\.json: .*{words}"):
         read_plan(stream(text))
 

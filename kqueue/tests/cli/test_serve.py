@@ -201,7 +201,7 @@ def test_folder_that_cannot_be_created(tmp_path: Path) -> None:
     assert text.startswith("Error: ")
 
 
-def test_it_emulates_a_kafka_version(tmp_path: Path) -> None:
+def test_serve_emulates_a_kafka_version(tmp_path: Path) -> None:
     with serving("--set", ANY_PORT, "--set", f"log.dirs={tmp_path}", "--as-version", "2.8") as served:
         producer = KafkaProducer(bootstrap_servers=served.bootstrap)
         assert producer.config["api_version"] == (2, 8)

@@ -58,7 +58,7 @@ def test_json_has_types_and_defaults_of_what_is_declared() -> None:
     assert (modes["log.cleaner.threads"], modes["log.cleaner.enable"]) == ("cluster-wide", "read-only")
 
 
-def test_one_setting_is_shown_with_default_and_meaning() -> None:
+def test_setting_is_shown_with_default_and_meaning() -> None:
     shown = run("log.retention.ms").splitlines()
     assert len(shown) == 3, "only that one, though other names contain it"
     assert shown[2].startswith("    Default: ")

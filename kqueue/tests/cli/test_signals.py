@@ -34,7 +34,7 @@ def test_the_first_signal_asks_and_an_echo_of_it_is_ignored(number: signal.Signa
     assert signal.getsignal(number) is before
 
 
-def test_one_that_comes_later_insists() -> None:
+def test_later_signal_ends_the_process_at_once() -> None:
     result = subprocess.run([sys.executable, "-c", INSIST], capture_output=True, text=True, check=False)
     assert result.stdout == "asked\n"
     assert result.returncode == -signal.SIGINT

@@ -312,7 +312,7 @@ class CoordinatorOf:
         return TransactionDescription(transactional_id, "Ongoing", 1, 0, 1, None, partitions)
 
 
-def test_what_hangs() -> None:
+def test_hanging_transactions_are_found() -> None:
     """As Kafka's tool: no id has the producer, the id is gone, or the partition is not in its
     transaction.
     """

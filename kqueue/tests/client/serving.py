@@ -1,4 +1,4 @@
-"""What the tests of the client share: batches, what is in them, and a server that answers as the
+"""Helpers of the client's tests: batches, what is in them, and a server that answers as the
 test says.
 """
 

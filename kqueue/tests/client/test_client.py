@@ -159,9 +159,7 @@ def test_out_of_range_is_raised_only_where_nothing_worse_is_met(client: Client) 
 
 
 @pytest.mark.parametrize("topic_partition", [("nowhere", 0), ("orders", 7)])
-def test_what_is_not_there_is_asked_for_a_little_longer_and_then_told(
-    client: Client, topic_partition: tuple[str, int]
-) -> None:
+def test_missing_topic_is_retried_briefly_and_then_reported(client: Client, topic_partition: tuple[str, int]) -> None:
     with pytest.raises(
         BrokerRefused, match=rf"{topic_partition[0]}-{topic_partition[1]}: UNKNOWN_TOPIC_OR_PARTITION \(create it"
     ) as caught:
@@ -198,7 +196,7 @@ def test_a_batch_that_is_too_large_is_refused_and_the_others_are_told(client: Cl
 
 
 @pytest.mark.parametrize("bad", [b"", batch([b"a"])[:-1], batch([b"a"]) * 2, b"no batch"])
-def test_what_is_not_one_batch_is_not_sent(client: Client, bad: bytes) -> None:
+def test_bytes_that_are_not_one_batch_are_not_sent(client: Client, bad: bytes) -> None:
     with pytest.raises(CorruptBatch):
         client.produce({ORDERS: bad})
 

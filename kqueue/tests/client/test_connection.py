@@ -201,7 +201,7 @@ def test_a_listener_that_is_mute_or_no_broker_is_told_apart() -> None:
         client.metadata()
 
 
-def test_what_can_not_be_said_leaves_the_connection_as_it_was() -> None:
+def test_unencodable_request_leaves_the_connection_usable() -> None:
     with kqueue.Broker() as broker:
         connection = connect(broker.bootstrap)
         with pytest.raises(UnencodableMessage):
@@ -213,7 +213,7 @@ def test_what_can_not_be_said_leaves_the_connection_as_it_was() -> None:
         connection.close()
 
 
-def test_what_did_not_go_out_was_not_sent() -> None:
+def test_failed_send_counts_as_not_sent() -> None:
     with kqueue.Broker() as broker:
         connection = connect(broker.bootstrap)
         connection._socket.shutdown(socket.SHUT_WR)
@@ -236,7 +236,7 @@ def test_whether_it_is_alive() -> None:
 # --- one to each broker
 
 
-def test_one_connection_for_each_address() -> None:
+def test_pool_keeps_one_connection_per_address() -> None:
     with kqueue.Broker() as broker, kqueue.Broker() as other:
         first, second = Address("127.0.0.1", broker.port), Address("127.0.0.1", other.port)
         connections = ConnectionPool(ClientOptions(bootstrap=broker.bootstrap))

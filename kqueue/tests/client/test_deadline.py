@@ -5,7 +5,7 @@ import pytest
 from kqueue.client.deadline import Deadline
 
 
-def test_what_is_left() -> None:
+def test_deadline_reports_the_remaining_time() -> None:
     deadline = Deadline(60_000)
     assert 59 < deadline.remaining_s <= 60
     assert 59_000 < deadline.remaining_ms <= 60_000

@@ -73,7 +73,7 @@ def test_records_that_are_not_confirmed_in_time_are_an_error(deserted: KafkaProd
     deserted.close()
 
 
-def test_what_was_sent_is_confirmed_when_the_block_has_ended() -> None:
+def test_sent_records_are_confirmed_at_the_end_of_the_block() -> None:
     with kqueue.Broker() as broker:
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap, linger_ms=60_000)
         with kafka_python.closed_at_end(producer, 10):

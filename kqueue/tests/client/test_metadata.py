@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from kqueue.client import ClusterMetadata, Node, PartitionMetadata, TopicMetadata, TopicPartition
+from kqueue.client import BrokerEndpoint, ClusterMetadata, PartitionMetadata, TopicMetadata, TopicPartition
 from kqueue.client.metadata import MetadataCache
 
-NODES = {1: Node(1, "a", 1), 2: Node(2, "b", 2)}
+NODES = {1: BrokerEndpoint(1, "a", 1), 2: BrokerEndpoint(2, "b", 2)}
 PLACE = TopicPartition("t", 0)
 ONE, OTHER, NONE = b"1" * 16, b"2" * 16, bytes(16)
 
@@ -25,7 +25,7 @@ def test_leaders_are_known_by_their_nodes() -> None:
     assert not cluster.have_ids(["t", "u"])
 
 
-def test_what_is_doubted_is_asked_for_again_and_used_meanwhile() -> None:
+def test_invalidated_topic_is_used_until_it_is_refreshed() -> None:
     cluster = MetadataCache()
     cluster.update(metadata_of(1, 5), ["t"])
     cluster.invalidate("t")
@@ -55,7 +55,7 @@ def test_another_topic_of_the_same_name_begins_anew() -> None:
     assert (cluster.leader(PLACE), cluster.leader_epoch(PLACE)) == (NODES[1], 0), "without ids nobody can tell"
 
 
-def test_what_is_gone_is_forgotten() -> None:
+def test_deleted_topic_is_forgotten() -> None:
     cluster = MetadataCache()
     cluster.update(metadata_of(1, 0), ["t"])
     cluster.update(metadata_of(1, 0, name="u"), ["u"])

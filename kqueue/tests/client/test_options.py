@@ -7,7 +7,7 @@ import pytest
 from kqueue.client import ClientOptions
 
 
-def test_they_can_be_sent_elsewhere() -> None:
+def test_options_can_be_pickled() -> None:
     options = ClientOptions(bootstrap="a:1,b", timeout_ms=7)
     assert pickle.loads(pickle.dumps(options)) == options
     assert options.addresses == (("a", 1), ("b", 9092))

@@ -60,7 +60,7 @@ def test_only_a_fetch_is_out_of_range_in_its_own_way() -> None:
     assert type(response_error(1, "DeleteRecords", "b:1")) is BrokerRefused
 
 
-def test_what_became_of_a_connection_has_a_remedy_too() -> None:
+def test_connection_errors_have_a_retry_action() -> None:
     lost = ConnectionLost("gone")
     assert retry_action(lost) is RetryAction.RETRY_IF_REPEATABLE
     lost.sent = False

@@ -85,9 +85,7 @@ def test_a_broker_that_is_busy_is_asked_again_without_new_metadata(
     assert request_names(broker, "ListOffsets", "Metadata") == ["ListOffsets"] * 3
 
 
-def test_what_asking_again_does_not_help_is_told_at_once(
-    broker: kqueue.Broker, client: Client, trouble: Faults
-) -> None:
+def test_permanent_error_is_raised_without_a_retry(broker: kqueue.Broker, client: Client, trouble: Faults) -> None:
     broker.requests.clear()
     trouble.fail("Fetch", "TOPIC_AUTHORIZATION_FAILED", times=None)
     with pytest.raises(BrokerRefused, match=r"Fetch of orders-0: TOPIC_AUTHORIZATION_FAILED \(let this client's user"):
@@ -231,7 +229,7 @@ def test_a_broker_that_is_silent_costs_no_more_than_the_deadline(
         assert caught.value.api == api
 
 
-def test_one_request_that_is_not_answered_is_given_up_for_another(broker: kqueue.Broker, trouble: Faults) -> None:
+def test_unanswered_request_is_sent_again(broker: kqueue.Broker, trouble: Faults) -> None:
     slow = trouble.delay("ListOffsets", seconds=60, times=1)
     with Client(broker.bootstrap, request_timeout_ms=100) as client:
         assert client.offsets({ORDERS: LATEST})[ORDERS].offset == 0
@@ -250,7 +248,7 @@ def test_an_error_that_lasts_ends_with_the_deadline_and_keeps_what_others_gave(c
     assert caught.value.done[("others", 0)].offset == 0
 
 
-def test_what_began_it_is_told_beside_what_came_of_it(client: Client, trouble: Faults) -> None:
+def test_deadline_error_names_the_first_and_last_error(client: Client, trouble: Faults) -> None:
     trouble.fail("Produce", "KAFKA_STORAGE_ERROR", topic="orders")
     trouble.fail("Produce", "LEADER_NOT_AVAILABLE", topic="orders", times=None)
     with pytest.raises(
@@ -259,7 +257,7 @@ def test_what_began_it_is_told_beside_what_came_of_it(client: Client, trouble: F
         client.produce({ORDERS: batch([b"x"], producer_id=7, epoch=0, base_sequence=0)}, timeout_ms=1500)
 
 
-def test_what_the_deadline_cuts_off_does_not_hide_what_was_met_before(client: Client, trouble: Faults) -> None:
+def test_deadline_error_keeps_the_error_before_the_last_call(client: Client, trouble: Faults) -> None:
     client.offsets({ORDERS: LATEST})
     trouble.fail("ListOffsets")
     trouble.delay("Metadata", seconds=60)
@@ -267,7 +265,7 @@ def test_what_the_deadline_cuts_off_does_not_hide_what_was_met_before(client: Cl
         client.offsets({ORDERS: LATEST}, timeout_ms=1500)
 
 
-def test_nobody_there_is_told_with_each_address() -> None:
+def test_unreachable_brokers_are_reported_with_each_address() -> None:
     with Client("127.0.0.1:1,[::1]:1,no..host", timeout_ms=300) as client, pytest.raises(DeadlinePassed) as caught:
         client.metadata()
     for words in (
@@ -280,7 +278,7 @@ def test_nobody_there_is_told_with_each_address() -> None:
     assert isinstance(caught.value.__cause__, BrokerUnreachable)
 
 
-def test_one_of_many_addresses_is_enough(broker: kqueue.Broker) -> None:
+def test_single_reachable_bootstrap_address_is_enough(broker: kqueue.Broker) -> None:
     with Client(f"127.0.0.1:1,{broker.bootstrap}", **QUICK) as client:
         assert "orders" in client.metadata().topics
 

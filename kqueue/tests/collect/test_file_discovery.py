@@ -41,7 +41,7 @@ def test_a_file_is_found_once(folder: Path) -> None:
     assert "hard.log" not in names(["a.log", "*.log"], folder)
 
 
-def test_what_is_no_file_or_is_ours(folder: Path) -> None:
+def test_pipes_and_own_files_are_skipped(folder: Path) -> None:
     os.mkfifo(folder / "pipe.log")
     assert names(["*.log"], folder, {str(folder / "a.log")}) == ["b.log", "[x].log"]
 

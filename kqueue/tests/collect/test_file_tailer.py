@@ -142,7 +142,7 @@ def test_a_truncation_that_grew_past_the_position(harness: TailerHarness, log: P
     assert harness.values() == LONG[3:]
 
 
-def test_what_a_truncation_took_is_told(harness: TailerHarness, log: Path) -> None:
+def test_bytes_lost_to_a_truncation_are_reported(harness: TailerHarness, log: Path) -> None:
     write(log, b"a\nb\nbegun")
     harness.values()
     os.truncate(log, 0)

@@ -53,7 +53,7 @@ def test_other_bytes_are_found_at_both_ends(file: int) -> None:
     assert fingerprint_at(file, len(text)) == FileFingerprint()
 
 
-def test_what_is_kept_does_not_show_what_was_logged(file: int) -> None:
+def test_fingerprint_does_not_reveal_logged_text(file: int) -> None:
     os.pwrite(file, b"password=swordfish\n", 0)
     assert "swordfish" not in str(fingerprint_at(file, 19).print())
 
@@ -67,6 +67,6 @@ def test_short_contents_tell_nothing(file: int) -> None:
 @pytest.mark.parametrize(
     ("text", "back", "end"), [(b"", 9, 0), (b"a\nb", 9, 2), (b"abc", 9, 0), (b"a\nbcdef", 3, 7), (b"a\n", 9, 2)]
 )
-def test_where_the_last_line_ends(file: int, text: bytes, back: int, end: int) -> None:
+def test_last_line_end_is_found(file: int, text: bytes, back: int, end: int) -> None:
     os.pwrite(file, text, 0)
     assert last_line_end(file, len(text), back) == end

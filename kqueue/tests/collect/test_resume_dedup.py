@@ -30,7 +30,7 @@ def options(broker: Broker) -> dict[str, Any]:
     return {"bootstrap_servers": broker.bootstrap, "metrics_enabled": False}
 
 
-def test_what_is_ours_behind_a_place(broker: Broker) -> None:
+def test_own_lines_after_an_offset_are_found(broker: Broker) -> None:
     found = find_delivered(options(broker), "logs", {0: 1, 1: 0}, ["mine"])
     assert found == (
         {

@@ -22,7 +22,7 @@ def file(tmp_path: Path) -> StateFile:
     return StateFile(tmp_path / "state.json", "logs")
 
 
-def test_what_is_saved_is_loaded(file: StateFile) -> None:
+def test_saved_state_is_loaded(file: StateFile) -> None:
     assert file.load() is None
     for state in (STATE, AgentState()):
         file.save(state)
@@ -31,7 +31,7 @@ def test_what_is_saved_is_loaded(file: StateFile) -> None:
     assert file.path.stat().st_mode & 0o777 == 0o600
 
 
-def test_it_is_old_or_new_whatever_happens_while_it_is_saved(file: StateFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_save_leaves_the_old_state(file: StateFile, monkeypatch: pytest.MonkeyPatch) -> None:
     file.save(STATE)
 
     def full(number: int) -> None:
@@ -57,7 +57,7 @@ NO_OFFSET = {**NO_PATTERNS, "patterns": [], "ends": [[0, -1]]}
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "null", '{"version": 2, "topic": "logs"}', json.dumps(NO_PATTERNS), json.dumps(NO_OFFSET)]
 )
-def test_what_is_no_state_is_refused(file: StateFile, text: str) -> None:
+def test_malformed_state_is_refused(file: StateFile, text: str) -> None:
     file.path.write_text(text)
     with pytest.raises(StateUnusable, match="has no positions"):
         file.load()
@@ -69,7 +69,7 @@ def test_the_state_of_another_topic_is_refused(file: StateFile) -> None:
         StateFile(file.path, "other").load()
 
 
-def test_one_agent_at_a_time(file: StateFile) -> None:
+def test_state_file_has_one_agent_at_a_time(file: StateFile) -> None:
     other = StateFile(file.path, "logs")
     with file.held(), pytest.raises(StateUnusable, match="another agent"), other.held():
         pass

@@ -37,7 +37,7 @@ def test_lines_have_the_files_first_name_and_their_offset(tailed: TailedFile, pa
     assert (tailed.unread, read(tailed)) == (0, [])
 
 
-def test_what_was_read_is_confirmed_by_commit(tailed: TailedFile) -> None:
+def test_commit_confirms_what_was_read(tailed: TailedFile) -> None:
     read(tailed)
     assert tailed.confirmed == ReadPosition()
     tailed.commit()

@@ -64,7 +64,7 @@ def test_tls_checks_names_unless_told_otherwise() -> None:
         ({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "x"}, "expected https, or nothing"),
     ],
 )
-def test_what_is_wrong_is_named(given: dict[str, str], message: str) -> None:
+def test_wrong_security_setting_is_named_without_secrets(given: dict[str, str], message: str) -> None:
     with pytest.raises(SettingError) as raised:
         ClientSecurity.of(given)
     assert message in str(raised.value)

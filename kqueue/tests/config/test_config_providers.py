@@ -48,7 +48,7 @@ def test_a_file_without_providers_has_references_as_text(tmp_path: Path) -> None
         ("${dir:HERE:none}", "none can't be read"),
     ],
 )
-def test_what_a_config_provider_does_not_have_is_named(text: str, words: str, tmp_path: Path) -> None:
+def test_value_missing_from_a_config_provider_is_named(text: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "p").write_text("key=4711\n")
     file = tmp_path / "server.properties"
     file.write_text(f"{PROVIDERS}broker.rack={text.replace('HERE', str(tmp_path))}\n")

@@ -117,7 +117,7 @@ def test_every_pattern_matches_a_setting() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(UNDECLARED | REMOVED))
-def test_what_is_not_declared_is_warned_of_once_or_refused(name: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_undeclared_setting_is_warned_of_once_or_refused(name: str, caplog: pytest.LogCaptureFixture) -> None:
     if refusal_of(name) is not None:
         with pytest.raises(SettingError, match=f"{re.escape(name)} asks for .*; remove it to serve without"):
             read_config(pairs=[f"{name}=required"])
@@ -306,7 +306,7 @@ def test_refusals_of_values_begin_with_kafkas_words(scope: Scope) -> None:
         assert str(caught.value).startswith(expected)
 
 
-def test_what_kafka_changes_at_run_time_is_stored_if_it_is_not_declared() -> None:
+def test_undeclared_dynamic_setting_of_kafka_is_stored() -> None:
     row = undeclared_setting("remote.log.reader.threads")
     assert row is not None
     assert (row.kind, row.dynamic, row.parse("3")) == (SettingType.INT, UpdateMode.CLUSTER_WIDE, 3)

@@ -1,4 +1,4 @@
-"""Where the tokens of OAUTHBEARER come from. `tests/embedded/test_oauthbearer.py` gets some."""
+"""The sources of the tokens of OAUTHBEARER. `tests/embedded/test_oauthbearer.py` gets some."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_credentials_of_tokens_come_from_properties_or_the_login_module() -> Non
         ({**TOKEN, **CREDENTIALS, "sasl.login.callback.handler.class": "com.example.Own"}, "expected org.apache"),
     ],
 )
-def test_what_is_wrong_is_named(given: dict[str, str], message: str) -> None:
+def test_wrong_login_setting_is_named_without_secrets(given: dict[str, str], message: str) -> None:
     with pytest.raises(SettingError) as raised:
         ClientSecurity.of(given)
     assert message in str(raised.value)

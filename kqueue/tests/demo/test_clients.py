@@ -59,7 +59,9 @@ def test_records_that_were_never_sent_are_found(demo_topic: str) -> None:
     assert "1 flights were read more than once" in tracker.differences()
 
 
-def test_what_the_broker_does_not_take_is_refused(bootstrap: str, fresh: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_refused_by_the_broker_fail_the_demo(
+    bootstrap: str, fresh: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(clients, "TOPIC", fresh)
     with KafkaAdminClient(bootstrap_servers=bootstrap) as admin:
         admin.create_topics({fresh: {"num_partitions": PARTITIONS, "configs": {"max.message.bytes": "100"}}})

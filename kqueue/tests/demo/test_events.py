@@ -103,7 +103,7 @@ def test_replayed_in_step_and_counted() -> None:
     assert [(record.timestamp, record.value) for record in records] == [(0, b"0"), (3_600_000, b"1"), (7_200_000, b"2")]
 
 
-def test_what_is_not_taken_is_raised() -> None:
+def test_event_refused_by_the_broker_raises() -> None:
     with Broker() as broker:
         broker.create_topic("events", max_message_bytes=100)
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap, acks="all")

@@ -38,7 +38,7 @@ def test_rows_become_records(flights_file: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [b"", b"{}", b'{"row":', b'{"row":x,', b'{"row":1}', b'{"year":1,'])
-def test_what_is_no_flight(value: bytes) -> None:
+def test_malformed_flight_is_refused(value: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         row_of(value)
 

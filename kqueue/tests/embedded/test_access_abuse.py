@@ -52,7 +52,7 @@ def error_name(raised: pytest.ExceptionInfo[KafkaException]) -> str:
     return name
 
 
-def test_nobody_else_takes_a_transactional_id(broker: kqueue.Broker) -> None:
+def test_transactional_id_of_another_user_is_denied(broker: kqueue.Broker) -> None:
     owner = Producer(config(broker, "ann") | {"transactional.id": "pay-1"})
     owner.init_transactions(20)
     owner.begin_transaction()
@@ -64,7 +64,7 @@ def test_nobody_else_takes_a_transactional_id(broker: kqueue.Broker) -> None:
     owner.commit_transaction(20)  # it was not fenced
 
 
-def test_nobody_else_joins_reads_moves_or_deletes_a_group(broker: kqueue.Broker) -> None:
+def test_group_of_another_user_is_denied(broker: kqueue.Broker) -> None:
     thief = KafkaConsumer("own", **config(broker, "eve", "kafka-python"), group_id="billing")
     with pytest.raises(KafkaError, match=GROUP_DENIED):
         thief.committed(KafkaTopicPartition("own", 0))

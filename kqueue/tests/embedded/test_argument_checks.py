@@ -22,7 +22,7 @@ def test_a_bool_is_no_number_unless_it_may_be_one() -> None:
 
 
 @pytest.mark.parametrize("value", ["text", b"bytes", {"a": 1}, 5, None])
-def test_what_is_no_list_is_refused(value: object) -> None:
+def test_value_that_is_no_list_is_refused(value: object) -> None:
     with pytest.raises(TypeError, match="values=.*: expected a list"):
         check_list("values", value, "a list")
 

@@ -42,7 +42,7 @@ def plain(name: str, version: int) -> bytes:
 
 
 @pytest.mark.parametrize("version", version_profiles.VERSIONS)
-def test_it_advertises_the_versions_of_the_profile(version: str) -> None:
+def test_broker_advertises_the_versions_of_the_profile(version: str) -> None:
     """Without those of clients' metrics, for which this broker has no receiver."""
     hidden = {API[name].key for name in version_profiles.WITH_RECEIVER}
     expected = [tuple(row) for row in version_profiles.VersionProfile(version).advertised if row.key not in hidden]

@@ -59,7 +59,7 @@ def _nothing_is_left_over() -> Iterator[None]:
     assert descriptors() == files
 
 
-def test_it_serves_within_a_with_statement_and_not_after() -> None:
+def test_broker_serves_within_a_with_block_only() -> None:
     with kqueue.Broker() as broker:
         assert broker.bootstrap == f"127.0.0.1:{broker.port}"
         assert broker.is_running
@@ -77,7 +77,7 @@ def test_it_serves_within_a_with_statement_and_not_after() -> None:
         broker.create_topic("more")
 
 
-def test_it_serves_within_an_async_with_statement() -> None:
+def test_broker_serves_within_an_async_with_block() -> None:
     async def test() -> None:
         async with kqueue.Broker() as broker:
             await asyncio.to_thread(broker.create_topic, "orders")
@@ -155,7 +155,7 @@ def test_create_topic_takes_partitions_and_settings_and_reports_refusals() -> No
             broker.create_topic("other", no_such_setting=1)
 
 
-def test_what_goes_wrong_at_a_start_is_raised_where_start_was_called(tmp_path: Path) -> None:
+def test_failed_start_raises_in_the_caller(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="did you mean"):
         kqueue.Broker(log_segment_byte=5)
     with kqueue.Broker(tmp_path) as broker:

@@ -1,8 +1,8 @@
 """Clients with quotas, over real sockets: those that wait when they are told to, and one that never
 does.
 
-Rates over seconds are only a machine's to keep that is not busy: those tests are thorough ones. What
-a quota makes of each request is tested on the manual clock, in `broker.access.test_client_quotas`.
+Only a machine that is not busy keeps rates over seconds: those tests are thorough ones. Decisions
+about single requests are tested on the manual clock, in `broker.access.test_client_quotas`.
 """
 
 from __future__ import annotations

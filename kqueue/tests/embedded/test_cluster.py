@@ -73,7 +73,7 @@ def test_data_in_a_folder_outlive_the_cluster(tmp_path: Path) -> None:
         cluster[1].assert_produced("orders", ["two coffees"])
 
 
-def test_one_broker_is_a_cluster_too() -> None:
+def test_single_broker_is_a_cluster() -> None:
     with kqueue.Cluster(brokers=1) as cluster:
         cluster.create_topic("orders")
         assert (cluster.controller, cluster.leader("orders"), cluster.isr("orders")) == (0, 0, [0])

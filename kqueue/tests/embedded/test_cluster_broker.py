@@ -1,4 +1,4 @@
-"""What happens to single brokers of a cluster: stop, kill, pause, the network."""
+"""Events of single brokers of a cluster: stop, kill, pause, the network."""
 
 from __future__ import annotations
 

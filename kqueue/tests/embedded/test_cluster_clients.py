@@ -27,7 +27,7 @@ REQUEST_TIMEOUT_MS = 1000
 
 @dataclass
 class Flow:
-    """What a producer has sent so far: each record was confirmed before the next."""
+    """The records that a producer has sent so far: each record was confirmed before the next."""
 
     confirmed: list[bytes] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
@@ -196,7 +196,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.mark.parametrize(("client", "harm"), CASES)
-def test_what_was_confirmed_is_there_once_and_in_order(cluster: Cluster, client: Client, harm: str) -> None:
+def test_confirmed_records_are_there_once_and_in_order(cluster: Cluster, client: Client, harm: str) -> None:
     with producing(cluster, client) as flow:
         flow.wait_for_more()
         HARMS[harm](cluster)

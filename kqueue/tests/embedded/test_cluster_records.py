@@ -29,7 +29,7 @@ def test_each_partition_is_read_from_its_leader(cluster: Cluster) -> None:
         cluster.assert_produced("orders", ["a cake", "one tea"])
 
 
-def test_what_has_no_leader_or_is_no_topic_can_not_be_read(cluster: Cluster) -> None:
+def test_records_without_a_leader_or_topic_cannot_be_read(cluster: Cluster) -> None:
     with pytest.raises(KeyError, match="there is no topic 'mail'"):
         cluster.records("mail")
     with pytest.raises(AssertionError, match="there is no topic 'mail'"):

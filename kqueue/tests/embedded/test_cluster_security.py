@@ -195,7 +195,9 @@ OF_BROKERS = [
     ("delete_share_group_state", 0, {}),
     ("find_coordinator", 6, {"key_type": 2, "coordinator_keys": ["g:AAAAAAAAAAAAAAAAAAAAAQ:0"]}),
 ]
-"""What only brokers ask each other for: module of the request, version, and values of fields."""
+"""The requests that only brokers send each other: module of the request, version, and values of
+fields.
+"""
 OF_FOLLOWERS = [("list_offsets", 9, {"replica_id": 1}), ("offset_for_leader_epoch", 4, {"replica_id": 1})]
 """What brokers may ask for about every topic, and clients about those that they may describe."""
 

@@ -1,4 +1,4 @@
-"""How a stock consumer reads: by offset, by time, with pauses, and from committed offsets.
+"""Reads of a stock consumer: by offset, by time, with pauses, and from committed offsets.
 
 Source: S4.1 to S4.5.
 """

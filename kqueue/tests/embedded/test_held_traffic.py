@@ -12,7 +12,7 @@ def no_failure(kind: str, path: str, size: int) -> None:
     """No change of files fails."""
 
 
-def test_what_is_held_waits_for_release_and_is_then_done_in_order() -> None:
+def test_held_requests_run_in_order_after_release() -> None:
     traffic = HeldTraffic()
     asked: list[InterceptedRequest] = []
 

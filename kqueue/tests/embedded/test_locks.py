@@ -113,7 +113,7 @@ def test_forked_process_does_not_release_the_lock(tmp_path: Path) -> None:
         assert other_process(tmp_path, TRY_AS_KAFKA) == "locked"
 
 
-def test_one_folder_under_two_names_is_a_wrong_setting(tmp_path: Path) -> None:
+def test_folder_named_twice_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "data")
     with pytest.raises(SettingError, match=r"log\.dirs: .*data and .*link are the same folder"):

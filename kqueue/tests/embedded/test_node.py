@@ -1,4 +1,4 @@
-"""What a single broker and one of a cluster have in common."""
+"""The common behaviour of a single broker and one of a cluster."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 
 import kqueue
 from kqueue.base.errors import InvalidReplicaAssignment, SettingError
-from kqueue.embedded.node import Node
+from kqueue.embedded.node import EmbeddedNode
 
 
 @pytest.fixture(scope="module", params=["Broker", "Cluster"])
-def node(request: pytest.FixtureRequest) -> Iterator[Node]:
+def node(request: pytest.FixtureRequest) -> Iterator[EmbeddedNode]:
     with ExitStack() as stack:
         if request.param == "Broker":
             yield stack.enter_context(kqueue.Broker())
@@ -22,11 +22,11 @@ def node(request: pytest.FixtureRequest) -> Iterator[Node]:
             yield stack.enter_context(kqueue.Cluster(brokers=2))[0]
 
 
-def test_the_address(node: Node) -> None:
+def test_the_address(node: EmbeddedNode) -> None:
     assert node.bootstrap == f"127.0.0.1:{node.port}"
 
 
-def test_replicas_are_placed_as_asked(node: Node) -> None:
+def test_replicas_are_placed_as_asked(node: EmbeddedNode) -> None:
     own = node._server.broker.identity.node_id
     node.create_topic("placed", replicas={0: [own], 1: [own]}, retention_ms=5000)
     assert node.topics["placed"].partitions == 2
@@ -62,7 +62,9 @@ def test_a_topic_gets_the_defaults_of_the_broker() -> None:
         ({"replicas": {0: [0]}, "partitions": 3}, "partitions=3: replicas= has 1"),
     ],
 )
-def test_a_mistaken_topic_is_refused_with_what_is_expected(node: Node, keywords: dict[str, Any], message: str) -> None:
+def test_a_mistaken_topic_is_refused_with_what_is_expected(
+    node: EmbeddedNode, keywords: dict[str, Any], message: str
+) -> None:
     with pytest.raises((TypeError, ValueError), match=message):
         node.create_topic("mistaken", **keywords)
     with pytest.raises(TypeError, match="name=.*: expected the name of one topic"):
@@ -70,12 +72,12 @@ def test_a_mistaken_topic_is_refused_with_what_is_expected(node: Node, keywords:
     assert "mistaken" not in node.topics
 
 
-def test_settings_in_a_dict_are_refused_with_the_keywords(node: Node) -> None:
+def test_settings_in_a_dict_are_refused_with_the_keywords(node: EmbeddedNode) -> None:
     with pytest.raises(TypeError, match=r"alter_config\(\) has no argument 'config': .* write log_retention_ms=5"):
         node.alter_config(config={"log.retention.ms": 5})
 
 
-def test_settings_change_while_it_runs(node: Node) -> None:
+def test_settings_change_while_it_runs(node: EmbeddedNode) -> None:
     node.alter_config(log_retention_ms=1234)
     node.create_topic("kept")
     assert node.topics["kept"].config["retention.ms"] == 1234

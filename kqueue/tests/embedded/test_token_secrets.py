@@ -153,7 +153,7 @@ def files(folder: Path) -> Iterator[Place]:
 
 
 def dumped(folder: Path) -> Iterator[Place]:
-    """What `kqueue log dump` prints of each partition."""
+    """Return the output of `kqueue log dump` for each partition."""
     for log in sorted({path.parent for path in folder.rglob("*.log") if path.parent != folder}):
         result = CliRunner().invoke(main, ["log", "dump", str(log), "--print-data-log"])
         assert result.exit_code == 0, result.output

@@ -17,7 +17,7 @@ TIMEOUT_MS = 60_000
 
 
 class TransactionalProducer(Protocol):
-    """What the tests do with a producer; each method returns when it is done."""
+    """The calls of the tests to a producer; each method returns when it is done."""
 
     def begin(self) -> None: ...
     def send(self, value: bytes) -> None: ...
@@ -136,7 +136,7 @@ def broker() -> Iterator[kqueue.Broker]:
 
 
 def committed(broker: kqueue.Broker) -> list[bytes]:
-    """What a read_committed consumer gets up to the end."""
+    """Return the records that a read_committed consumer gets up to the end."""
     consumer = KafkaConsumer(
         bootstrap_servers=broker.bootstrap, isolation_level="read_committed", auto_offset_reset="earliest"
     )
@@ -150,7 +150,7 @@ def committed(broker: kqueue.Broker) -> list[bytes]:
     return values
 
 
-def test_what_is_committed_is_read_and_what_is_aborted_is_not(broker: kqueue.Broker, connect: Connect) -> None:
+def test_read_committed_returns_committed_records_only(broker: kqueue.Broker, connect: Connect) -> None:
     producer = connect(broker.bootstrap, "tx")
     for value, end in ((b"1", producer.commit), (b"2", producer.abort), (b"3", producer.commit)):
         producer.begin()

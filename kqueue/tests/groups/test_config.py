@@ -52,7 +52,7 @@ def test_every_value_comes_from_its_setting() -> None:
         ("offsets.topic.replication.factor", 0),
     ],
 )
-def test_what_can_not_be_is_refused(name: str, value: int) -> None:
+def test_invalid_setting_is_refused(name: str, value: int) -> None:
     with pytest.raises(SettingError):
         Config(Catalog(SETTINGS), {name: value})
 

@@ -218,7 +218,9 @@ def world() -> World:
 
 @pytest.mark.parametrize("becomes", ["durable", "lost", "undecided"])
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.__name__)
-def test_what_leaves_leaves_nothing_behind(world: World, situation: Callable[[World], Any], becomes: str) -> None:
+def test_unloaded_partition_leaves_nothing_behind(
+    world: World, situation: Callable[[World], Any], becomes: str
+) -> None:
     promise = situation(world)
     assert promise is None or not promise.done
     work = world.groups.unload(G)

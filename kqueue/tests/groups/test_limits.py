@@ -120,7 +120,7 @@ def test_a_bound_is_reached_and_what_was_there_goes_on(setting: str, caplog: pyt
     assert len(lines) == 1, "one line per minute"
 
 
-def test_what_is_counted_comes_back_to_nothing() -> None:
+def test_counters_return_to_zero_when_all_is_removed() -> None:
     world = World()
     world.stable(3, protocols=BIG)
     commit(world, "h", "metadata")

@@ -61,7 +61,7 @@ class World:
         self.cluster.apply({str(node_id): broker(node_id, fenced=fenced).to_bytes()})
 
 
-def test_what_comes_while_a_request_is_under_way_shares_the_next() -> None:
+def test_items_added_during_a_request_share_the_next_one() -> None:
     world = World()
     for item in range(6):
         world.requests.add(2, item)
@@ -74,7 +74,7 @@ def test_what_comes_while_a_request_is_under_way_shares_the_next() -> None:
     assert [request for _, request, _ in world.peers.sent] == [(4, 5)], "an error ends one request"
     world.peers.answer("c")
     assert [items for items, _ in world.answers] == [[0], [9], [1, 2, 3], [4, 5]]
-    assert not world.requests._nodes, "nothing is kept for brokers without requests"
+    assert not world.requests._queues, "nothing is kept for brokers without requests"
 
 
 def test_an_answer_may_bring_more() -> None:
@@ -85,11 +85,11 @@ def test_an_answer_may_bring_more() -> None:
         world.peers.answer("a")
         assert len(world.peers.sent) == 1
     world.peers.answer("a")
-    assert not world.requests._nodes
+    assert not world.requests._queues
 
 
 @pytest.mark.parametrize("is_removed", [True, False])
-def test_what_waits_for_a_broker_that_is_fenced_fails(is_removed: bool) -> None:
+def test_items_for_a_fenced_broker_fail(is_removed: bool) -> None:
     world = World()
     for item in range(3):
         world.requests.add(2, item)

@@ -397,7 +397,7 @@ def test_a_follower_out_of_sync_copies_no_faster_than_the_throttle() -> None:
     assert len(set(members.logs())) == 1
 
 
-def test_who_is_in_sync_copies_as_fast_as_it_can() -> None:
+def test_in_sync_follower_is_not_throttled() -> None:
     settings = {**MEMORY, "follower.replication.throttled.rate": 1, "leader.replication.throttled.rate": 1}
     members = FetchingMembers(2, settings)
     names = dict.fromkeys(("leader.replication.throttled.replicas", "follower.replication.throttled.replicas"), "*")

@@ -15,7 +15,7 @@ def test_an_error_comes_as_it_was_sent(code: int) -> None:
     assert str(error) == f"t-0: {ErrorCode(code).name}"
 
 
-def test_there_may_be_no_error_and_one_that_is_not_known() -> None:
+def test_codes_map_to_none_to_exceptions_or_to_a_general_error() -> None:
     assert error_of(0, "t-0") is None
     assert type(error_of(ErrorCode.NOT_COORDINATOR, "g")) is NotCoordinator
     for code in (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.LOG_DIR_NOT_FOUND, 9999):

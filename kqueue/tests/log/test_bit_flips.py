@@ -81,7 +81,7 @@ FILES = sorted(
 
 @dataclass
 class Seen:
-    """What readers get of a log."""
+    """The answers that readers get of a log."""
 
     records: list[Record] = field(default_factory=list)
     lost: list[int] = field(default_factory=list)  # offsets at which a read was refused

@@ -92,7 +92,7 @@ class Desk:
 # --- choosing
 
 
-def test_what_is_overdue_comes_first_then_what_is_dirtiest() -> None:
+def test_overdue_logs_are_compacted_before_the_dirtiest() -> None:
     """S5.2"""
     desk = Desk()
     logs = {name: desk.log(name) for name in "abcd"}

@@ -32,7 +32,7 @@ def flushed_log() -> tuple[FaultyStorage, Log]:
     return storage, log
 
 
-def test_one_fsync_covers_all_pending_appends() -> None:
+def test_fsync_covers_all_pending_appends() -> None:
     """S5.3"""
     storage, log = flushed_log()
     append(log, b"a")

@@ -1,4 +1,4 @@
-"""What followers append to their logs."""
+"""The appends of followers to their logs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def open_log(storage: MemoryStorage | FaultyStorage) -> Log:
     return manager.open(*KEY, TOPIC_ID, CONFIG)
 
 
-def test_what_a_leader_appended_is_appended_with_its_offsets_epochs_and_producers() -> None:
+def test_replicated_batches_keep_offsets_epochs_and_producers() -> None:
     log = open_log(MemoryStorage())
     first = sent(0, 1, b"a", b"b", producer_id=5, epoch=0, base_sequence=0)
     second = sent(7, 3, b"c")

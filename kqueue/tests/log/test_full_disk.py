@@ -46,7 +46,7 @@ def test_an_append_refused_by_a_full_disk_leaves_no_trace() -> None:
     assert refused > 100
 
 
-def test_what_follows_a_batch_without_room_is_no_gap() -> None:
+def test_batch_behind_one_without_room_is_no_sequence_gap() -> None:
     """It is refused for the same reason, also if there is room again, until that batch has come. In
     a new epoch, too.
     """

@@ -35,7 +35,7 @@ class Batch:
 
 @dataclass
 class Known:
-    """What the log should know of a producer; `batches`: of its epoch, newest last."""
+    """The expected state of a producer in the log; `batches`: of its epoch, newest last."""
 
     epoch: int
     seen_ms: int
@@ -90,7 +90,7 @@ class IdempotenceMachine(RuleBasedStateMachine):
 
     @rule(id=st.integers(0, 2), count=st.integers(1, 4), times=st.integers(1, 7))
     def go_on(self, id: int, count: int, times: int) -> None:
-        """What a client without trouble sends."""
+        """Send the batches of a client without trouble."""
         for _ in range(times):
             known = self.known.get(id)
             epoch = known.epoch if known else 0

@@ -207,7 +207,7 @@ def test_a_missing_folder_is_reported() -> None:
         run_to_end(manager.copy_to(MemoryStorage()))
 
 
-def test_it_survives_a_power_cut_at_every_step_or_is_not_marked_as_clean() -> None:
+def test_copy_survives_a_power_cut_or_is_not_marked_clean() -> None:
     manager = start(MemoryStorage())
     filled(manager)
     expected = told(log_of(manager))
@@ -260,7 +260,7 @@ def in_steps(manager: LogManager, target: Storage, meanwhile: Callable[[int], No
     return start(target)
 
 
-def test_what_is_appended_during_the_copy_is_not_in_it() -> None:
+def test_records_appended_during_the_copy_are_not_in_it() -> None:
     manager = start(MemoryStorage())
     filled(manager)
     log = log_of(manager)

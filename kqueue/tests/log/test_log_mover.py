@@ -261,7 +261,7 @@ def test_moving_back_or_deleting_the_topic_ends_a_move() -> None:
             assert names(storage, "a") + names(storage, "b") == ["t-0"]
 
 
-def test_where_it_is_is_no_move_and_what_does_not_exist_is_refused() -> None:
+def test_move_to_the_same_folder_is_none_and_to_an_unknown_one_is_refused() -> None:
     sim = start(FaultyStorage())
     sim.topic("t")
     sim.settle()

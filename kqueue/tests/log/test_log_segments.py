@@ -165,7 +165,7 @@ def test_reads_in_a_gap_go_on_behind_it() -> None:
         assert found[0] == first
 
 
-def test_who_reads_the_old_segments_goes_on() -> None:
+def test_reader_of_replaced_segments_goes_on() -> None:
     log = filled()
     fetched = log.read(0, 1 << 20, end_offset=30)
     data = fetched.read()
@@ -197,7 +197,7 @@ def test_the_snapshots_of_replaced_segments_go_with_them() -> None:
     assert log.producers.by_id[7].batches[-1].last_sequence == 11
 
 
-def test_what_is_no_part_of_the_log_any_more_is_not_replaced() -> None:
+def test_segments_that_left_the_log_are_not_replaced() -> None:
     log = filled()
     old = log.segments.sealed_below(30)
     group = compact(log).groups[0]

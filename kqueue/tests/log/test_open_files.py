@@ -171,7 +171,7 @@ def test_an_open_that_is_refused_anywhere_costs_a_repetition(
 
 @pytest.mark.parametrize("part", [0.05, 0.15])
 @pytest.mark.parametrize("seed", range(3))
-def test_it_goes_on_while_many_opens_are_refused(
+def test_broker_goes_on_while_many_opens_are_refused(
     tmp_path: Path, system: Callable[[System], None], part: float, seed: int
 ) -> None:
     refusing = System(0, part, seed)

@@ -111,7 +111,7 @@ def test_logs_that_are_deleted_or_cut_or_read_again_are_counted_rightly() -> Non
     assert desk.manager._producer_limit.count == 0
 
 
-def test_what_was_found_on_the_disk_counts_too() -> None:
+def test_producers_loaded_from_disk_count() -> None:
     desk = Desk()
     for producer in range(8):
         desk.write(producer)

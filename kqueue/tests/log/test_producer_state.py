@@ -121,7 +121,7 @@ def test_a_marker_without_a_transaction_only_raises_the_epoch() -> None:
     assert producers.check(header(0, epoch=1)) is None
 
 
-def test_what_is_decided_above_the_high_watermark_is_not_stable_yet() -> None:
+def test_transaction_ended_above_the_high_watermark_is_unstable() -> None:
     producers = ProducerStateManager()
     producers.update(header(0, 5, transactional=True), 10)
     producers.end_transaction(header(-1), EndTransactionMarker(COMMIT, 0), 15)

@@ -1,4 +1,4 @@
-"""What `append`, `read` and look-ups by time return."""
+"""The results of `append`, `read` and look-ups by time."""
 
 from __future__ import annotations
 

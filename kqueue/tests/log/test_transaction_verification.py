@@ -59,7 +59,7 @@ def test_an_old_epoch_is_refused_before_the_coordinator_is_asked() -> None:
         log.producers.start_verification(1, 2, 0, START_MS, from_zero=False)
 
 
-def test_of_several_unanswered_batches_the_lowest_has_to_come_first() -> None:
+def test_lowest_unverified_sequence_has_to_come_first() -> None:
     """The first is refused while the coordinator is busy; the second must not take its place."""
     producers = ProducerStateManager()
     verification = start(producers, 5)

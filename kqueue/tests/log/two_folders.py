@@ -90,7 +90,7 @@ def append(partition: Partition, count: int = 1, size: int = 20, **producer: int
 
 
 def records(partition: Partition) -> Iterator[Record]:
-    """What a consumer from the beginning gets, with checked checksums."""
+    """Return the records that a consumer from the beginning gets, with checked checksums."""
     offset = partition.log_start_offset
     while offset < partition.high_watermark:
         data = partition.read_now(offset, 1 << 20).read()

@@ -89,7 +89,7 @@ def test_texts(engine: EngineName) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_what_is_no_text_is_told_as_by_rows(engine: EngineName) -> None:
+def test_invalid_text_is_reported_as_by_rows(engine: EngineName) -> None:
     storage = MemoryStorage()
     log = new_log(storage)
     append(log, b"good", b"good")
@@ -128,7 +128,7 @@ def test_damage_is_told_as_by_rows(engine: EngineName, tmp_path: Path) -> None:
 
 
 @NEEDS_FAST
-def test_where_it_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_columns_are_used_for_supported_forms_and_enough_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Not for forms that are decoded row by row, nor for little data while numba is not loaded."""
     assert is_supported(Selection(key_as="utf8"))
     assert not is_supported(Selection(key_as="json"))

@@ -208,7 +208,7 @@ def test_open_and_aborted_transactions_of_compacted_logs(tmp_path: Path) -> None
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=6), st.integers(0, 5), st.booleans())
-def test_one_changed_batch_is_found_where_it_is(
+def test_changed_batch_is_located(
     tmp_path_factory: pytest.TempPathFactory, steps: list[int], at: int, is_epoch: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("compared")

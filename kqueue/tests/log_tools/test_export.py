@@ -86,7 +86,7 @@ def test_bytes_that_are_no_text_and_numbers_that_are_none() -> None:
     assert line["headers"] == [["\ufffd", {"base64": "/g=="}], ["b", None]]
 
 
-def test_to_standard_output() -> None:
+def test_export_to_standard_output_is_json_lines_only() -> None:
     output = io.BytesIO()
     result = export([open_log(data_folder("4.3") / "v2-none-0")], "-", format="jsonl", output=output)
     assert output.getvalue().count(b"\n") == result.rows == 300

@@ -85,7 +85,7 @@ def test_every_partition_folder_opens() -> None:
                 assert sum(batch.size for batch in log.batches()) == sum(segment.size for segment in log.segments)
 
 
-def test_what_is_no_log_is_refused(tmp_path: Path) -> None:
+def test_path_without_a_log_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for name, sentence in (("nowhere", "there is no folder"), ("file", "is a file"), ("", "holds no log")):
         with pytest.raises(NotALogFolder, match=sentence):

@@ -22,6 +22,6 @@ NONE = [b"", b"1\n0\n", b"0\n2\n1 2\n", b"0\n1\n5 5\n", b"0\n1\n-1 5\n", b"0\n1\
 
 
 @pytest.mark.parametrize("data", NONE)
-def test_what_is_no_such_list(data: bytes) -> None:
+def test_malformed_gap_list_is_refused(data: bytes) -> None:
     with pytest.raises(CorruptIndex):
         decode_gaps(data)

@@ -122,7 +122,7 @@ def test_decoders() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(DECODERS.keys() - {"binary"}))
-def test_what_is_not_what_it_was_said_to_be(name: str) -> None:
+def test_value_of_another_form_is_refused(name: str) -> None:
     storage = MemoryStorage()
     log = new_log(storage)
     append(log, b"fine", b"\xff\xfe\xfd" + b"[" * 2)

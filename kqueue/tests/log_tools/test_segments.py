@@ -125,7 +125,7 @@ def test_a_batch_that_vanishes_before_its_records_are_read() -> None:
         list(found.records())
 
 
-def test_what_a_batch_tells() -> None:
+def test_batch_exposes_its_header() -> None:
     buf = batch(b"a", b"b", producer_id=3, epoch=0, base_sequence=0, transactional=True)
     stamp(buf, 0, 70, 1)
     (found,) = walked(bytes(buf))

@@ -56,7 +56,7 @@ sqlite.SqliteStore._connect = connect
 
 
 def stop_file(path: Path) -> Path:
-    """Where to write what committers of the store at `path` do."""
+    """Return where to write what committers of the store at `path` do."""
     return Path(f"{path}.stop")
 
 

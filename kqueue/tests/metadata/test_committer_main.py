@@ -1,4 +1,4 @@
-"""What a committer answers, in this process, and how its program ends."""
+"""The answers of a committer, in this process, and the end of its program."""
 
 from __future__ import annotations
 

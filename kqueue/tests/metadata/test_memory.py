@@ -1,5 +1,5 @@
-"""What only the memory store promises, and its sessions by a manual clock; the contract itself is
-in test_store.
+"""The promises of the memory store alone, and its sessions by a manual clock; the contract itself
+is in test_store.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def test_a_good_one_works_behind_the_guard() -> None:
 @pytest.mark.parametrize(
     "returned", [None, [], {"/b": Entry(b"", 1)}, {"/a": b"1"}, {"/a": Entry("1", 1)}, {"/a": Entry(b"1", "1")}]
 )
-def test_what_is_no_snapshot_is_refused_with_its_name(returned: object) -> None:
+def test_malformed_result_of_read_names_the_store(returned: object) -> None:
     with pytest.raises(StorageFailed, match=f"{TITLE} broke its contract: read"):
         guarded(Returning(returned)).read("/a")
 
@@ -55,7 +55,7 @@ def test_a_commit_without_its_versions_is_refused(returned: object) -> None:
         guarded(Returning(returned)).commit({}, {"/a": b"1"}, [])
 
 
-def test_what_it_may_not_raise_is_a_failed_store_with_its_name() -> None:
+def test_unexpected_exception_is_a_failure_that_names_the_store() -> None:
     class Raising(MemoryStore):
         def read(self, prefix: str) -> Any:
             raise ConnectionError("the secret is 42")
@@ -69,7 +69,7 @@ def test_what_it_may_not_raise_is_a_failed_store_with_its_name() -> None:
         assert "secret" not in caught.value.summary
 
 
-def test_what_opens_no_store_is_told() -> None:
+def test_factory_without_a_store_is_refused() -> None:
     with pytest.raises(PluginError, match=f"{TITLE}: expected a MetadataStore, found object without the method read"):
         guarded(object())
     with pytest.raises(PluginError, match="expected a callable"):

@@ -1,4 +1,4 @@
-"""What only the SQLite store promises: its file; the contract itself is in test_store."""
+"""The promise of the SQLite store alone: its file; the contract itself is in test_store."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_survives_closing(tmp_path: Path) -> None:
         assert store.commit({"/b": None}, {"/b": b"again"}, [])["/b"] > version + 1  # versions go on where they were
 
 
-def test_what_was_committed_survives_a_killed_process(tmp_path: Path) -> None:
+def test_commit_survives_a_killed_process(tmp_path: Path) -> None:
     path = tmp_path / "kqueue.db"
     code = (
         "import os, sys\nfrom kqueue.metadata.sqlite import SqliteStore\n"

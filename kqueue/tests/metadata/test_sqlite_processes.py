@@ -117,7 +117,7 @@ def test_a_commit_of_another_process_is_noticed(tmp_path: Path) -> None:
         assert sorted(store.changes(1).entries) == sorted(f"/{number}" for number in range(1, 20))
 
 
-def test_what_a_killed_process_committed_is_whole(tmp_path: Path) -> None:
+def test_last_commit_of_a_killed_process_is_whole_or_absent(tmp_path: Path) -> None:
     """Its last commit, whose outcome nobody was told, happened in whole or not at all."""
     path = tmp_path / "kqueue.db"
     with closing(SqliteStore(path)) as store:

@@ -1,4 +1,4 @@
-"""How a store notices what other processes changed; see also test_sqlite_processes."""
+"""The changes of other processes, as a store notices them; see also test_sqlite_processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def watching() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "metadata-watch"]
 
 
-def test_one_thread_watches_for_all_and_ends_with_the_last_watch(tmp_path: Path) -> None:
+def test_watches_share_a_thread_that_ends_with_the_last_one(tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "kqueue.db")) as store:
         assert not watching()
         woken = [threading.Event(), threading.Event()]

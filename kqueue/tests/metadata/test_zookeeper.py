@@ -214,7 +214,7 @@ def test_changes_of_others_than_kqueue_are_named(server: ModelServer) -> None:
             open_store()
 
 
-def test_one_call_waits_for_another_no_longer_than_the_limit(server: ModelServer) -> None:
+def test_call_waits_for_another_within_the_limit(server: ModelServer) -> None:
     with closing(ZookeeperStore("model:2181", timeout_s=1)) as store:
         from concurrent.futures import ThreadPoolExecutor
 

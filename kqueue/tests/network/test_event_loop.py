@@ -15,7 +15,7 @@ def test_a_timer_runs_while_a_test_has_frozen_the_time() -> None:
         runner.run(asyncio.sleep(0.001))
 
 
-def test_its_timers_go_by_the_monotonic_clock() -> None:
+def test_loop_time_is_the_monotonic_clock() -> None:
     with asyncio.Runner(loop_factory=BrokerEventLoop) as runner:
         before_s = time.monotonic()
         assert before_s <= runner.get_loop().time() <= time.monotonic()

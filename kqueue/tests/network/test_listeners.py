@@ -59,7 +59,7 @@ def test_names_ports_and_addresses_are_in_the_order_of_the_settings() -> None:
     asyncio.run(test())
 
 
-def test_one_more_socket_is_served_and_closed_with_the_others() -> None:
+def test_added_socket_is_served_and_closed_with_the_others() -> None:
     async def test() -> None:
         async with serving() as server:
             more = socket.create_server(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""How connections to other brokers are opened; see also `test_peer_channel`."""
+"""The opening of connections to other brokers; see also `test_peer_channel`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the settings say of connections to other brokers."""
+"""The settings of connections to other brokers."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ def test_passwords_are_not_shown(tmp_path: Path) -> None:
         ({"ssl.truststore.location": "/missing.pem"}, "ssl.truststore.location=/missing.pem can't be read"),
     ],
 )
-def test_what_is_missing_is_named(settings: dict[str, object], message: str, tmp_path: Path) -> None:
+def test_missing_peer_setting_is_named(settings: dict[str, object], message: str, tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=message.replace(".", r"\.")):
         security(tmp_path, protocol="SASL_SSL", **settings)

@@ -125,7 +125,7 @@ def test_a_response_that_says_more_holds_its_connection_back_for_it() -> None:
     assert gated.throttled == [77]
 
 
-def test_what_brokers_ask_of_each_other_is_not_bounded() -> None:
+def test_requests_between_brokers_are_not_throttled() -> None:
     gated = Gated(request_percentage=0.001)
     fetch = FetchRequest(replica_id=-1, replica_state=ReplicaState(replica_id=2))
     for name, request in (("write_txn_markers", None), ("write_share_group_state", None), ("fetch", fetch)):

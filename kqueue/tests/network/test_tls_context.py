@@ -111,7 +111,7 @@ def test_protocols_and_suites(values: dict[str, str], low: str, high: str, suite
         ),
     ],
 )
-def test_what_does_not_fit_together_is_refused(values: dict[str, str], words: str) -> None:
+def test_contradicting_tls_settings_are_refused(values: dict[str, str], words: str) -> None:
     with pytest.raises(SettingError, match=words):
         build_context(settings_of(**values))
 

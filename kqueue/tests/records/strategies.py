@@ -1,4 +1,4 @@
-"""What batches are made of, for properties."""
+"""Strategies of the parts of batches."""
 
 from __future__ import annotations
 

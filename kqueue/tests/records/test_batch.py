@@ -122,7 +122,7 @@ def test_a_codec_that_nobody_has(codec_id: int) -> None:
 
 
 @pytest.mark.parametrize("codec", CODEC_NAMES[1:])
-def test_what_a_batch_may_decompress_to_is_bounded(codec: str) -> None:
+def test_decompressed_size_is_bounded(codec: str) -> None:
     batch = build_batch([Record(0, 0, None, bytes(100_000))], codec=codec)
     assert len(batch) < 10_000
     with pytest.raises(CorruptBatch):
@@ -142,7 +142,7 @@ def test_an_emptied_batch_holds_nothing(codec: str) -> None:
 @pytest.mark.parametrize("codec", CODEC_NAMES)
 @settings(max_examples=examples(40), deadline=None)
 @given(records=record_lists(gaps=True))
-def test_what_was_built_is_read(codec: str, records: list[Record]) -> None:
+def test_built_batch_is_read_back(codec: str, records: list[Record]) -> None:
     batch = build_batch(records, codec=codec)
     header = read_header(batch)
     check_crc(batch, 0, header)

@@ -41,7 +41,9 @@ def test_checksums_of_small_batches() -> None:
     cut=st.sampled_from([0, 0, 1, 80]),
     check=st.booleans(),
 )
-def test_what_is_a_small_batch(records: list[Record], place: int, flip: int, cut: int, check: bool) -> None:
+def test_small_batch_agrees_with_the_plain_reader(
+    records: list[Record], place: int, flip: int, cut: int, check: bool
+) -> None:
     """One that the plain way would take, too, with the same numbers."""
     batch = bytearray(build_batch(records))
     batch[min(place, len(batch) - 1)] ^= flip

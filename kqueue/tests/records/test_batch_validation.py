@@ -144,7 +144,7 @@ def test_a_bomb_meets_the_limit() -> None:
         check(batch, ValidationRules(ValidationLevel.FULL, limit_bytes=1_000_000))
 
 
-def test_when_every_record_is_looked_at() -> None:
+def test_every_record_is_read_if_a_rule_needs_it() -> None:
     assert not ValidationRules().every_record
     assert ValidationRules(ValidationLevel.FULL).every_record
     assert ValidationRules(keys_required=True).every_record
@@ -154,7 +154,7 @@ def test_when_every_record_is_looked_at() -> None:
 
 @settings(max_examples=examples(60), deadline=None)
 @given(records=record_lists(), codec=st.sampled_from(CODEC_NAMES))
-def test_what_the_builder_makes_passes(records: list[Record], codec: str) -> None:
+def test_built_batch_passes(records: list[Record], codec: str) -> None:
     records = [record._replace(offset=offset) for offset, record in enumerate(records)]
     batch = build_batch(records, codec=codec)
     rules = ValidationRules(ValidationLevel.FULL, max_batch_bytes=2**31 - 1, after_max_ms=2**63 - 1)

@@ -97,14 +97,14 @@ def test_we_read_their_producer_fields(builder: Any) -> None:
 
 @READERS
 @CODECS
-def test_they_read_our_batches(reader: Any, codec: str) -> None:
+def test_clients_read_our_batches(reader: Any, codec: str) -> None:
     log = build_batch(RECORDS, codec=codec) + build_batch(RECORDS[4:], codec=codec)
     assert theirs_read(reader, bytes(log)) == RECORDS + RECORDS[4:]
 
 
 @READERS
 @CODECS
-def test_they_read_batches_that_the_broker_has_changed(reader: Any, codec: str) -> None:
+def test_clients_read_stamped_batches(reader: Any, codec: str) -> None:
     batch = build_batch(RECORDS, codec=codec)
     stamp(batch, 0, 1000, 5)
     set_log_append_time(batch, 0, 99_999)
@@ -117,7 +117,7 @@ def test_they_read_batches_that_the_broker_has_changed(reader: Any, codec: str) 
 @CODECS
 @settings(max_examples=examples(10), deadline=None)
 @given(records=record_lists(gaps=True))
-def test_they_read_any_batch_of_ours(reader: Any, codec: str, records: list[Record]) -> None:
+def test_clients_read_any_batch_of_ours(reader: Any, codec: str, records: list[Record]) -> None:
     # a time of 64 bits less its base is beyond what aiokafka's C code can hold
     records = [record._replace(timestamp=record.timestamp % 2**62) for record in records]
     assert theirs_read(reader, bytes(build_batch(records, codec=codec))) == records
@@ -166,7 +166,7 @@ def test_we_read_their_message_sets(builder: Any, magic: int, codec_id: int) -> 
 
 @READERS
 @pytest.mark.parametrize(("magic", "codec_id"), [pair for pair in OLD if pair != (0, 3)])
-def test_they_read_our_message_sets(reader: Any, magic: int, codec_id: int) -> None:
+def test_clients_read_our_message_sets(reader: Any, magic: int, codec_id: int) -> None:
     shifted = [record._replace(offset=record.offset * 3 + 100) for record in PLAIN]
     assert theirs_read(reader, encode_set(shifted, magic, codec_id)) == timed(shifted, magic)
     assert theirs_read(reader, down_convert(build_batch(shifted, codec=CODEC_NAMES[codec_id]), magic)) == timed(

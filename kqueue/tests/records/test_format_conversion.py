@@ -87,7 +87,7 @@ def test_batches_of_magic_2_are_handed_through() -> None:
         up_convert(batches[0] + batches[1][:-1])
 
 
-def test_what_up_refuses() -> None:
+def test_invalid_message_set_is_not_converted() -> None:
     with pytest.raises(InvalidRecord, match="magic 0 follows one of magic 1"):
         up_convert(encode_set(RECORDS, 1) + encode_set(RECORDS, 0))
     with pytest.raises(InvalidTimestamp):
@@ -154,7 +154,7 @@ def test_control_batches_are_dropped() -> None:
 
 
 @MAGICS
-def test_what_is_old_enough_stays_as_it_is(magic: int) -> None:
+def test_message_set_old_enough_is_not_converted(magic: int) -> None:
     for codec_id in range(4):
         old = encode_set(RECORDS, magic, codec_id)
         assert down_convert(old, magic) == old
@@ -162,7 +162,7 @@ def test_what_is_old_enough_stays_as_it_is(magic: int) -> None:
     assert down_convert(encode_set(RECORDS, 0, 1), 1) == encode_set(RECORDS, 0, 1)
 
 
-def test_where_to_start_and_to_stop() -> None:
+def test_conversion_keeps_to_its_offsets() -> None:
     log = build_batch(RECORDS) + build_batch(
         [record._replace(offset=record.offset + 10) for record in RECORDS], codec="gzip"
     )

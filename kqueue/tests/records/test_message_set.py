@@ -87,7 +87,7 @@ def test_nothing() -> None:
 
 
 @MAGICS
-def test_it_stops_where_the_last_is_cut_off(magic: int) -> None:
+def test_iteration_stops_at_a_cut_off_message(magic: int) -> None:
     data = encode_set(RECORDS, magic)
     ends = [entry.position + entry.size for entry in iter_entries(data)]
     assert ends[-1] == len(data)

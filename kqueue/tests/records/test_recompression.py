@@ -57,7 +57,7 @@ def test_level_and_known_records_are_used() -> None:
     assert recompress(b"", header, gzip, 9, LIMIT, known) == best
 
 
-def test_what_decompresses_to_too_much_or_not_at_all_is_refused() -> None:
+def test_too_large_or_corrupt_batch_is_not_recompressed() -> None:
     batch = batch_of([b"x" * 100_000], "zstd")
     header = read_header(batch)
     with pytest.raises(DecompressedTooLarge):

@@ -97,7 +97,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("data", WRONG.values(), ids=WRONG.keys())
-def test_what_is_corrupt(data: bytes) -> None:
+def test_corrupt_record_is_refused(data: bytes) -> None:
     assert decode(raw_record()), "the plain record must be right, or this test shows nothing"
     with pytest.raises(CorruptBatch):
         decode(data)

@@ -54,7 +54,7 @@ def test_a_last_record_much_larger_than_the_others(count: int, last: int) -> Non
 
 @settings(max_examples=examples(60), deadline=None)
 @given(records=record_lists(), codec=st.sampled_from(CODEC_NAMES))
-def test_what_the_builder_makes_passes(records: list[Record], codec: str) -> None:
+def test_built_batch_passes(records: list[Record], codec: str) -> None:
     check(build_batch([record._replace(offset=offset) for offset, record in enumerate(records)], codec=codec))
 
 

@@ -49,7 +49,7 @@ def test_all_bad_records_are_named_in_the_words_of_kafka() -> None:
     assert [one.batch_index for one in refused.value.record_errors] == [0, 1, 2]
 
 
-def test_what_is_said_of_single_records_has_a_bound() -> None:
+def test_record_errors_are_bounded() -> None:
     batch = produced(20_000, key=None)
     with pytest.raises(InvalidRecord, match="due to 20000 record errors") as caught:
         check(batch, ValidationRules(keys_required=True))

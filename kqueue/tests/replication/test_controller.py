@@ -1,4 +1,4 @@
-"""What the controller decides: by table, and as a state machine that must come to rest."""
+"""The decisions of the controller: by table, and as a state machine that must come to rest."""
 
 import pytest
 from hypothesis import given, settings

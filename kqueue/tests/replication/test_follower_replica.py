@@ -8,7 +8,7 @@ from kqueue.replication.registrations import PartitionRegistration
 REGISTRATION = PartitionRegistration((1, 2, 3), (1, 2), 1, leader_epoch=5)
 
 
-def test_one_answer_to_the_outstanding_fetch_is_accepted() -> None:
+def test_only_the_outstanding_fetch_is_accepted_once() -> None:
     follower = FollowerReplica(REGISTRATION)
     fetch = follower.next_fetch(10, 4)
     assert fetch == (1, 5, 10, 4)

@@ -122,13 +122,13 @@ def test_a_follower_lags_by_the_time_since_it_had_all() -> None:
     assert proposal.lagging == {2: 101, 3: 101}
 
 
-def test_one_that_has_all_does_not_lag() -> None:
+def test_follower_with_the_whole_log_does_not_lag() -> None:
     leader = leader_of(isr=(1, 2))
     fetch(leader, 2, 10, now_ms=0)
     assert propose(leader, now_ms=10_000, active={}) is None
 
 
-def test_one_that_never_fetches_leaves() -> None:
+def test_follower_that_never_fetches_leaves_the_isr() -> None:
     assert propose(leader_of(), now_ms=101).isr == (1,)
     assert propose(leader_of(), now_ms=100) is None
 

@@ -81,7 +81,7 @@ def test_cancelling_loses_nothing_unless_allowed() -> None:
     assert (after.leader, after.isr, after.recovering) == (1, (1,), True)
 
 
-def test_those_that_run_are_listed() -> None:
+def test_running_reassignments_are_listed() -> None:
     moving = P((2, 3, 1), (2, 1), 1, adding=(3,), removing=(1,))
     found = reassignments(image(BROKERS, b=topic(P((1,), (1,), 1), moving), a=topic(moving)))
     assert found == [

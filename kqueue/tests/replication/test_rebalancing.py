@@ -37,7 +37,7 @@ def test_a_new_broker_gets_its_share_and_nothing_else_moves() -> None:
     assert Counter(replicas[0] for replicas in after.values()) == {1: 10, 2: 10, 3: 10, 4: 10}
 
 
-def test_of_a_broker_that_retires_only_its_replicas_move() -> None:
+def test_retired_broker_moves_only_its_replicas() -> None:
     before = placement(2, 20, [1, 2, 3, 4])
     after = rebalance(dict.fromkeys([1, 2, 4]), before, {"t0": 3, "t1": 3})
     assert moves(before, after) == sum(3 in replicas for replicas in before.values())

@@ -85,7 +85,7 @@ def test_unknown_keywords_are_refused(wrong: dict[str, Any]) -> None:
         Order(1)
 
 
-def test_there_is_no_room_for_other_attributes() -> None:
+def test_struct_refuses_other_attributes() -> None:
     with pytest.raises(AttributeError):
         Order().total = 3  # type: ignore[attr-defined]
 
@@ -155,7 +155,7 @@ def test_a_field_may_stand_in_line_at_early_versions_and_be_tagged_later() -> No
     assert all(decode(Moved, version, encode(Moved(number=5), version)) == Moved(number=5) for version in (0, 1))
 
 
-def test_what_is_no_struct_is_named() -> None:
+def test_class_without_a_decorator_is_refused() -> None:
     with pytest.raises(TypeError, match="lacks @struct or @message"):
         schema_of(int)
     with pytest.raises(TypeError, match="lacks @message"):

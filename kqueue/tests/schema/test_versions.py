@@ -30,6 +30,6 @@ def test_a_range_prints_as_it_is_written(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["x", "3-", "-3", "5-2", "1,2", "+"])
-def test_anything_else_is_refused(text: str) -> None:
+def test_malformed_version_range_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         parse_versions(text)

@@ -160,12 +160,12 @@ def test_records_are_never_copied(wrap: Any) -> None:
         (Sample(words=None), 0, r"Sample\.words is None, which only versions 1\+ can say, not 0"),
     ],
 )
-def test_what_a_version_cannot_say_is_refused(sample: Sample, version: int, words: str) -> None:
+def test_value_unknown_to_a_version_is_refused(sample: Sample, version: int, words: str) -> None:
     with pytest.raises(UnsupportedVersion, match=words):
         encode(sample, version)
 
 
-def test_what_a_version_lacks_is_dropped_if_ignorable_or_default() -> None:
+def test_ignorable_or_default_value_is_dropped_in_older_versions() -> None:
     assert encode(Sample(parts=[Part(extra=[1])]), 0) == encode(Sample(parts=[Part()]), 0)
     assert encode(Sample(tag_a=Part(number=0)), 0) == encode(Sample(), 0)
 

@@ -37,7 +37,7 @@ def _fails(setup: AuthorizerSetup) -> Any:
 
 
 @pytest.mark.parametrize(("factory", "words"), [(_fails, "could not be made"), (lambda setup: 3, "without the method")])
-def test_what_is_no_authorizer_is_refused_with_its_name(factory: Any, words: str) -> None:
+def test_object_that_is_no_authorizer_is_refused(factory: Any, words: str) -> None:
     with pytest.raises(PluginError, match=f"authorizer 'mine' of here.*{words}"):
         AUTHORIZERS.guarded("mine", factory, "here")(SETUP)
     with pytest.raises(PluginError, match="expected a class or callable"):

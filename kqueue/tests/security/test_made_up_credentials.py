@@ -1,4 +1,4 @@
-"""What a name that no user has looks like, beside those that users have."""
+"""The looks of a name that no user has, beside those of users' names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def forms_of(credentials: MadeUpCredentials) -> dict[str, CredentialForm]:
     return {name: CredentialForm.of(credentials.credential(SHA_256, name)) for name in NAMES}
 
 
-def test_they_have_the_form_of_all_users():
+def test_made_up_credentials_have_the_most_common_form():
     kafka = made_up((make_credential(SHA_256, "secret", 8192), 3))
     assert set(forms_of(kafka).values()) == {CredentialForm(8192, None)}
     librdkafka = made_up((credential(10_000, bytes(64)), 1))

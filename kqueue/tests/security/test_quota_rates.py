@@ -77,7 +77,7 @@ def test_throttle_time_is_kafkas() -> None:
     assert rate.per_second(11_000.0) == 0
 
 
-def test_what_is_taken_back_was_not_counted() -> None:
+def test_value_taken_back_is_not_counted() -> None:
     rate = SampledRate(11, WINDOW_MS)
     rate.count(5_000, 0.0)
     rate.count(70_000, 100.0)

@@ -196,5 +196,5 @@ def test_a_client_that_asks_for_ever_new_names_does_not_fill_the_memory() -> Non
     assert all(len(action[-1]) <= NAME_LENGTH_MAX for kept in asked._decisions.values() for action in kept)  # type: ignore[arg-type]
 
 
-def test_it_meets_the_contract() -> None:
+def test_standard_authorizer_meets_the_contract() -> None:
     check_authorizer(StandardAuthorizer)

@@ -40,5 +40,5 @@ def test_values_of_a_group_stay_within_the_bounds_of_the_broker(
         ("by_duration:P1DT2H3M4.5S", 93_784_500),
     ],
 )
-def test_where_a_group_begins(value: str, reset: str | int) -> None:
+def test_offset_reset_is_parsed(value: str, reset: str | int) -> None:
     assert parse_reset(value) == reset

@@ -231,7 +231,7 @@ def test_all_records_of_deleted_states_are_redundant() -> None:
     assert Coordinator(coordinator.log).read(KEY) == coordinator.read(KEY)
 
 
-def test_what_is_on_its_way_while_pruning_stays() -> None:
+def test_pruning_keeps_records_under_way() -> None:
     coordinator = Coordinator()
     coordinator.begin()
     coordinator.delete(KEY, coordinator.answers.append)

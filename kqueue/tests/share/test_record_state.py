@@ -7,7 +7,7 @@ import pytest
 from kqueue.share.record_state import DEAD, EVENTS, TERMINAL, AcknowledgeType, RecordEvent, RecordState, after
 
 
-def test_what_is_done_stays_done() -> None:
+def test_terminal_states_have_no_transitions() -> None:
     assert frozenset({RecordState.ACKNOWLEDGED, RecordState.ARCHIVED}) == TERMINAL
     with pytest.raises(AssertionError, match="ACKNOWLEDGED can't be acquired"):
         after(RecordState.ACKNOWLEDGED, RecordEvent.ACQUIRE)

@@ -1,4 +1,4 @@
-"""What breaks in a simulated cluster."""
+"""The faults of a simulated cluster."""
 
 from __future__ import annotations
 

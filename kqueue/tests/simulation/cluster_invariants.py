@@ -1,4 +1,4 @@
-"""What must hold in a cluster at any time, checked while it is simulated.
+"""The invariants of a cluster, checked while it is simulated.
 
 - A high watermark is within its log. What is below it is the same at all brokers: a committed
   offset is written once, and what was read once is read again.
@@ -35,7 +35,7 @@ Key = tuple[bytes, int]
 
 
 class Batch(NamedTuple):
-    """What identifies a batch in a log."""
+    """The identity of a batch in a log."""
 
     base_offset: int
     last_offset: int
@@ -46,7 +46,7 @@ class Batch(NamedTuple):
 
 
 class History:
-    """What is known of one partition: `committed` batches by base offset, up to `end`.
+    """The knowledge of one partition: `committed` batches by base offset, up to `end`.
 
     Attributes:
         leaders: by leader epoch, who led.

@@ -73,7 +73,7 @@ OFFSETS_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
 
 
 class Profile(NamedTuple):
-    """What a seed chooses.
+    """The choices of a seed.
 
     Attributes:
         flush: `kqueue.flush`.

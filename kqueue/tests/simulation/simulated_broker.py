@@ -53,7 +53,7 @@ logger = logging.getLogger("kqueue.server")
 
 
 class BrokerHost(Protocol):
-    """What the brokers of a simulation share."""
+    """The objects that the brokers of a simulation share."""
 
     queue: EventQueue
     network: Network

@@ -47,7 +47,7 @@ RETRIABLE = frozenset(
 
 
 class ClientHost(Protocol):
-    """What the clients of a simulation share."""
+    """The objects that the clients of a simulation share."""
 
     queue: EventQueue
     network: Network

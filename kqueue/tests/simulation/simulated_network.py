@@ -35,7 +35,7 @@ LISTENER = "PLAINTEXT"
 ITEMS_MAX = 1_000_000
 LENGTH_SIZE = 4
 SLOW = 0.02
-"""How many messages take up to `SLOW_MS`; the others take up to `FAST_MS`."""
+"""The share of messages that take up to `SLOW_MS`; the others take up to `FAST_MS`."""
 SLOW_MS = 120.0
 FAST_MS = 4.0
 RESET_MS = 150.0

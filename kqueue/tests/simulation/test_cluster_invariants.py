@@ -134,7 +134,7 @@ def test_each_invariant_of_the_store_is_checked() -> None:
             simulation.invariants.committed({}, {f"{BROKERS_PREFIX}1": changed.to_bytes()})
 
 
-def test_what_a_commit_violates_is_found_though_its_broker_goes_on() -> None:
+def test_violating_commit_is_found_though_its_broker_goes_on() -> None:
     simulation = simulation_at_work()
     partition = history(simulation).registration
     record = simulation.store.read(TOPICS_PREFIX + "t0")[TOPICS_PREFIX + "t0"].value

@@ -82,7 +82,7 @@ def test_a_node_truncates_its_epochs_too() -> None:
     assert node.epochs.entries() == [(1, 0)]
 
 
-def test_what_happens_is_noted() -> None:
+def test_events_are_noted() -> None:
     lines: list[str] = []
     settle(ReplicationWorld(0, lines.append))
     assert lines[0] == "start 0: True"

@@ -45,7 +45,7 @@ def test_half_a_transaction_is_found(simulation) -> None:
     check_bank(bank, reader, simulation.invariants.histories)
 
 
-def test_what_was_aborted_must_not_be_read(simulation) -> None:
+def test_reading_an_aborted_transaction_is_a_violation(simulation) -> None:
     bank, reader = transferred(simulation, True)
     bank.outcomes[4] = Outcome.ABORTED
     with pytest.raises(InvariantViolated, match="transaction 4 of .* is aborted, and read as"):

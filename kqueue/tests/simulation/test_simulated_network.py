@@ -26,7 +26,7 @@ def test_a_connection_keeps_its_order(simulation) -> None:
     assert {len(response.brokers) for _, response in answers} == {3}
 
 
-def test_what_is_sent_into_a_cut_arrives_after_it_or_is_lost_with_its_connection(simulation) -> None:
+def test_request_sent_into_a_cut_arrives_later_or_is_lost(simulation) -> None:
     outcomes = set()
     for number in range(10, 30):
         client = Client(simulation, number)

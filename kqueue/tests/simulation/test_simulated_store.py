@@ -29,7 +29,7 @@ def test_each_commit_is_told_with_the_values_before_and_after(store, commits, qu
     assert commits == [({}, {"/a": b"1"}), ({"/a": b"1"}, {"/b": b"2", "/a": None})]
 
 
-def test_of_the_commits_that_fail_some_were_executed_and_some_will_be(store, commits, queue) -> None:
+def test_failed_commits_are_executed_before_later_or_never(store, commits, queue) -> None:
     link = StoreLink(store, random.Random(1), queue)
     link.failures = 1.0
     for _ in range(1000):

@@ -59,7 +59,7 @@ def test_every_call_passes_the_hook() -> None:
 
 
 @pytest.mark.parametrize("make", [LocalStorage, lambda folder: MemoryStorage()], ids=["local", "memory"])
-def test_it_keeps_the_contract(make: Callable[[str], Storage]) -> None:
+def test_delegating_storage_keeps_the_contract(make: Callable[[str], Storage]) -> None:
     check_storage(lambda folder: WrappedStorage(make(folder)), isolated=False)
 
 

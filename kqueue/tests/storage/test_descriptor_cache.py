@@ -118,9 +118,7 @@ def test_at_the_bound_nothing_is_opened_and_the_log_says_so_once(
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
-def test_where_the_system_refuses_it_is_no_fault_of_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_refused_open_is_no_fault_of_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     storage = LocalStorage(tmp_path, DescriptorCache(4, OpenFiles(bound=100)))
     file = storage.open("a", create=True)
     (tmp_path / "folder").mkdir()
@@ -157,7 +155,7 @@ def test_where_the_system_refuses_it_is_no_fault_of_the_disk(
 
 
 @needs_proc
-def test_where_the_system_refuses_idle_files_are_closed_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_open_closes_idle_files_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = LocalStorage(tmp_path, DescriptorCache(40, OpenFiles(bound=100)))
     for number in range(30):
         storage.open(f"{number}", create=True)

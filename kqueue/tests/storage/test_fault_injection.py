@@ -18,7 +18,7 @@ def nothing(kind: str, path: str, size: int) -> None:
 
 @pytest.mark.parametrize("hooks", [(), (nothing,)], ids=["without", "with one that lets all pass"])
 @pytest.mark.parametrize("memory", [True, False], ids=["memory", "local"])
-def test_it_keeps_the_contract(memory: bool, hooks: tuple[Callable[..., None], ...]) -> None:
+def test_fault_injecting_storage_keeps_the_contract(memory: bool, hooks: tuple[Callable[..., None], ...]) -> None:
     all_hooks = StorageHooks()
     all_hooks.hooks = hooks
     check_storage(
@@ -97,7 +97,7 @@ def test_a_part_of_an_append_may_be_written(written: int) -> None:
     assert file.size == 1 + written
 
 
-def test_what_is_there_already_needs_no_room() -> None:
+def test_existing_files_and_folders_need_no_room() -> None:
     """Opening with `create`, and folders that exist, change nothing."""
     hooks = StorageHooks()
     storage = FaultInjectingStorage(MemoryStorage(), hooks)

@@ -26,7 +26,7 @@ def test_a_good_one_keeps_the_contract_behind_the_guard(tmp_path: Path) -> None:
     assert (type(found), found.location) == (GuardedStorage, str(tmp_path))
 
 
-def test_what_opens_it_in_another_process_is_guarded_and_can_be_sent(tmp_path: Path) -> None:
+def test_opener_is_guarded_and_can_be_pickled(tmp_path: Path) -> None:
     guard = STORAGES.guarded("mine", make_storage, "a test")(str(tmp_path))
     guard.write_atomic("a", b"1")
     assert guard.opener is not None
@@ -51,7 +51,7 @@ METHODS: list[tuple[str, tuple[Any, ...], object]] = [
 
 
 @pytest.mark.parametrize(("method", "arguments", "wrong"), METHODS)
-def test_what_it_may_not_do_is_a_failed_storage_with_its_name(
+def test_broken_contract_is_a_failure_that_names_the_storage(
     method: str, arguments: tuple[Any, ...], wrong: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage = guarded(OtherStorage(str(tmp_path)))
@@ -135,7 +135,7 @@ def test_a_region_stays_guarded_after_its_file(tmp_path: Path) -> None:
         region.read()
 
 
-def test_what_the_contract_lets_it_raise_passes(tmp_path: Path) -> None:
+def test_permitted_exceptions_pass(tmp_path: Path) -> None:
     storage = guarded(OtherStorage(str(tmp_path)))
     with pytest.raises(FileNotFoundError):
         storage.read("none")
@@ -148,7 +148,7 @@ def test_what_the_contract_lets_it_raise_passes(tmp_path: Path) -> None:
     storage.lock("lock").release()
 
 
-def test_what_makes_no_storage_is_told() -> None:
+def test_factory_without_a_storage_is_refused() -> None:
     with pytest.raises(
         PluginError, match="storage 'odd' of a test: expected a Storage, found NoneType without the method open"
     ):

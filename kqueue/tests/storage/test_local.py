@@ -223,7 +223,7 @@ def test_without_fdatasync_it_is_fsync(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(synced) == 1
 
 
-def test_where_nobody_can_tell_pages_count_as_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_count_as_cached_where_it_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = LocalStorage(tmp_path).open("a", create=True)
     file.append(b"x" * 10_000)
     assert file.region(0, 10_000).is_cached()

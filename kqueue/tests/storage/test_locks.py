@@ -168,9 +168,7 @@ def test_a_forked_process_neither_keeps_nor_gives_up_the_lock(lock: LocalLock, t
             os.close(fd)
 
 
-def test_where_folders_have_no_flock_the_file_and_the_table_exclude(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lock_falls_back_to_file_and_table_without_flock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def unsupported(fd: int, operation: int) -> None:
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 

@@ -1,4 +1,4 @@
-"""What a data folder keeps to itself: modes of what is created, and symbolic links that lead out of
+"""The privacy of a data folder: modes of what is created, and symbolic links that lead out of
 it.
 """
 
@@ -37,7 +37,7 @@ def fill(storage: LocalStorage) -> None:
     storage.lock(".lock").release()
 
 
-def test_what_is_created_is_this_users_alone_whatever_the_umask(umask: int, tmp_path: Path) -> None:
+def test_created_files_are_private_whatever_the_umask(umask: int, tmp_path: Path) -> None:
     fill(LocalStorage(tmp_path / "data"))
     assert modes(tmp_path) == {
         "data": 0o700, "data/.lock": 0o600, "data/checkpoint": 0o600, "data/t-0": 0o700,
@@ -45,7 +45,7 @@ def test_what_is_created_is_this_users_alone_whatever_the_umask(umask: int, tmp_
     }  # fmt: skip
 
 
-def test_what_is_not_private_follows_the_umask(umask: int, tmp_path: Path) -> None:
+def test_public_files_follow_the_umask(umask: int, tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path / "data", private=False)
     fill(storage)
     assert modes(tmp_path)["data/t-0"] == 0o777 & ~umask
@@ -54,7 +54,7 @@ def test_what_is_not_private_follows_the_umask(umask: int, tmp_path: Path) -> No
     assert modes(tmp_path)["data/more"] == 0o666 & ~umask
 
 
-def test_what_is_there_keeps_its_mode(tmp_path: Path) -> None:
+def test_existing_files_keep_their_mode(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir(0o755)
     (tmp_path / "data" / "log").touch(0o644)
     storage = LocalStorage(tmp_path / "data")

@@ -1,4 +1,4 @@
-"""Which storages encrypt secrets of others."""
+"""The storages that encrypt secrets of others."""
 
 from __future__ import annotations
 

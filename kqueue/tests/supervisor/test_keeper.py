@@ -159,7 +159,7 @@ def test_a_worker_that_cannot_come_back_is_tried_ever_slower(tmp_path: Path) -> 
         assert served.end() == 0
 
 
-def test_one_that_takes_long_to_fail_has_not_served_so_long(
+def test_slow_failure_does_not_count_as_serving(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """On a busy machine it would be started again and again at once."""

@@ -89,6 +89,6 @@ def test_a_store_that_is_given_stays_with_its_factors(tmp_path: Path) -> None:
         ({"num_partitions": "many"}, "a test: Invalid value many for configuration num.partitions"),
     ],
 )
-def test_what_does_not_go_with_workers_is_said(settings: dict[str, str], words: str) -> None:
+def test_setting_that_excludes_workers_is_refused(settings: dict[str, str], words: str) -> None:
     with pytest.raises(SettingError, match=words):
         plan_workers(given(**settings), 2)

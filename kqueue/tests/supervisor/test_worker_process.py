@@ -35,7 +35,7 @@ async def child(monkeypatch: pytest.MonkeyPatch, text: str) -> WorkerProcess:
     return await WorkerProcess.start(ORDER)
 
 
-def test_it_hears_what_the_worker_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_of_the_worker_are_received(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run() -> None:
         process = await child(
             monkeypatch, f"tell('{SERVES}'); tell('{READY}'); assert channel.readline() == b'\"open\"\\n'"
@@ -59,7 +59,7 @@ def test_it_hears_what_the_worker_says(monkeypatch: pytest.MonkeyPatch) -> None:
         ("sys.exit(3)", None, "ended with exit status 3"),
     ],
 )
-def test_it_tells_how_the_worker_ended(
+def test_end_of_the_worker_is_described(
     monkeypatch: pytest.MonkeyPatch, text: str, failure: Failure | None, end: str
 ) -> None:
     async def run() -> None:

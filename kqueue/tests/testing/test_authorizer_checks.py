@@ -73,7 +73,7 @@ class Forgetting(StandardAuthorizer):
 
 
 @pytest.mark.parametrize("factory", [Denying, StandardAuthorizer])
-def test_who_meets_it_passes(factory: Any) -> None:
+def test_authorizer_that_meets_the_contract_passes(factory: Any) -> None:
     check_authorizer(factory, isolated=False)
 
 
@@ -92,6 +92,6 @@ def test_who_meets_it_passes(factory: Any) -> None:
         (lambda setup: 3, "which has no authorize"),
     ],
 )
-def test_who_breaks_it_is_told_how(factory: Any, words: str) -> None:
+def test_broken_contract_is_described(factory: Any, words: str) -> None:
     with pytest.raises(AssertionError, match=words):
         check_authorizer(factory, isolated=False)

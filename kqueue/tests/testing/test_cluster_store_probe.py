@@ -1,4 +1,4 @@
-"""What the checks of cluster stores see of a store."""
+"""A store as the checks of cluster stores see it."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def is_denied(client: Client) -> bool:
     return False
 
 
-def test_it_denies_until_it_ends_also_after_a_restart() -> None:
+def test_deny_fault_lasts_beyond_a_restart() -> None:
     with kqueue.Broker(acls=[ADMIN]) as broker, Client(broker.bootstrap) as client:
         with faults(broker) as made:
             fault = made.deny(DENIED)
@@ -38,13 +38,13 @@ def test_it_denies_until_it_ends_also_after_a_restart() -> None:
         assert not is_denied(client)
 
 
-def test_it_denies_so_many_decisions_after_others() -> None:
+def test_deny_fault_counts_its_decisions() -> None:
     with kqueue.Broker(acls=[ADMIN]) as broker, Client(broker.bootstrap) as client, faults(broker) as made:
         made.script([{"deny": DENIED, "times": 2, "after": 1}])
         assert [is_denied(client) for _ in range(4)] == [False, True, True, False]
 
 
-def test_it_denies_only_what_it_says() -> None:
+def test_deny_fault_denies_only_its_acl() -> None:
     with kqueue.Broker(acls=[ADMIN]) as broker, Client(broker.bootstrap) as client, faults(broker) as made:
         for line in ("User:ann deny all cluster", "User:* deny alter cluster", "User:* deny describe topic:*"):
             made.deny(line)

@@ -5,7 +5,7 @@ import pytest
 from kqueue.testing.manual_clock import ManualClock
 
 
-def test_it_moves_only_by_advance() -> None:
+def test_manual_clock_moves_only_when_advanced() -> None:
     clock = ManualClock(wall_ms=1000)
     assert (clock.wall_ms(), clock.monotonic_ms()) == (1000, 0)
     clock.advance(2.5)

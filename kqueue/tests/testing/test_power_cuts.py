@@ -76,7 +76,7 @@ def test_confirmed_records_are_lost_where_nobody_flushes(disks: PowerCutDisks) -
         assert all(len(list(broker.topics["orders"].records())) < 5 for broker in cluster.brokers)
 
 
-def test_what_was_not_synced_is_lost(cluster: Cluster, disks: PowerCutDisks) -> None:
+def test_unsynced_bytes_are_lost(cluster: Cluster, disks: PowerCutDisks) -> None:
     disk = disks(0, cluster[0]._time)
     file = disk.open("note", create=True)
     disk.sync_folder("")

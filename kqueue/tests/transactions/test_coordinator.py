@@ -39,7 +39,7 @@ def test_a_transaction_without_partitions_begins_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("verify", [False, True])
-def test_who_may_add_and_verify(verify: bool) -> None:
+def test_add_and_verify_check_the_producer(verify: bool) -> None:
     world = World()
 
     def ask(producer: tuple[int, int], id: str = "tx") -> None:

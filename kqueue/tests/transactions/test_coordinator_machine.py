@@ -41,7 +41,7 @@ S = TransactionState
 
 
 def last_records(log: HeldLog) -> dict[str, TransactionMetadata]:
-    """What a replay gives, by id."""
+    """Return the transactions that a replay gives, by id."""
     latest: dict[str, TransactionMetadata] = {}
     for key, value in log.records():
         id = records.read_key(key)

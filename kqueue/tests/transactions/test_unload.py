@@ -73,7 +73,7 @@ def check_empty(world: World) -> None:
     [init_under_way, id_under_way, next_init_under_way, partitions_under_way, decision_under_way],
     ids=lambda situation: situation.__name__,
 )
-def test_who_waits_for_the_log_is_answered(situation: Callable[[World], Promise[Any]], is_durable: bool) -> None:
+def test_waiting_requests_fail_on_unload(situation: Callable[[World], Promise[Any]], is_durable: bool) -> None:
     world = World()
     promise = situation(world)
     assert not promise.done

@@ -32,7 +32,7 @@ def versions_of(cls: type[Any]) -> range:
 @each_message
 @settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_what_was_written_is_read_as_the_same_at_every_version(cls: type[Any], data: st.DataObject) -> None:
+def test_encoded_message_decodes_to_the_same_at_every_version(cls: type[Any], data: st.DataObject) -> None:
     for version in versions_of(cls):
         message = data.draw(messages(cls, version))
         assert decode(cls, version, encode(message, version)) == message

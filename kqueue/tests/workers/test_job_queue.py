@@ -8,11 +8,11 @@ import pytest
 from kqueue.workers.job_queue import SemaphoreQueue, new_queue
 
 
-def test_it_is_the_interpreters_own_where_nothing_was_replaced() -> None:
+def test_queue_is_the_interpreters_own_by_default() -> None:
     assert isinstance(new_queue(), queue.SimpleQueue)
 
 
-def test_it_follows_threading_where_the_interpreters_own_was_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queue_uses_threading_where_simple_queue_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     class Replaced:
         """As gevent's."""
 

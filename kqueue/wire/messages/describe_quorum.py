@@ -56,7 +56,7 @@ class Listener:
 
 
 @struct
-class Node:
+class QuorumNode:
     node_id: int = field(int32, "2+")
     listeners: list[Listener] = field(array(Listener), "2+")
 
@@ -66,4 +66,4 @@ class DescribeQuorumResponse:
     error_code: int = field(int16)
     error_message: str | None = shortened(field(string, "2+", nullable="2+", ignorable=True))
     topics: list[TopicDataInResponse] = field(array(TopicDataInResponse))
-    nodes: list[Node] = field(array(Node), "2+")
+    nodes: list[QuorumNode] = field(array(QuorumNode), "2+")

@@ -24,13 +24,13 @@ def assign(members: list[AssignorMember], count: int) -> list[frozenset[int]]:
     return [frozenset(assignment[one.member_id].get(T, ())) for one in members]
 
 
-def test_it_keeps_the_contract() -> None:
+def test_weighted_assignor_keeps_the_contract() -> None:
     report = check_assignor(WeightedAssignor)
     assert (report.kept, report.spread_max) == (1.0, 1)
     assert min(report.kept_after_join, report.kept_after_leave) > 0.97  # of several topics
 
 
-def test_it_is_found_by_name() -> None:
+def test_weighted_assignor_is_found_by_name() -> None:
     assert run_to_end(ASSIGNORS.get("weighted")().assign([], {})) == {}
 
 
@@ -69,7 +69,7 @@ def test_no_partition_is_better_with_another_member(weights: list[int], count: i
 
 @given(weights=st.lists(st.integers(1, 5), min_size=2, max_size=8), count=st.integers(0, 60), leaves=st.integers(0, 7))
 @settings(deadline=None)
-def test_of_one_topic_a_member_that_comes_or_goes_moves_no_others(weights: list[int], count: int, leaves: int) -> None:
+def test_joining_or_leaving_member_moves_no_other_partitions(weights: list[int], count: int, leaves: int) -> None:
     owned = assign([member(*row) for row in enumerate(weights)], count)
     settled = [member(number, weight, had) for number, (weight, had) in enumerate(zip(weights, owned, strict=True))]
     assert assign(settled, count) == owned

@@ -53,7 +53,7 @@ def test_all_columns_are_those_of_the_export(tmp_path: Path) -> None:
     assert found.cast(exported.schema).equals(exported)
 
 
-def test_what_was_aborted_is_not_in_it_nor_are_control_records(tmp_path: Path) -> None:
+def test_archive_lacks_aborted_and_control_records(tmp_path: Path) -> None:
     sim = simulation(tmp_path / "data")
     partition = partition_of(sim)
     for producer, kind in ((1, ABORT), (2, COMMIT)):
@@ -358,7 +358,7 @@ def test_a_uri_that_can_not_be_used_is_told_without_its_password(tmp_path: Path,
     assert "user" not in str(caught.value)
 
 
-def test_what_goes_to_another_process_tells_no_password() -> None:
+def test_pickled_archive_shows_no_password() -> None:
     archive = Archive("s3://user:secret@bucket/archive")
     assert "secret" not in repr(archive)
     assert pickle.loads(pickle.dumps(archive)) == archive

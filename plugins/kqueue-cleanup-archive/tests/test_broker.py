@@ -44,7 +44,7 @@ def bounds(broker: kqueue.Broker, partitions: int = 2) -> list[tuple[int, int]]:
         consumer.close()
 
 
-def test_what_expires_is_in_the_archive_each_record_once_and_only_then_gone(tmp_path: Path) -> None:
+def test_expired_records_are_archived_once_before_they_are_deleted(tmp_path: Path) -> None:
     policy = ArchivePolicy(tmp_path / "archive", name="keep")
     with kqueue.Broker(path=tmp_path / "data", settings=SETTINGS, cleanup_policies=[policy]) as broker:
         broker.create_topic("orders", 2, **{**WEEK, "cleanup_policy": "keep"})

@@ -29,18 +29,18 @@ def config(**values: str) -> TopicConfig:
     )
 
 
-def test_it_keeps_the_contract() -> None:
+def test_archive_policy_keeps_the_contract() -> None:
     check_cleanup_policy(ArchivePolicy("archive"))
 
 
-def test_it_is_found_by_name() -> None:
+def test_archive_policy_is_found_by_name() -> None:
     assert POLICIES.get("archive") is ARCHIVE
 
 
 @pytest.mark.parametrize(
     "values", [{"retention_ms": "5000"}, {"retention_ms": "-1", "retention_bytes": "100"}, {"retention_ms": "20000"}]
 )
-def test_it_lets_go_of_what_delete_does(values: dict[str, str]) -> None:
+def test_archive_policy_drops_what_delete_drops(values: dict[str, str]) -> None:
     theirs = DeletePolicy().plan(LOG, _Nobody(), config(**values), NOW_MS)
     ours = ArchivePolicy("archive").plan(LOG, _Nobody(), config(**values), NOW_MS)
     if theirs is None:

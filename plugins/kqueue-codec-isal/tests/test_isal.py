@@ -22,11 +22,11 @@ BUFFERS = st.binary(max_size=3000) | st.builds(
 )
 
 
-def test_it_keeps_the_contract() -> None:
+def test_isal_codec_keeps_the_contract() -> None:
     check_codec(CODEC)
 
 
-def test_it_is_found_by_name_and_leaves_gzip_alone_until_it_is_preferred() -> None:
+def test_isal_codec_is_found_by_name_and_replaces_gzip_only_if_preferred() -> None:
     data = b"a record and another " * 50
     assert CODECS.get("isal").compress(data) == CODEC.compress(data) != CODECS.get("gzip").compress(data)
     with CODECS.preferred("isal"):
@@ -36,7 +36,7 @@ def test_it_is_found_by_name_and_leaves_gzip_alone_until_it_is_preferred() -> No
 
 @given(data=BUFFERS, level=LEVELS)
 @settings(deadline=None)
-def test_what_it_writes_all_others_read(data: bytes, level: int | None) -> None:
+def test_compressed_data_is_read_by_other_decoders(data: bytes, level: int | None) -> None:
     packed = CODEC.compress(data, level)
     assert GzipCodec().decompress(packed, len(data)) == data
     assert gzip.decompress(packed) == data
@@ -45,7 +45,7 @@ def test_what_it_writes_all_others_read(data: bytes, level: int | None) -> None:
 
 @given(data=BUFFERS, level=st.integers(1, 9))
 @settings(deadline=None)
-def test_it_reads_what_others_write(data: bytes, level: int) -> None:
+def test_data_of_other_encoders_is_read(data: bytes, level: int) -> None:
     assert CODEC.decompress(GzipCodec().compress(data, level), len(data)) == data
     assert CODEC.decompress(gzip.compress(data, level), len(data)) == data
 

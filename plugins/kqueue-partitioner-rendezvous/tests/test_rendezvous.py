@@ -15,11 +15,11 @@ from kqueue.testing.partitioner_checks import check_partitioner
 KEYS = st.binary(max_size=300)
 
 
-def test_it_keeps_the_contract() -> None:
+def test_rendezvous_partitioner_keeps_the_contract() -> None:
     check_partitioner(RendezvousPartitioner, keyed=True)
 
 
-def test_it_is_found_by_name() -> None:
+def test_rendezvous_partitioner_is_found_by_name() -> None:
     found = PARTITIONERS.get("rendezvous")(random.Random(1))
     assert [found.partition(b"key-%d" % number, 9) for number in range(50)] == [
         rendezvous(b"key-%d" % number, 9) for number in range(50)

@@ -184,7 +184,7 @@ def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
             process.communicate()
 
 
-def test_what_was_confirmed_is_there_after_a_kill(folder: Path, served: tuple[subprocess.Popen[str], str]) -> None:
+def test_confirmed_records_survive_a_kill(folder: Path, served: tuple[subprocess.Popen[str], str]) -> None:
     process, bootstrap = served
     produce(bootstrap, "orders", 120)
     process.send_signal(signal.SIGKILL)

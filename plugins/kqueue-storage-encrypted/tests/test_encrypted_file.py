@@ -171,7 +171,7 @@ def test_a_frame_that_claims_those_behind_it_costs_itself_alone() -> None:
     assert position == len(plain)
 
 
-def test_what_is_appended_behind_damage_is_found_again() -> None:
+def test_appends_behind_damage_are_found_again() -> None:
     _, inner, plain = small_file()
     sealed = inner.read("a")
     for place in range(HEADER.size, len(sealed), 7):

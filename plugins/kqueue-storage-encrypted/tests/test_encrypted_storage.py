@@ -26,7 +26,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KQUEUE_ENCRYPTION_KEY_FILE", raising=False)
 
 
-def test_it_keeps_the_contract() -> None:
+def test_encrypted_storage_keeps_the_contract() -> None:
     check_storage(open_encrypted)
 
 
@@ -39,11 +39,11 @@ def over_faulty(path: str) -> Storage:
 
 
 @pytest.mark.parametrize("make", [over_memory, over_faulty])
-def test_it_keeps_the_contract_over_other_storages(make: object) -> None:
+def test_encrypted_storage_keeps_the_contract_over_other_storages(make: object) -> None:
     check_storage(make, isolated=False)  # type: ignore[arg-type]
 
 
-def test_it_is_found_by_name(tmp_path: Path) -> None:
+def test_encrypted_storage_is_found_by_name(tmp_path: Path) -> None:
     STORAGES.get("encrypted")(str(tmp_path)).write_atomic("a", b"secret")
     assert open_encrypted(str(tmp_path)).read("a") == b"secret"
     assert b"secret" not in (tmp_path / "a").read_bytes()
@@ -128,9 +128,7 @@ def test_a_file_of_another_folder_is_none_of_this_one_even_with_the_same_key(tmp
         ours.read("a")
 
 
-def test_what_opens_it_elsewhere_names_the_key_and_does_not_hold_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_opener_names_the_key_and_does_not_hold_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = open_encrypted(str(tmp_path))
     storage.write_atomic("a", b"secret")
     assert storage.opener is not None

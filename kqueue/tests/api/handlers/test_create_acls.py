@@ -82,7 +82,7 @@ def test_a_store_that_fails_is_the_error_of_each_valid_acl() -> None:
     assert described(client) == set()
 
 
-def test_who_may_alter_the_cluster_may_create_acls() -> None:
+def test_alter_on_the_cluster_allows_creating_acls() -> None:
     client, ann = acl_client(), Principal("User", "ann")
     create(client, acl(resource_type=ResourceType.CLUSTER, name=CLUSTER_NAME))
     with pytest.raises(ClusterAuthorizationFailed):

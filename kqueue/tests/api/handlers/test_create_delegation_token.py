@@ -41,7 +41,7 @@ def test_a_token_of_another_user_needs_permission() -> None:
 
 
 @pytest.mark.parametrize("principal", [ANONYMOUS, BY_TOKEN])
-def test_who_did_not_authenticate_otherwise_creates_none(principal: Principal) -> None:
+def test_token_authenticated_client_may_not_create_tokens(principal: Principal) -> None:
     client = token_client()
     assert create(client, principal).error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 

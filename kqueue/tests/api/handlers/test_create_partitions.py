@@ -57,7 +57,7 @@ def test_topics_grow(version: int) -> None:
     ],
 )
 @pytest.mark.parametrize("validate_only", [True, False])
-def test_what_can_not_be_is_refused(
+def test_invalid_growth_is_refused(
     name: str, count: int, placed: list[list[int]] | None, code: ErrorCode, validate_only: bool
 ) -> None:
     client = SimulatedClient({"kqueue.max.partitions": 50})

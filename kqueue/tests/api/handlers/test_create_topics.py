@@ -105,7 +105,9 @@ def test_waits_until_the_topic_is_stored() -> None:
     ],
 )
 @pytest.mark.parametrize("validate_only", [True, False])
-def test_what_can_not_be_is_refused_alone(requested: CreatableTopic, code: ErrorCode, validate_only: bool) -> None:
+def test_invalid_topic_is_refused_and_others_are_created(
+    requested: CreatableTopic, code: ErrorCode, validate_only: bool
+) -> None:
     client = SimulatedClient({"kqueue.max.partitions": 50})
     client.sim.topic("old.one")
     results = create(client, requested, topic("fine"), validate_only=validate_only)
@@ -213,7 +215,7 @@ def test_a_broker_of_a_cluster_places_replicas(validate_only: bool) -> None:
     assert [partition.replicas for partition in topics.get("c").partitions] == [(3, 1), (1, 2)]
 
 
-def test_of_two_brokers_that_create_a_topic_one_is_refused() -> None:
+def test_topic_created_at_two_brokers_is_refused_at_one() -> None:
     members = Members(2)
     clients = [MembersClient(members, node) for node in (1, 2)]
     pending = [client.start(CreateTopicsRequest(topics=[topic("a", 1, 1)]), 7) for client in clients]

@@ -20,7 +20,7 @@ PREFIXED = acl(name="ord", pattern_type=PatternType.PREFIXED)
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_what_filters_find_is_deleted(version: int) -> None:
+def test_acls_that_match_a_filter_are_deleted(version: int) -> None:
     client = acl_client()
     create(client, acl(), BOB, PREFIXED)
     filters = AclFilter(principal="User:bob"), AclFilter(name="ord"), AclFilter(name="no"), AclFilter(name="orders")

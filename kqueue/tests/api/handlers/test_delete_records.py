@@ -190,7 +190,7 @@ def test_an_offset_above_the_log_end_is_out_of_range(client: SimulatedClient) ->
     assert delete(client, 2, 8) == [(ErrorCode.OFFSET_OUT_OF_RANGE, -1)]
 
 
-def test_what_followers_lack_is_not_deleted() -> None:
+def test_records_that_followers_lack_are_not_deleted() -> None:
     members = Members(2)
     for topic, replicas in (("t", [1, 2]), ("single", [1])):
         members.result(members[1].broker.topics.create(NewTopic(topic, assignments={0: replicas})))

@@ -49,7 +49,7 @@ def test_deletes_by_id() -> None:
     assert len(client.sim.broker.topics) == 0
 
 
-def test_is_answered_when_the_deletion_is_stored() -> None:
+def test_deletion_is_answered_once_it_is_stored() -> None:
     client = SimulatedClient()
     client.sim.topic("a")
     started = client.start(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1000), 5)

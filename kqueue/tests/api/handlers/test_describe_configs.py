@@ -124,7 +124,7 @@ def test_settings_of_groups_and_client_metrics(kind: int, key: str, default: str
     assert describe(client, kind, "").error_code == ErrorCode.INVALID_REQUEST
 
 
-def test_which_settings_of_a_broker_can_change_at_run_time() -> None:
+def test_broker_settings_are_read_only_unless_dynamic() -> None:
     client = SimulatedClient()
     read_only = {config.name: config.read_only for config in describe(client, BROKER, "1").configs}
     assert not any(

@@ -57,7 +57,7 @@ def test_tokens_of_others_need_permission() -> None:
 
 
 @pytest.mark.parametrize("principal", [ANONYMOUS, BY_TOKEN])
-def test_who_did_not_authenticate_otherwise_sees_none(principal: Principal) -> None:
+def test_token_authenticated_client_sees_no_tokens(principal: Principal) -> None:
     client = token_client()
     create(client)
     response = describe(client, principal, None)

@@ -68,7 +68,7 @@ def test_a_group_that_is_named_twice_is_described_once() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_of_a_group_that_is_denied_no_state_is_told(version: int) -> None:
+def test_denied_group_is_described_without_state(version: int) -> None:
     client = world()
     stable(client)
     client.sim.broker.security.authorizer = Deciding(nothing)

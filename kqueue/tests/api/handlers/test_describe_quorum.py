@@ -34,7 +34,7 @@ def ask(client: SimulatedClient, version: int, *wanted: tuple[str, list[int]]) -
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_this_broker_is_the_only_voter_and_leads(version: int) -> None:
+def test_single_broker_is_the_only_voter_and_leads(version: int) -> None:
     client = SimulatedClient({"node.id": 7})
     response = ask(client, version, (METADATA, [0]))
     ((partition,),) = [topic.partitions for topic in response.topics]

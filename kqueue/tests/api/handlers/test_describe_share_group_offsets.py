@@ -1,4 +1,4 @@
-"""Where share groups are."""
+"""The positions of share groups."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def test_waits_until_there_are_min_bytes(client: SimulatedClient) -> None:
 
 
 @pytest.mark.parametrize("version", versions_of("fetch"))
-def test_is_answered_at_the_latest_when_time_is_over(client: SimulatedClient, version: int) -> None:
+def test_fetch_below_min_bytes_is_answered_at_max_wait(client: SimulatedClient, version: int) -> None:
     """S4.3: fetch.max.wait.ms."""
     client.produce("t", batch(b"a"))
     started = client.start(request(client, version, want(), max_wait_ms=500, min_bytes=10_000), version)

@@ -84,7 +84,7 @@ def test_many_closed_logs_are_opened_in_several_turns(monkeypatch: pytest.Monkey
     assert client.start(request(client, version, *fetch_partitions(50)), version).response is not None, "one turn"
 
 
-def test_what_is_appended_between_slices_answers_it(client: SimulatedClient) -> None:
+def test_append_between_slices_completes_the_fetch(client: SimulatedClient) -> None:
     started = client.start(request(client, 12, *fetch_partitions(), max_wait_ms=10_000), 12)
     assert client.sim.broker.scheduler.purgatory.ready
     append(client, batch(b"between"))

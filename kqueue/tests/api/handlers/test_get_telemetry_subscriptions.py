@@ -48,7 +48,7 @@ def test_a_client_gets_an_id_and_the_subscription_that_matches_its_software() ->
         client.ask(again, 0, connection=connection)
 
 
-def test_it_is_advertised_where_there_is_a_receiver() -> None:
+def test_telemetry_apis_are_advertised_only_with_a_receiver() -> None:
     for settings, advertised in (({}, False), ({"kqueue.client.metrics": "memory"}, True)):
         client = SimulatedClient(settings)
         keys = {row.api_key for row in client.ask(NAMED, 4).api_keys}

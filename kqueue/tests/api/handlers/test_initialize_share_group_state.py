@@ -20,7 +20,7 @@ def test_a_share_partition_gets_a_state() -> None:
 
 
 @pytest.mark.parametrize(("state_epoch", "start_offset"), [(-1, 0), (0, -2)])
-def test_what_can_not_be_is_refused(state_epoch: int, start_offset: int) -> None:
+def test_invalid_epoch_or_offset_is_refused(state_epoch: int, start_offset: int) -> None:
     client = new_client()
     assert initialize(client, state_epoch, start_offset).error_code == ErrorCode.INVALID_REQUEST
     assert state_of(client) is None

@@ -99,7 +99,7 @@ def test_a_leader_that_comes_back_learns_from_version_9_on_that_it_leads(version
         ({"member_id": "stranger"}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_what_can_not_be_is_refused(version: int, fields: dict[str, object], code: ErrorCode) -> None:
+def test_invalid_join_is_refused(version: int, fields: dict[str, object], code: ErrorCode) -> None:
     response = world().ask(join_request(version, **fields), version)
     name = None if version >= 7 else ""
     assert response == JoinGroupResponse(error_code=code, protocol_name=name, member_id=fields.get("member_id", ""))
@@ -113,7 +113,7 @@ def test_a_full_group_sends_newcomers_away_without_an_id() -> None:
     assert (response.error_code, response.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
 
 
-def test_who_is_replaced_while_it_waits_is_fenced() -> None:
+def test_waiting_static_member_that_is_replaced_is_fenced() -> None:
     client = world()
     waiting = client.start(join_request(9, group_instance_id="i"), 9)
     client.start(join_request(9, group_instance_id="i"), 9)

@@ -13,7 +13,7 @@ MANY = [version for version in versions_of("leave_group") if version >= 3]
 
 
 @pytest.mark.parametrize("version", ONE)
-def test_one_member_leaves(version: int) -> None:
+def test_last_member_leaves_and_the_group_is_empty(version: int) -> None:
     client = world()
     joined = stable(client)
     request = LeaveGroupRequest(group_id="g", member_id=joined.member_id)

@@ -266,7 +266,7 @@ def error_and_offset(started: PendingRequest) -> tuple[int, int]:
 
 @pytest.mark.parametrize(("version", "timestamp"), WAITING)
 @pytest.mark.parametrize("isolation", [0, 1])
-def test_it_waits_for_the_flush_of_what_was_appended_before(
+def test_answer_waits_for_the_flush_of_earlier_appends(
     unflushed: SimulatedClient, version: int, timestamp: int, isolation: int
 ) -> None:
     started = unflushed.start(list_request(timestamp, isolation_level=isolation if version >= 2 else 0), version)
@@ -285,7 +285,7 @@ def test_version_0_waits_too(unflushed: SimulatedClient) -> None:
     assert started.response.topics[0].partitions[0].old_style_offsets == [2]  # type: ignore[attr-defined]
 
 
-def test_what_is_appended_after_the_request_is_not_waited_for(unflushed: SimulatedClient) -> None:
+def test_later_appends_do_not_delay_the_answer(unflushed: SimulatedClient) -> None:
     started = unflushed.start(list_request(LATEST), 7)
     unflushed.sim.broker.scheduler.purgatory.run_ready()
     unflushed.start(produce_request(unflushed, "t", batch(b"c"), acks=1), 9)
@@ -298,7 +298,7 @@ def test_what_is_appended_after_the_request_is_not_waited_for(unflushed: Simulat
 @pytest.mark.parametrize(
     ("timestamp", "version"), [(EARLIEST, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (EARLIEST_PENDING, 11)]
 )
-def test_what_the_end_does_not_change_is_answered_at_once(
+def test_timestamps_independent_of_the_end_are_answered_at_once(
     unflushed: SimulatedClient, timestamp: int, version: int
 ) -> None:
     assert unflushed.start(list_request(timestamp), version).response is not None

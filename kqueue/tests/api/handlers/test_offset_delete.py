@@ -53,7 +53,7 @@ def test_a_group_that_is_not_there() -> None:
     assert delete(world(), {"t": [0]}, group_id="") == ErrorCode.INVALID_GROUP_ID
 
 
-def test_what_members_may_read_stays() -> None:
+def test_offsets_of_subscribed_topics_are_not_deleted() -> None:
     client = world()
     commit(client, {("t", 0): 5})
     joined = stable(client)

@@ -65,6 +65,6 @@ def test_clients_of_another_epoch_get_an_error(client: SimulatedClient, version:
 
 
 @pytest.mark.parametrize("version", versions_of("offset_for_leader_epoch"))
-def test_what_is_not_there_is_told(client: SimulatedClient, version: int) -> None:
+def test_unknown_topic_or_partition_is_reported(client: SimulatedClient, version: int) -> None:
     assert end(client, 2, version=version, index=9) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)
     assert end(client, 2, version=version, topic="nobody") == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, -1)

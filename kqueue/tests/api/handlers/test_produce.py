@@ -96,7 +96,7 @@ def test_a_set_of_several_batches_is_answered_with_its_first_offset_and_waits_fo
     assert values(client) == [b"a", b"b"]
 
 
-def test_of_a_set_with_one_bad_batch_nothing_is_appended(client: SimulatedClient) -> None:
+def test_message_set_with_a_bad_batch_appends_nothing(client: SimulatedClient) -> None:
     partition_response = client.produce("t", batch(b"a") + batch(b"b", control=True), version=2)
     assert partition_response.error_code == ErrorCode.INVALID_RECORD
     assert values(client) == []

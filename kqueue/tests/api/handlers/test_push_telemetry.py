@@ -12,7 +12,7 @@ from kqueue.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscri
 from kqueue.wire.messages.push_telemetry import PushTelemetryRequest
 
 
-def test_what_a_client_pushes_is_kept() -> None:
+def test_pushed_metrics_are_stored() -> None:
     client = SimulatedClient({"kqueue.client.metrics": "memory"})
     known = client.ask(GetTelemetrySubscriptionsRequest(), 0)
     request = PushTelemetryRequest(
@@ -38,6 +38,6 @@ def test_errors_are_codes_of_the_response() -> None:
     assert response.error_code == ErrorCode.UNKNOWN_SUBSCRIPTION_ID
 
 
-def test_it_is_not_served_without_a_receiver() -> None:
+def test_push_without_a_receiver_is_unsupported() -> None:
     with pytest.raises(UnsupportedVersion):
         SimulatedClient().ask(PushTelemetryRequest(client_instance_id=b"i" * 16), 0)

@@ -1,4 +1,4 @@
-"""What tools see of share groups, beside groups of other types."""
+"""Share groups as tools see them, beside groups of other types."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def test_from_version_5_on_members_say_which_protocol_they_mean(fields: dict[str
     assert client.ask(sync_request(5, stable(client), **fields), 5).error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_who_waits_is_sent_back_by_a_rebalance() -> None:
+def test_waiting_sync_fails_when_a_rebalance_begins() -> None:
     client = world()
     leader = stable(client)
     newcomer = start_join(client)

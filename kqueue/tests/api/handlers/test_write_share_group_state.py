@@ -50,7 +50,9 @@ def test_fenced_writers_are_refused() -> None:
         ([], {"delivery_complete_count": -2}),
     ],
 )
-def test_what_can_not_be_is_refused(batches: list[tuple[int, int, int, int]], fields: dict[str, Any]) -> None:
+def test_invalid_batches_or_fields_are_refused(
+    batches: list[tuple[int, int, int, int]], fields: dict[str, Any]
+) -> None:
     client = new_client()
     initialize(client)
     before = state_of(client)

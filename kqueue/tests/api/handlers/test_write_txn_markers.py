@@ -76,7 +76,7 @@ def test_each_partition_is_answered_in_one_entry_per_producer(client: SimulatedC
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_is_no_producer_is_refused(client: SimulatedClient, version: int) -> None:
+def test_marker_without_producer_id_or_epoch_is_refused(client: SimulatedClient, version: int) -> None:
     response = client.ask(request(marker(0, producer_id=-1)), version)
     assert codes(response) == {-1: {("t", 0): ErrorCode.INVALID_REQUEST}}
     response = client.ask(request(marker(0, epoch=-1)), version)

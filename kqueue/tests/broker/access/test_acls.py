@@ -46,9 +46,7 @@ def known(sim: Simulation) -> set[AclBinding]:
 
 @given(st.lists(BINDINGS, max_size=6), st.lists(BINDINGS, max_size=6))
 @settings(max_examples=examples(30))
-def test_what_is_created_and_not_deleted_outlives_a_restart(
-    created: list[AclBinding], deleted: list[AclBinding]
-) -> None:
+def test_created_acls_outlive_a_restart_unless_deleted(created: list[AclBinding], deleted: list[AclBinding]) -> None:
     sim = Simulation()
     create(sim, created)
     create(sim, created)
@@ -224,7 +222,7 @@ def test_an_entry_that_cannot_be_read_among_many_denies(monkeypatch: pytest.Monk
     assert (set(index), index.is_complete) == ({acl(), acl(name="b")}, True)
 
 
-def test_who_creates_acls_is_answered_when_they_are_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_creation_of_many_acls_is_answered_once_they_are_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acls, "AT_ONCE_MAX", 1)
     sim = Simulation()
     many = [acl(name=f"topic-{number}") for number in range(2 * COMMIT_COUNT)]

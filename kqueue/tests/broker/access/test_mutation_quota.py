@@ -37,7 +37,7 @@ def test_the_other_holds_the_client_back() -> None:
     assert quota.throttle_ms == 2000
 
 
-def test_who_may_change_nothing_waits_as_long_as_a_response_can_say() -> None:
+def test_throttle_of_a_tiny_quota_is_capped_at_int_max() -> None:
     quota = MutationQuota(limiter(1e-12, 1), is_strict=False)
     quota.count(3)
     assert quota.throttle_ms == INT_MAX

@@ -64,7 +64,7 @@ ALTERATIONS = st.builds(
 
 @given(st.lists(st.lists(ALTERATIONS, max_size=3), max_size=6))
 @settings(max_examples=examples(30))
-def test_what_is_set_and_not_deleted_outlives_a_restart(changes: list[list[ScramAlteration]]) -> None:
+def test_credentials_outlive_a_restart_unless_deleted(changes: list[list[ScramAlteration]]) -> None:
     sim = Simulation()
     expected: dict[tuple[str, str], ScramCredential] = {}
     for alterations in changes:
@@ -228,7 +228,7 @@ def test_no_key_is_in_any_text() -> None:
         assert "QUFB" not in text
 
 
-def test_what_credentials_look_like_is_counted() -> None:
+def test_credential_forms_are_counted() -> None:
     sim = Simulation()
     forms = sim.broker.security.scram.forms
     more = credential(iterations=8192)

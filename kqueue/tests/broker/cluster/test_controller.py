@@ -43,7 +43,7 @@ class CountingStore(MemoryStore):
         return super().commit(guards, puts, deletes, by=by)
 
 
-def test_one_broker_is_the_controller_and_all_know_it() -> None:
+def test_single_controller_is_known_to_all_members() -> None:
     world = World()
     members = world.started(1, 2, 3)
     assert world.controllers == [1]
@@ -51,7 +51,7 @@ def test_one_broker_is_the_controller_and_all_know_it() -> None:
     assert [broker.id for broker in members[2].cluster.brokers()] == [1, 2, 3]
 
 
-def test_when_it_is_gone_another_one_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_another_member_takes_over_from_a_lost_controller(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     first, *others = world.started(1, 2, 3)
     world.put_topic("t", [1, 2, 3], [2, 1, 3], [1])

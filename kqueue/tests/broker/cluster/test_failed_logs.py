@@ -52,7 +52,7 @@ class World:
         self.storage.fail("sync", lambda path: path.startswith(tuple(f"{name}-0/" for name in names)))
 
 
-def test_what_a_failed_log_leads_is_led_by_another_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_leadership_of_a_failed_log_moves_to_another_broker(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     world.break_log("t")
     append(world.members.partition(1), b"lost")
@@ -79,7 +79,7 @@ def test_a_failed_log_of_a_follower_is_in_sync_no_more() -> None:
     assert (now.leader, now.isr, now.leader_epoch) == (1, (1, 3), 0)
 
 
-def test_where_nobody_else_can_lead_it_stays_until_one_can() -> None:
+def test_failed_log_keeps_leadership_until_another_can_lead() -> None:
     world = World(min_isr=2)
     world.members.write(lambda old: old._replace(isr=(1,), elr=(2,)))
     for node in (2, 3):

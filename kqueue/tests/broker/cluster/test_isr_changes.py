@@ -269,7 +269,7 @@ def test_many_topics_are_committed_in_parts(monkeypatch: pytest.MonkeyPatch) -> 
     assert all(leader.stored(name).isr == (1,) for name in names)
 
 
-def test_who_leads_no_more_or_is_stopped_proposes_nothing() -> None:
+def test_former_or_stopped_leader_proposes_nothing() -> None:
     leader = Leader("t", "u")
     append(leader.members.partition(1, "u"), b"a")
     leader.members.write(lambda old: old._replace(leader=2, leader_epoch=1))

@@ -143,7 +143,7 @@ def test_leaders_are_elected_in_one_commit(members: Members) -> None:
     assert members.store.changes(0).version == before + 1
 
 
-def test_of_two_writers_the_second_computes_again(members: Members) -> None:
+def test_conflicting_reassignment_is_computed_again(members: Members) -> None:
     first, second = reassign(members, 1, [(0, [3, 1])]), reassign(members, 2, [(1, [1, 2])])
     members.settle()
     assert (first.result(), second.result()) == ([None], [None])

@@ -69,7 +69,7 @@ class Racing(MemoryStore):
         return super().commit(guards, puts, deletes, by=by)
 
 
-def test_of_two_brokers_that_create_a_cluster_the_second_takes_the_firsts_id() -> None:
+def test_broker_that_loses_the_race_takes_the_cluster_id_of_the_first() -> None:
     assert join_cluster(Racing(), [("a", None)], random.Random(0)) == "theirs"
 
 

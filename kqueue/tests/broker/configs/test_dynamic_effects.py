@@ -1,4 +1,6 @@
-"""What a changed setting does to topics that are open and in use. Time is the manual clock's."""
+"""The effects of a changed setting on topics that are open and in use. Time is the manual
+clock's.
+"""
 
 from __future__ import annotations
 
@@ -115,7 +117,7 @@ def test_a_compacted_topic_requires_keys_at_once() -> None:
         ({"min_cleanable_dirty_ratio": "1"}, {"max_compaction_lag_ms": "1000"}),
     ],
 )
-def test_when_a_log_is_compacted(first: dict[str, str], later: dict[str, str]) -> None:
+def test_changed_setting_makes_a_log_due_for_compaction(first: dict[str, str], later: dict[str, str]) -> None:
     sim = Simulation(SETTINGS)
     partition = sim.topic("t", cleanup_policy="compact", **first, **SEGMENT).partition(0)
     fill(sim, partition, 30, keys=3)
@@ -311,7 +313,7 @@ def test_the_bound_of_a_backlog_follows_its_setting() -> None:
     assert produced(client, b"x")[0] == 0
 
 
-def test_one_replica_is_enough_whatever_min_insync_replicas_says() -> None:
+def test_single_replica_satisfies_any_min_insync_replicas() -> None:
     """As Kafka: the replicas that a partition has are the most that can be required."""
     client = SimulatedClient()
     client.sim.topic("t")

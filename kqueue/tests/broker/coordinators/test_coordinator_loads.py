@@ -147,7 +147,7 @@ def test_offsets_of_a_topic_deleted_meanwhile_are_deleted() -> None:
 @pytest.mark.parametrize(
     "error", [MalformedMessage("a bad record"), CorruptData("a bad batch"), ZeroDivisionError("x")]
 )
-def test_what_cannot_be_read_is_refused(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+def test_partition_that_cannot_be_read_is_refused(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     sim, ended = Simulation(), list[int]()
     loads = loads_of(sim, ended)
     coordinator = Recorded((b"k", b"v"), errors=[error])

@@ -1,5 +1,5 @@
-"""What open transactions hold back, and what they do not: reads, deletion, retention, compaction,
-starts.
+"""The operations that open transactions hold back, and those that they do not: reads, deletion,
+retention, compaction, starts.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def accept_each(client: SimulatedClient, count: int) -> None:
         assert data_of(member.acknowledge((offset, offset, ACCEPT))).error_code == 0
 
 
-def test_its_settings_are_kafkas() -> None:
+def test_share_state_topic_has_kafkas_settings() -> None:
     client = SimulatedClient(SETTINGS)
     client.sim.topic("t")
     Member(client).fetch()

@@ -23,7 +23,7 @@ OUTCOMES = (True, False)
 
 @dataclass
 class Told:
-    """What the client knows: transactions with an answer to EndTxn, and with produced records."""
+    """The client's knowledge: transactions with an answer to EndTxn, and with produced records."""
 
     ended: list[int] = field(default_factory=list)
     asked: list[int] = field(default_factory=list)

@@ -99,7 +99,7 @@ def test_a_client_that_does_not_wait_gets_old_data(client: SimulatedClient) -> N
     assert values(one(fetch(client, 11, want(), max_wait_ms=0)))[:2] == [b"a", b"a"]
 
 
-def test_what_is_too_little_waits_its_time_and_no_longer(client: SimulatedClient) -> None:
+def test_fetch_below_min_bytes_waits_max_wait_and_no_longer(client: SimulatedClient) -> None:
     started = client.start(request(client, 11, want(), max_wait_ms=500, min_bytes=1 << 20), 11)
     client.sim.advance(499)
     assert waits(started)
@@ -159,7 +159,7 @@ def test_many_that_wait_share_one_check(client: SimulatedClient) -> None:
     assert all(values(one(each.response))[:2] == [b"a", b"a"] for each in started)
 
 
-def test_what_an_open_transaction_held_back_is_checked_when_it_ends() -> None:
+def test_records_of_a_transaction_are_verified_when_it_ends() -> None:
     """The last stable offset sets free what was on the disk before, while a fetch waits."""
     client = SimulatedClient({"kqueue.storage": "local"})
     client.sim.topic("t")

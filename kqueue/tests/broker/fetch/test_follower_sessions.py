@@ -117,7 +117,7 @@ def test_a_partition_is_due_when_named_and_with_each_append() -> None:
     assert not session.due, "the follower names it again"
 
 
-def test_what_does_not_fit_stays_due() -> None:
+def test_partition_without_room_stays_due() -> None:
     members = started(MEMORY)
     append(members.partition(1), b"a" * 1000)
     session = opened(members)
@@ -220,7 +220,7 @@ def test_a_new_role_makes_a_partition_due() -> None:
     assert look.results[0].error is not None
 
 
-def test_some_partitions_are_recorded_again_with_each_fetch() -> None:
+def test_each_fetch_records_some_idle_partitions_again() -> None:
     members = started(MEMORY)
     session = opened(members)
     new = NewTopic("u", assignments={index: [1, 2] for index in range(4)})

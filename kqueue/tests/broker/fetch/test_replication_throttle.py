@@ -43,7 +43,7 @@ def test_only_named_replicas_are_held_back(side: ThrottledSide, replicas: str, i
     assert not found.holds_back(partition, 2)
 
 
-def test_who_is_in_sync_is_not_held_back() -> None:
+def test_in_sync_follower_is_not_throttled() -> None:
     members = lagging(1, 3)
     name(members, LEADER_SIDE, "*")
     found, partition = throttle(members), members.partition(1)

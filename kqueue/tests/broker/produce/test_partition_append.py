@@ -1,4 +1,4 @@
-"""What an append to one partition notes of its error."""
+"""The error of an append to one partition, as it is noted."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ def test_a_transaction_that_is_being_completed_is_waited_for(
     assert (code(pending), len(coordinator.questions)) == (0, 3)
 
 
-def test_one_that_is_never_completed_is_reported_for_a_retry(
+def test_transaction_that_never_completes_gets_a_retriable_error(
     client: SimulatedClient, coordinator: ScriptedCoordinator
 ) -> None:
     coordinator.errors += [ConcurrentTransactions("")] * 20

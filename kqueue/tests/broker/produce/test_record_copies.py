@@ -1,4 +1,4 @@
-"""What a request copies of its records, and how much all requests may hold."""
+"""The copies that a request makes of its records, and the bound on those of all requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a follower appends, and what it refuses although its leader sent it."""
+"""The batches that a follower appends, and those that it refuses although its leader sent them."""
 
 from __future__ import annotations
 

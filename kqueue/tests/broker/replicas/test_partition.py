@@ -50,7 +50,7 @@ def test_group_mode_shows_nothing_before_it_is_flushed() -> None:
     assert values(partition) == [b"a", b"b"]
 
 
-def test_one_fsync_serves_all_that_came_in_with_a_turn_and_the_next_all_that_came_meanwhile() -> None:
+def test_fsync_covers_a_turn_and_the_next_one_covers_later_appends() -> None:
     sim = Simulation()
     partition = sim.topic("orders").partition(0)
     for number in range(5):
@@ -227,7 +227,7 @@ def test_a_deleted_partition_raises_and_wakes_waiting_operations() -> None:
     sim.settle()
 
 
-def test_what_was_flushed_outlives_a_restart_and_the_high_watermark_does_not_go_back() -> None:
+def test_flushed_records_and_high_watermark_outlive_a_restart() -> None:
     sim = Simulation()
     partition = sim.topic("orders").partition(0)
     append(partition, b"a", b"b")

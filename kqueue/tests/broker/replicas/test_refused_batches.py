@@ -30,7 +30,7 @@ def is_behind(refused: RefusedBatches, partition: str, found: BatchHeader) -> bo
     return False
 
 
-def test_what_was_sent_behind_a_refused_batch_is_refused_like_it() -> None:
+def test_batch_behind_a_refused_one_is_refused_alike() -> None:
     refused = RefusedBatches()
     refused.note("p", header(10))
     for other in (header(12, epoch=1), header(12, producer=8), header(10), header(9)):

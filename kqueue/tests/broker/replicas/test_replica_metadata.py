@@ -11,7 +11,7 @@ from kqueue.replication.registrations import PartitionRegistration
 
 
 def known(node: int, min_isr: int, *isr: int) -> ReplicaMetadata:
-    """What broker `node` knows of a partition of brokers 1 and 2, which 1 leads."""
+    """Return what broker `node` knows of a partition of brokers 1 and 2, which 1 leads."""
     metadata = ReplicaMetadata("t-0", node, min_isr)
     metadata.registration = PartitionRegistration((1, 2), isr, 1, 5, 0)
     return metadata

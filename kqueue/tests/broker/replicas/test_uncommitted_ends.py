@@ -16,7 +16,7 @@ def append(partition: Partition) -> None:
     partition.append(memoryview(batch), read_header(batch))
 
 
-def test_what_is_not_flushed_is_not_visible() -> None:
+def test_unflushed_end_is_not_committed() -> None:
     sim = Simulation()
     topic = sim.topic("t", 3)
     append(topic.partition(0))

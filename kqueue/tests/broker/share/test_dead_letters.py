@@ -31,7 +31,7 @@ def letters(client: SimulatedClient) -> list[tuple[bytes | None, dict[str, bytes
     return [(record.value, dict(record.headers)) for record in stored(client, "dead")]
 
 
-def test_what_is_rejected_or_delivered_too_often() -> None:
+def test_rejected_and_exhausted_records_are_copied() -> None:
     client = SimulatedClient()
     member = prepared(client, share_delivery_count_limit="2")
     answer = data_of(member.acknowledge((0, 3, [ACCEPT, REJECT, GAP, RELEASE])))

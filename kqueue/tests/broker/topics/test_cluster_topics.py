@@ -81,7 +81,7 @@ def test_replicas_that_can_not_be_are_refused(new: NewTopic, error: type[Excepti
         members[1].broker.topics.create(new)
 
 
-def test_of_two_brokers_that_create_a_topic_one_is_told_that_it_exists() -> None:
+def test_topic_created_at_two_brokers_exists_already_for_one() -> None:
     members = Members(2)
     first = members[1].broker.topics.create(NewTopic("t", 1))
     second = members[2].broker.topics.create(NewTopic("t", 2))

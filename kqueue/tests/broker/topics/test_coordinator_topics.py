@@ -15,7 +15,7 @@ def test_internal_topics_of_a_cluster_have_their_own_factor_and_minimum(name: st
     assert topic.config["min.insync.replicas"] == min_isr
 
 
-def test_they_are_not_created_before_there_are_enough_brokers() -> None:
+def test_coordinator_topic_needs_enough_brokers() -> None:
     members = Members(2)
     with pytest.raises(InvalidReplicationFactor, match="3"):
         members[1].broker.topics.create_on_demand(OFFSETS_TOPIC)

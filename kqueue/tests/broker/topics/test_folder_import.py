@@ -155,7 +155,7 @@ def visit_of_kafka(storage: MemoryStorage, noted: list[bytes], folders: dict[str
             storage.open(f"{name}/partition.metadata", create=True).append(encode_partition_metadata(id))
 
 
-def test_what_kafka_does_to_topics_between_two_starts_is_followed() -> None:
+def test_topic_changes_by_kafka_between_starts_are_followed() -> None:
     """S3.1: it makes one, adds partitions, changes settings, deletes one, and deletes and makes one
     anew.
     """

@@ -120,7 +120,7 @@ def test_the_newest_snapshot_is_read_and_the_log_from_there_on() -> None:
     assert facts(storage) == {ID: ("a", 2, {})}
 
 
-def test_what_is_damaged_ends_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_record_ends_the_metadata_log(caplog: pytest.LogCaptureFixture) -> None:
     """S5.3: a torn end is ignored, and damage is logged."""
     storage = MemoryStorage()
     write(storage, [topic("a"), partition(0), partition(1)])

@@ -6,7 +6,7 @@ from kqueue.base.errors import InvalidReplicaAssignment
 from kqueue.broker.topics.replica_assignment import check_replicas
 
 
-def test_this_broker_once_is_the_only_valid_list() -> None:
+def test_list_with_this_broker_alone_is_valid() -> None:
     check_replicas([7], 7)
 
 

@@ -61,7 +61,7 @@ def test_the_broker_gives_what_a_request_leaves_open() -> None:
         (NewTopic("new", configs={"retention.ms": None}), InvalidConfig),
     ],
 )
-def test_what_can_not_be_is_refused_and_leaves_nothing(new: NewTopic, error: type[RequestRefused]) -> None:
+def test_invalid_topic_is_refused_and_leaves_nothing(new: NewTopic, error: type[RequestRefused]) -> None:
     sim = Simulation()
     sim.topic("there")
     sim.topic("dotted.name")

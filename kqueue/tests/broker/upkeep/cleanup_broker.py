@@ -50,7 +50,7 @@ def fill(
 
 
 def records(partition: Partition) -> list[Record]:
-    """What a consumer that begins at the log start sees."""
+    """Return the records that a consumer sees which begins at the log start."""
     result: list[Record] = []
     offset = partition.log_start_offset
     while data := (fetched := partition.read_now(offset, 1 << 20)).read():

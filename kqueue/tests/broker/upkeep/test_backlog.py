@@ -270,7 +270,7 @@ def test_a_bound_of_zero_closes_a_topic() -> None:
     assert client.ask(produce_request(client, "t", batch(b"a")), 9).throttle_time_ms == 1000
 
 
-def test_there_is_no_bound_by_default() -> None:
+def test_topic_has_no_backlog_bound_by_default() -> None:
     sim = Simulation()
     topic = sim.topic("t")
     assert BacklogBound.of(topic.config) is None

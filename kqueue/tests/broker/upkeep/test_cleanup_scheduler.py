@@ -50,7 +50,7 @@ def test_old_segments_go_by_time_and_in_the_end_the_active_one(storage: str) -> 
         assert (offsets(partition), partition.log_start_offset, partition.log_end_offset) == ([], 10, 10)
 
 
-def test_when_all_records_expire_an_empty_segment_remains_and_appends_succeed() -> None:
+def test_expiry_of_all_records_leaves_an_empty_segment_that_accepts_appends() -> None:
     """S5.1: the active segment is rolled when all of it has expired."""
     sim = Simulation(SETTINGS)
     partition = sim.topic("t", retention_ms="60000", **SEGMENT).partition(0)
@@ -67,7 +67,7 @@ def test_when_all_records_expire_an_empty_segment_remains_and_appends_succeed() 
     assert sim.broker.topics.partition("t", 0).log_end_offset == 6
 
 
-def test_by_size_the_oldest_go_only_while_the_rest_stays_at_or_above_the_limit() -> None:
+def test_size_retention_never_leaves_less_than_the_limit() -> None:
     """S5.1"""
     sim = Simulation(SETTINGS)
     topic = sim.topic("t", retention_bytes="1000", **SEGMENT)

@@ -9,7 +9,7 @@ CHANGES = st.lists(st.tuples(st.sampled_from("abcde"), st.none() | st.integers(0
 
 
 @given(CHANGES)
-def test_it_is_the_least_after_any_changes(changes: list[tuple[str, int | None]]) -> None:
+def test_least_offset_is_right_after_any_changes(changes: list[tuple[str, int | None]]) -> None:
     least, known = LeastOffset(), dict[str, int]()
     for group, offset in changes:
         if offset is None:

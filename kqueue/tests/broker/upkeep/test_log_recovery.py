@@ -267,7 +267,7 @@ def test_a_process_that_dies_costs_its_log_only(tmp_path: Path, monkeypatch: pyt
         sim.broker.topics.partition("deadly", 0).high_watermark  # noqa: B018
 
 
-def test_where_no_process_starts_a_thread_recovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recovery_falls_back_to_a_thread_without_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_recovery, "THREAD_BYTES_MAX", 0)
     sim = started(crashed({"a": 1}, LocalStorage(tmp_path)))
     sim.jobs.step()

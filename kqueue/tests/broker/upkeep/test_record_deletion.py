@@ -23,7 +23,7 @@ def append(partition: Partition, offset: int, time_ms: int = NOW_MS) -> None:
 
 
 def records(partition: Partition) -> list[Record]:
-    """What a consumer from the beginning gets."""
+    """Return the records that a consumer from the beginning gets."""
     remaining: list[Record] = []
     offset = partition.log_start_offset
     while offset < partition.high_watermark:

@@ -23,7 +23,7 @@ def damaged(tmp_path: Path) -> Path:
     return folder
 
 
-def test_it_reports_losses_and_repairs(tmp_path: Path) -> None:
+def test_repair_reports_losses_and_rebuilt_files(tmp_path: Path) -> None:
     folder = damaged(tmp_path)
     result = run(folder, "--copy-to", tmp_path / "copy")
     assert result.exit_code == 0, result.output

@@ -53,7 +53,7 @@ def test_bad_events_and_lateness_are_one_sentence(events: str, lateness: str | N
 
 
 @pytest.mark.parametrize(("left", "shown"), [(1_200, True), (0, False)])
-def test_what_is_left_to_read_is_shown(left: int, shown: bool) -> None:
+def test_progress_shows_the_records_left_to_read(left: int, shown: bool) -> None:
     console = Console(file=StringIO(), width=80)
     console.print(module._progress({"bronze": 5, module.BEHIND: left}, "bronze"))
     assert isinstance(console.file, StringIO)

@@ -1,4 +1,4 @@
-"""Which packages of an environment executors need, against a folder of empty packages."""
+"""The packages of an environment that executors need, against a folder of empty packages."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def query(bootstrap: str, topic: str, fresh: str) -> str:
     return fresh
 
 
-def test_it_lists_and_changes_nothing(done: Done, query: str) -> None:
+def test_sweep_without_options_lists_and_changes_nothing(done: Done, query: str) -> None:
     for _ in range(2):
         head, *rows = done("pipeline", "sweep").splitlines()
         assert head.split() == ["QUERY", "LAST", "WRITE", "LAST", "BATCH", "STATE"]
@@ -51,14 +51,14 @@ def test_a_query_by_its_id_or_its_checkpoint(done: Done, kq: Kq, query: str, tmp
     assert again.stderr.startswith(f"Error: {query} was not forgotten: nothing is kept for the query {query!r}")
 
 
-def test_one_that_can_not_be_forgotten_does_not_hold_up_the_others(done: Done, kq: Kq, query: str) -> None:
+def test_failed_query_does_not_hold_up_the_others(done: Done, kq: Kq, query: str) -> None:
     result = kq("pipeline", "sweep", "--query", "no-such-query", "--query", query)
     assert result.exit_code == 1
     assert result.stdout == f"Forgot {query}.\n"
     assert result.stderr.startswith("Error: no-such-query was not forgotten: ")
 
 
-def test_what_was_used_a_moment_ago_is_kept(done: Done, query: str) -> None:
+def test_recently_used_query_is_kept(done: Done, query: str) -> None:
     assert done("pipeline", "sweep", "--unused-for", "1") == "Nothing to forget.\n"
     assert query in done("pipeline", "sweep")
 

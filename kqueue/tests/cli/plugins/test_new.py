@@ -59,7 +59,7 @@ def test_every_kind_passes_its_test_as_it_stands(new: Run, tmp_path: Path) -> No
         assert f"PASSED {folder.name}/tests/test_" in ran.stdout
 
 
-def test_it_says_what_to_do_next(new: Run, tmp_path: Path) -> None:
+def test_new_plugin_prints_the_next_steps(new: Run, tmp_path: Path) -> None:
     result = new("partitioner", "by-country")
     assert result.exit_code == 0
     assert result.output.startswith(
@@ -125,7 +125,7 @@ def test_a_folder_that_can_not_be_written(new: Run, tmp_path: Path) -> None:
         (("codec", "fast", "--author", "<>"), "'<>' is no author: write Ada Lovelace"),
     ],
 )
-def test_what_is_refused_is_answered_with_what_is_expected(
+def test_invalid_arguments_are_refused_with_what_is_expected(
     new: Run, tmp_path: Path, args: tuple[str, ...], words: str
 ) -> None:
     result = new(*args)

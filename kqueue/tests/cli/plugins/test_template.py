@@ -22,7 +22,7 @@ from kqueue.config.plugins import CONTRACTS
 LONGEST = "a-name-of-thirty-characters-ab"
 
 
-def test_there_is_a_template_for_every_contract() -> None:
+def test_every_contract_has_a_template() -> None:
     assert list(KINDS) == [contract.kind for contract in CONTRACTS]
     named = {f"{kind}-{part}.txt" for kind in KINDS for part in ("module.py", "test.py", "README.md")}
     there = {path.name for path in resources.files(templates).iterdir() if path.name.endswith(".txt")}
@@ -67,7 +67,7 @@ def test_a_readme_is_a_screen_and_lines_are_short(kind: Kind) -> None:
 @pytest.mark.parametrize(
     "name", ["", "By-Country", "by_country", "-by", "by-", "by--country", "2nd", "ländlich", "a b", "x" * 31, "a\n"]
 )
-def test_what_can_not_be_a_name(name: str) -> None:
+def test_invalid_plugin_name_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="begins with a small letter") as refused:
         check_name(name)
     assert repr(name) in str(refused.value)

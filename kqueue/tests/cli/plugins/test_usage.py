@@ -31,7 +31,7 @@ def test_control_characters_of_a_broker_are_escaped() -> None:
     assert users == {"cleanup-policy": {"compact": {"t"}, r"'\x1b[2J'": {"t"}}}
 
 
-def test_where_no_metadata_store_is_named_the_storage_decides(tmp_path: Path) -> None:
+def test_metadata_store_in_use_follows_the_storage_by_default(tmp_path: Path) -> None:
     with Broker(path=tmp_path) as broker:
         usage = ask(broker.bootstrap)
     assert usage.brokers == {

@@ -69,7 +69,7 @@ def is_new(fetched: FetchedRecords) -> bool:
     return len(fetched.records) > 16 and fetched.records[16] == 2
 
 
-def test_everything_that_kafka_wrote_comes_as_it_wrote_it(client: Client, version: str) -> None:
+def test_batches_of_kafka_are_fetched_unchanged(client: Client, version: str) -> None:
     """Formats 0, 1 and 2, all codecs, compacted topics, in pieces that end where batches do."""
     for topic, expected in golden.expected(version).items():
         for partition in () if ":" in topic else expected.watermarks:
@@ -78,8 +78,8 @@ def test_everything_that_kafka_wrote_comes_as_it_wrote_it(client: Client, versio
 
 
 def committed(fetches: Iterator[FetchedRecords]) -> Iterator[tuple[int, bytes | None]]:
-    """What a consumer shows in read_committed: without the transactions that `aborted` names.
-    Source: KIP-98.
+    """Return the records that a consumer shows in read_committed: without the transactions that
+    `aborted` names. Source: KIP-98.
     """
     for fetched in fetches:
         pending = sorted(fetched.aborted, key=lambda one: one.first_offset)
@@ -107,7 +107,7 @@ def fetched(records: bytes) -> FetchedRecords:
     return FetchedRecords(memoryview(records), -1, -1, -1)
 
 
-def test_where_to_go_on() -> None:
+def test_fetch_result_gives_the_next_offset() -> None:
     first, second = batch([b"a"] * 3, base_offset=7), batch([b"b"] * 2, base_offset=20)
     assert fetched(first + second).next_offset == 22
     for cut in range(1, len(second)):

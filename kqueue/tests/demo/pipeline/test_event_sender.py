@@ -49,7 +49,7 @@ def test_all_is_told_in_order_and_reckoned(flights: list[Flight]) -> None:
     assert sender.truth.flights + sum(map(len, sender.truth.aside.values())) == 5
 
 
-def test_it_stops_in_the_middle_of_a_pause(flights: list[Flight]) -> None:
+def test_sender_stops_in_the_middle_of_a_pause(flights: list[Flight]) -> None:
     with Broker() as broker:
         broker.create_topic(TOPIC, 1, retention_ms=-1)
         with EventSender(Few(flights), None, 1e-6) as sender:  # the second flight would come in some days

@@ -49,7 +49,7 @@ def test_late_and_broken_ones_are_put_aside(flights: list[Flight], told: list[Ev
     assert [truth.aside[event.send_ms, event.value] for event in broken] == [[REASONS[harm]] for harm in Defect]
 
 
-def test_what_is_stopped_stays_unfinished(flights: list[Flight], told: list[Event]) -> None:
+def test_stopped_computation_stays_unfinished(flights: list[Flight], told: list[Event]) -> None:
     assert expected_results(flights, told, going=lambda: False).flights == 1
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from kqueue.demo.pipeline import pipeline_demo
 
 
-def test_what_spark_said_last(tmp_path: Path) -> None:
+def test_last_line_of_sparks_log_is_found(tmp_path: Path) -> None:
     log = tmp_path / "spark.log"
     log.write_bytes(b"WARNING: this\n  no bash here \xff\n\tat some.place\n\n")
     assert pipeline_demo._last_words(log) == "no bash here \N{REPLACEMENT CHARACTER}"

@@ -16,13 +16,13 @@ def test_names_that_are_not_there_are_key_errors_with_readable_words() -> None:
     assert str(NoSuchName("topic", "x", [])) == "there is no topic 'x'"
 
 
-def test_what_is_true_at_once_is_looked_at_once() -> None:
+def test_condition_true_at_once_is_checked_once() -> None:
     looks = []
     poll_until_true(lambda: looks.append(1), 10, "")
     assert looks == [1]
 
 
-def test_it_looks_again_until_it_is_true() -> None:
+def test_condition_is_polled_until_it_is_true() -> None:
     problems = ["not yet", "not yet", None]
     poll_until_true(lambda: problems.pop(0), 20, "")
     assert problems == []
@@ -56,7 +56,7 @@ def test_the_last_problem_is_told_with_the_time_in_its_first_line(monkeypatch: p
     assert second == "    a line"
 
 
-def test_where_an_event_loop_runs_waiting_is_refused_and_looking_once_is_not() -> None:
+def test_waiting_is_refused_in_an_event_loop_but_one_check_is_not() -> None:
     async def block() -> None:
         poll_until_true(lambda: None, 0, "")
         poll_until_true(lambda: None, 1, "await it()")

@@ -72,7 +72,7 @@ def test_partitions_without_a_commit_are_nowhere(broker: kqueue.Broker, commit: 
     broker.assert_consumed("wide", group="mail")
 
 
-def test_what_was_deleted_needs_no_commit(broker: kqueue.Broker, commit: Callable[..., None]) -> None:
+def test_deleted_records_need_no_commit(broker: kqueue.Broker, commit: Callable[..., None]) -> None:
     commit("wide", {0: 2})
     admin = KafkaAdminClient(bootstrap_servers=broker.bootstrap)
     admin.delete_records(
@@ -101,7 +101,7 @@ def test_an_upto_that_does_not_fit_the_topic_is_refused(broker: kqueue.Broker, c
         broker.assert_consumed("orders", group="mail", upto={4: 1})
 
 
-def test_it_waits_for_a_consumer(broker: kqueue.Broker) -> None:
+def test_check_waits_for_a_consumer(broker: kqueue.Broker) -> None:
     def consume() -> None:
         consumer = KafkaConsumer(
             "orders", bootstrap_servers=broker.bootstrap, group_id="mail", auto_offset_reset="earliest"
@@ -118,6 +118,6 @@ def test_it_waits_for_a_consumer(broker: kqueue.Broker) -> None:
     thread.join()
 
 
-def test_what_does_not_come_in_time_is_told_with_the_time(broker: kqueue.Broker, commit: Callable[..., None]) -> None:
+def test_missing_commit_is_reported_with_the_time(broker: kqueue.Broker, commit: Callable[..., None]) -> None:
     commit("orders", {0: 3})
     assert failing(broker, "orders", within_s=0.02).endswith("partition 0 at 3 of 5 (Empty, 0 members) (after 0.02 s)")

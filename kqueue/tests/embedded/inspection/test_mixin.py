@@ -22,7 +22,7 @@ with kqueue.Broker() as broker:
 """
 
 
-def test_what_looks_inside_is_imported_when_it_is_first_used() -> None:
+def test_inspection_is_imported_on_first_use() -> None:
     done = subprocess.run([sys.executable, "-c", LAZY], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 

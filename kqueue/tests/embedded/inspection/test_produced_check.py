@@ -79,7 +79,7 @@ def test_partitions_have_no_order_among_them(broker: kqueue.Broker) -> None:
 
 
 @given(there=VALUES, wanted=VALUES)
-def test_it_is_right_exactly_when_the_lists_say_so(there: list[bytes | None], wanted: list[bytes | None]) -> None:
+def test_check_passes_exactly_when_the_lists_agree(there: list[bytes | None], wanted: list[bytes | None]) -> None:
     rest = list(there)
     contained = all(one in rest and (rest.remove(one) or True) for one in wanted)
     position = iter(there)
@@ -108,7 +108,7 @@ def test_a_difference_in_order_shows_what_is_missing_and_what_is_there_instead(b
     ]
 
 
-def test_what_is_far_from_a_difference_is_left_out() -> None:
+def test_records_far_from_a_difference_are_left_out() -> None:
     found = records(*(b"%d" % number for number in range(100)))
     text = told(found, [b"%d" % number for number in range(100) if number != 50])
     assert text is not None
@@ -174,7 +174,7 @@ def test_a_message_stays_short_however_much_there_is() -> None:
     ]
 
 
-def test_one_difference_among_many_equal_records_is_found_at_once() -> None:
+def test_difference_among_many_equal_records_is_found_fast() -> None:
     text = told(records(*[b"x"] * 20_000, b"y", *[b"x"] * 20_000), [b"x"] * 40_000)
     assert text is not None
     assert text.splitlines()[1:] == [
@@ -312,7 +312,7 @@ def test_records_of_aborted_and_open_transactions_are_left_out(broker: kqueue.Br
 # --- waiting
 
 
-def test_it_waits_for_what_is_to_come(broker: kqueue.Broker) -> None:
+def test_check_waits_for_records_to_come(broker: kqueue.Broker) -> None:
     looked = threading.Event()
 
     def produce() -> None:
@@ -332,7 +332,7 @@ def test_it_waits_for_what_is_to_come(broker: kqueue.Broker) -> None:
     thread.join()
 
 
-def test_it_waits_for_a_topic_too(broker: kqueue.Broker) -> None:
+def test_check_waits_for_a_topic_to_come(broker: kqueue.Broker) -> None:
     failed = failing(broker, ["x"], within_s=0)
     assert "1 missing" in failed
     thread = threading.Timer(0.02, lambda: (broker.create_topic("later"), broker.topics["later"].produce("x")))
@@ -341,7 +341,7 @@ def test_it_waits_for_a_topic_too(broker: kqueue.Broker) -> None:
     thread.join()
 
 
-def test_what_does_not_come_in_time_is_told_with_the_time(broker: kqueue.Broker) -> None:
+def test_missing_record_is_reported_with_the_time(broker: kqueue.Broker) -> None:
     broker.topics["orders"].produce("x")
     text = failing(broker, ["x", "y"], within_s=0.05)
     assert text.splitlines()[0] == "orders has 1 record, expected 2: 1 missing (after 0.05 s)"

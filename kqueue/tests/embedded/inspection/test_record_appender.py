@@ -128,7 +128,7 @@ def test_on_a_disk_it_can_be_read_when_it_returns(tmp_path: Path, flush: str) ->
             assert topic.records(made.partition)[-1] == made
 
 
-def test_what_a_topic_refuses_is_refused_as_for_a_client(broker: kqueue.Broker) -> None:
+def test_append_is_refused_as_for_a_client(broker: kqueue.Broker) -> None:
     broker.create_topic("compacted", cleanup_policy="compact")
     broker.create_topic("small", max_message_bytes=500)
     broker.create_topic("late", message_timestamp_after_max_ms=1000)

@@ -65,7 +65,7 @@ def test_records_of_lines_are_appended_as_they_are(broker: kqueue.Broker, tmp_pa
     assert broker.topics["orders"].records() == [loaded[1], loaded[0]]
 
 
-def test_what_consume_prints_is_loaded_as_it_was(broker: kqueue.Broker) -> None:
+def test_lines_printed_by_consume_are_loaded_unchanged(broker: kqueue.Broker) -> None:
     broker.create_topic("orders", 2)
     made = [
         broker.topics["orders"].produce(b"\xff\x00", key="é", headers=[("h", b"\xfe"), ("h", "x")], partition=1),
@@ -113,7 +113,7 @@ def test_a_record_without_a_timestamp_has_none(broker: kqueue.Broker) -> None:
         ("no-such-file.jsonl", FileNotFoundError, "no-such-file"),
     ],
 )
-def test_what_is_no_line_is_refused_before_anything_is_appended(
+def test_malformed_line_is_refused_before_anything_is_appended(
     broker: kqueue.Broker, source: Any, error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):

@@ -1,4 +1,4 @@
-"""What every assignor promises."""
+"""The promises of every assignor."""
 
 from __future__ import annotations
 

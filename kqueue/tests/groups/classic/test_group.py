@@ -58,7 +58,7 @@ def test_the_first_member_leads_and_the_oldest_follows_it() -> None:
     assert group.leader_id is None
 
 
-def test_who_has_gone_is_no_longer_expected_for_its_assignment() -> None:
+def test_removed_member_is_not_expected_to_sync() -> None:
     group = new_group()
     member = add(group, "a", instance_id="i")
     group.unsynced.add("a")

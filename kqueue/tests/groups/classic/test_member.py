@@ -30,7 +30,7 @@ def test_has_metadata_for_the_protocol_chosen() -> None:
     assert new_member().metadata(None) == b""
 
 
-def test_is_excused_while_it_waits_unless_it_is_new() -> None:
+def test_waiting_member_is_excused_unless_it_is_new() -> None:
     member = new_member()
     assert not member.is_excused
     member.join_promise = Promise()
@@ -41,6 +41,6 @@ def test_is_excused_while_it_waits_unless_it_is_new() -> None:
     assert member.is_excused
 
 
-def test_is_static_with_an_instance_id() -> None:
+def test_member_with_an_instance_id_is_static() -> None:
     assert not new_member().is_static
     assert new_member(JOINING._replace(instance_id="i")).is_static

@@ -297,7 +297,7 @@ def test_an_id_that_was_only_handed_out_has_no_heart_yet() -> None:
 # --- going
 
 
-def test_who_leaves_is_gone_at_once() -> None:
+def test_leaving_member_is_removed_at_once() -> None:
     world = World()
     leader, other = world.stable(2)
     assert world.groups.leave("g", [LeavingMember(leader.member_id)]).result() == [None]
@@ -344,7 +344,7 @@ def test_leaving_an_unknown_group_is_an_error() -> None:
         world.groups.leave("", [LeavingMember("x")])
 
 
-def test_who_only_has_an_id_may_leave_without_a_rebalance() -> None:
+def test_pending_member_leaves_without_a_rebalance() -> None:
     world = World()
     world.stable()
     with pytest.raises(errors.MemberIdRequired) as refusal:
@@ -355,7 +355,7 @@ def test_who_only_has_an_id_may_leave_without_a_rebalance() -> None:
         world.join(member_id=refusal.value.member_id)
 
 
-def test_those_who_wait_need_not_wait_for_one_who_only_had_an_id() -> None:
+def test_leaving_pending_member_completes_the_join_phase() -> None:
     world = World()
     [leader] = world.stable()
     with pytest.raises(errors.MemberIdRequired) as refusal:
@@ -366,7 +366,7 @@ def test_those_who_wait_need_not_wait_for_one_who_only_had_an_id() -> None:
     assert again.result().generation == 2
 
 
-def test_who_waits_and_leaves_is_answered() -> None:
+def test_leave_fails_the_members_waiting_join() -> None:
     world = World()
     leader, other = world.stable(2)
     joining = world.join(member_id=other.member_id, protocols={"range": b"x"})

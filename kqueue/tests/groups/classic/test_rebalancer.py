@@ -153,7 +153,7 @@ def test_someone_who_was_given_an_id_is_waited_for_no_longer_than_its_session() 
         world.join(member_id=refusal.value.member_id)
 
 
-def test_who_asks_twice_has_given_up_on_the_first_request() -> None:
+def test_second_join_fails_the_first_one() -> None:
     world = World()
     leader, other = world.stable(2)
     first = rejoin(world, other, protocols={"range": b"x"})
@@ -206,7 +206,7 @@ def test_assignments_pass_through_untouched() -> None:
     assert world.state() == "Stable"
 
 
-def test_nobody_sees_an_assignment_that_is_not_in_the_log() -> None:
+def test_assignment_is_not_visible_before_it_is_in_the_log() -> None:
     world = World()
     world.log.hold = True
     promise = world.join()
@@ -276,7 +276,7 @@ def test_a_stable_member_gets_its_assignment_as_often_as_it_asks() -> None:
     assert world.sync(other).result().assignment == b"1"
 
 
-def test_who_asks_twice_for_its_assignment_gets_one_answer() -> None:
+def test_second_sync_fails_the_first_one() -> None:
     world = World()
     leader, other = world.stable(2)
     again = [rejoin(world, leader), rejoin(world, other)]
@@ -286,7 +286,7 @@ def test_who_asks_twice_for_its_assignment_gets_one_answer() -> None:
     assert second.result().assignment == b"x"
 
 
-def test_who_does_not_come_for_its_assignment_is_out() -> None:
+def test_member_without_a_sync_in_time_is_removed() -> None:
     world = World()
     promises = [world.join(session_ms=1_000_000, rebalance_ms=30_000) for _ in range(3)]
     world.settle()
@@ -316,7 +316,7 @@ def test_a_leader_that_never_assigns_is_out() -> None:
     assert leader.member_id not in [member.member_id for member in again.result().members]
 
 
-def test_nobody_is_out_once_all_have_come() -> None:
+def test_sync_timeout_ends_once_all_have_synced() -> None:
     world = World()
     world.stable(3, session_ms=1_000_000, rebalance_ms=30_000)
     world.advance(500_000)

@@ -67,7 +67,7 @@ def test_the_former_holder_of_an_instance_is_fenced() -> None:
         beat(world, leader)
 
 
-def test_who_waits_when_another_takes_its_instance_is_fenced() -> None:
+def test_waiting_join_is_fenced_by_a_new_holder_of_the_instance_id() -> None:
     world = World()
     stable_static(world)
     waiting = world.join(instance_id="k")
@@ -76,7 +76,7 @@ def test_who_waits_when_another_takes_its_instance_is_fenced() -> None:
     assert not taking.done
 
 
-def test_who_waits_for_its_assignment_when_another_takes_its_instance_is_fenced() -> None:
+def test_waiting_sync_is_fenced_by_a_new_holder_of_the_instance_id() -> None:
     world = World()
     promises = [world.join(instance_id=name) for name in "ij"]
     world.settle()

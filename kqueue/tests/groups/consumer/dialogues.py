@@ -221,7 +221,7 @@ class Dialogue:
 
 
 def requests_that_are_wrong(say: Dialogue) -> Iterator[Answer]:
-    """What a heartbeat must have."""
+    """The fields that a heartbeat must have."""
     yield say.describe()
     yield say.send("m", 1)
     yield say.send("m", -1)

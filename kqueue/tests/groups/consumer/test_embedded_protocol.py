@@ -38,6 +38,6 @@ def test_an_assignment_of_any_version(version: int) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\xff\xff", b"\0\0\0", b"\0\0\xff\xff\xff\xff"])
-def test_what_is_none_is_refused(data: bytes) -> None:
+def test_malformed_subscription_is_refused(data: bytes) -> None:
     with pytest.raises(MalformedMessage):
         read_subscription(data)

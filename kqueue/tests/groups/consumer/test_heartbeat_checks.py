@@ -27,7 +27,9 @@ from kqueue.tests.groups.support import World
         ({"regex": "x" * 1001}, group_errors.InvalidRegularExpression, "at most 1000 characters"),
     ],
 )
-def test_what_a_heartbeat_must_have(options: dict[str, Any], error: type[KqueueError], words: str) -> None:
+def test_invalid_heartbeat_is_refused_and_leaves_nothing(
+    options: dict[str, Any], error: type[KqueueError], words: str
+) -> None:
     world = World()
     with pytest.raises(error, match=words.replace("(", "[(]")):
         world.consume(**options)
@@ -47,7 +49,9 @@ def test_what_a_heartbeat_must_have(options: dict[str, Any], error: type[KqueueE
         ("m", 2, {"instance_id": "i"}, errors.UnknownMember),
     ],
 )
-def test_who_is_refused(member_id: str, epoch: int, options: dict[str, Any], error: type[KqueueError]) -> None:
+def test_heartbeat_of_a_wrong_member_or_epoch_is_refused(
+    member_id: str, epoch: int, options: dict[str, Any], error: type[KqueueError]
+) -> None:
     world = World()
     world.consume("m")
     with pytest.raises(error):

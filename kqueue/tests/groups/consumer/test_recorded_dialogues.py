@@ -1,4 +1,4 @@
-"""What Kafka 4.3 answered to members is what kqueue answers."""
+"""kqueue answers members as Kafka 4.3 did."""
 
 from __future__ import annotations
 

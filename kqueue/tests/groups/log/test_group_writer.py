@@ -1,4 +1,4 @@
-"""Which partition of the log keeps a group."""
+"""The partition of the log that keeps a group."""
 
 from __future__ import annotations
 

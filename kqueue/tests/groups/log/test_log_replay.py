@@ -1,4 +1,4 @@
-"""What a partition of the log says, with transactions in it."""
+"""The content of a partition of the log, with transactions in it."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_a_write_without_a_transaction_supersedes_but_the_key_stays_pending() ->
     assert complete(transactions, 1) == {"a": 12}, "written after the one that superseded it"
 
 
-def test_of_two_transactions_the_later_write_counts_whichever_commits_first() -> None:
+def test_later_write_of_two_transactions_counts() -> None:
     for first, second in ((1, 2), (2, 1)):
         transactions: OpenTransactions[int, str, int] = OpenTransactions()
         transactions.add(1, "a", 10)
@@ -91,7 +91,7 @@ def test_a_completion_may_take_its_time() -> None:
     assert transactions.pending() == [(1, "b", 11, False)]
 
 
-def test_what_is_pending_is_listed_in_the_order_of_writes() -> None:
+def test_pending_entries_are_listed_in_write_order() -> None:
     transactions: OpenTransactions[int, str, int] = OpenTransactions()
     transactions.add(1, "a", 10)
     transactions.add(2, "a", 20)

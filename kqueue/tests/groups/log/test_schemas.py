@@ -46,7 +46,7 @@ def test_no_members_subscribe_to_nothing() -> None:
     "data",
     [b"", b"\x00", b"\x00\x00", b"\x00\x00\x00\x00\x00\x01", b"\x00\x00\x7f\xff\xff\xff", b"\x00\x00\xff\xff\xff\xff"],
 )
-def test_what_is_no_subscription_tells_nothing(data: bytes) -> None:
+def test_malformed_subscription_leaves_the_topics_unknown(data: bytes) -> None:
     assert subscribed_topics([subscription(0, ["a"]), data]) is None
 
 

@@ -29,7 +29,7 @@ def test_epochs_do_not_make_a_difference_between_what_members_own() -> None:
     assert not same_owned({"t": {0: 1}}, {"u": {0: 1}})
 
 
-def test_what_a_member_says_is_contained_in_what_it_is_assigned() -> None:
+def test_is_contained_compares_owned_with_assigned_partitions() -> None:
     assigned = {"t": {0: 1, 1: 1}}
     assert is_contained({}, assigned)
     assert is_contained({"t": frozenset({1})}, assigned)

@@ -1,4 +1,4 @@
-"""What the managers of all modern types answer alike, in Kafka's words."""
+"""The common answers of the managers of all modern types, in Kafka's words."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_classic_members_do_not_join_a_group_with_other_members(beat: Beat) -> N
 
 
 @each_type
-def test_of_two_deletions_in_one_append_the_second_is_refused(beat: Beat) -> None:
+def test_second_deletion_in_one_append_is_refused(beat: Beat) -> None:
     world = World()
     beat(world).result()
     beat(world, epoch=-1).result()

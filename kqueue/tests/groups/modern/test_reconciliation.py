@@ -45,7 +45,7 @@ def target(epoch: int, *indexes: int, owned: set[int] | None = None, taken: set[
         (current(0, STABLE, {0: 0}), target(2, 0), 2, STABLE, {0: 0}, {}),
     ],
 )
-def test_one_step(
+def test_reconcile_takes_one_step(
     before: CurrentAssignment[bytes],
     wanted: Target[bytes],
     epoch: int,
@@ -62,7 +62,7 @@ def test_one_step(
     )
 
 
-def test_what_a_member_no_longer_subscribes_to_is_revoked_before_the_next_target() -> None:
+def test_unsubscribed_partitions_are_revoked_before_the_next_target() -> None:
     before = current(5, STABLE, {0: 4})
     assert reconcile(before, target(5)) is before
     assert reconcile(before, target(5), changed=True).state is UNREVOKED

@@ -108,7 +108,7 @@ def test_a_large_step_takes_several_appends(queue: Fixture, count: int, size: in
     assert queue.appended == list(range(count))
 
 
-def test_what_is_durable_of_a_failed_step_stays(queue: Fixture) -> None:
+def test_durable_part_of_a_failed_step_stays(queue: Fixture) -> None:
     queue.log.hold = True
     promise = queue.put(*range(RECORDS_PER_APPEND + 5))
     queue.log.release(1)

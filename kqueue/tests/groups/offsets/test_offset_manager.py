@@ -151,7 +151,7 @@ def test_commits_to_a_group_with_members_are_for_members(changes: dict[str, Any]
     assert committed_offsets(world) == {}
 
 
-def test_nobody_commits_between_joining_and_the_assignment() -> None:
+def test_commit_between_join_and_assignment_is_refused() -> None:
     world = World()
     promise = world.join()
     world.settle()

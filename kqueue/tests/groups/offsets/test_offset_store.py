@@ -69,7 +69,7 @@ def test_a_fetch_of_stable_offsets_names_those_that_a_transaction_may_replace() 
     assert store.fetch("g", "t", None)[0] == offset(1)
 
 
-def test_what_is_removed_leaves_nothing_behind() -> None:
+def test_removed_offset_leaves_nothing_behind() -> None:
     store = OffsetStore(unlimited())
     store.put("g", "t", 0, offset())
     store.remove("g", "t", 1)
@@ -132,7 +132,7 @@ def test_holds_what_a_plain_dict_holds(steps: list[tuple[bool, tuple[str, str, i
         (group(ClassicGroupState.DEAD, protocol_type=None), None),
     ],
 )
-def test_where_retention_begins(empty_group: ClassicGroup, since: int | None) -> None:
+def test_retention_start_depends_on_the_group(empty_group: ClassicGroup, since: int | None) -> None:
     start = empty_group.retention_start()
     assert (start and start(offset(committed_ms=1000))) == since
 
@@ -156,7 +156,7 @@ def test_topics_that_members_read_never_expire() -> None:
     assert store.expired(stable, 1500, 1000) == set()
 
 
-def test_what_is_being_committed_anew_does_not_expire() -> None:
+def test_offset_with_a_commit_under_way_does_not_expire() -> None:
     store = OffsetStore(unlimited())
     store.put("g", "t", 0, offset())
     simple = group(ClassicGroupState.EMPTY, protocol_type=None)

@@ -1,4 +1,4 @@
-"""What only share groups have; `modern/test_group.py` has the rest."""
+"""The behaviour that only share groups have; `modern/test_group.py` has the rest."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def test_a_failure_is_repeated(client: SimulatedClient) -> None:
     assert len(states.waiting) == 1
 
 
-def test_what_a_crash_interrupts_goes_on_after_the_start() -> None:
+def test_interrupted_initialization_goes_on_after_a_restart() -> None:
     client = SimulatedClient({"kqueue.storage": "local"})
     client.sim.topic("t", 2)
     client.sim.broker.coordinators.groups.share.states = HeldStates()

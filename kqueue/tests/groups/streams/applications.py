@@ -1,4 +1,4 @@
-"""What the tests of streams groups share: a word count, and members of its group."""
+"""Helpers of the tests of streams groups: a word count, and members of its group."""
 
 from __future__ import annotations
 

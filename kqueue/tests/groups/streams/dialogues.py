@@ -224,7 +224,7 @@ def topic_values(topic: TopicInfo) -> list[Any]:
 
 
 def requests_that_are_wrong(say: StreamsDialogue) -> Iterator[Answer]:
-    """What a heartbeat must have."""
+    """The fields that a heartbeat must have."""
     yield say.describe()
     yield say.send("m", 1)
     yield say.send("m", -1)

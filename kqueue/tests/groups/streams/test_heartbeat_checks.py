@@ -14,7 +14,7 @@ from kqueue.tests.groups.streams.applications import A0, MAP
 JOIN: dict[str, Any] = {"topology": MAP, "rebalance_timeout_ms": 1, "active": {}, "standby": {}, "warmup": {}}
 
 
-def test_what_a_member_sends_to_join_and_to_stay() -> None:
+def test_valid_heartbeats_pass() -> None:
     check_heartbeat(StreamsHeartbeat("g", "m", 0, **JOIN))
     check_heartbeat(StreamsHeartbeat("g", "m", 5))
     check_heartbeat(StreamsHeartbeat("g", "m", -1))
@@ -42,7 +42,7 @@ def test_what_a_member_sends_to_join_and_to_stay() -> None:
         (-3, {"topology": None}, "MemberEpoch is -3"),
     ],
 )
-def test_what_a_heartbeat_must_not_have(epoch: int, fields: dict[str, Any], words: str) -> None:
+def test_invalid_heartbeat_is_refused(epoch: int, fields: dict[str, Any], words: str) -> None:
     given = {"group_id": "g", "member_id": "m", "member_epoch": epoch, **JOIN, **fields}
     with pytest.raises(InvalidRequest, match=words):
         check_heartbeat(StreamsHeartbeat(**given))

@@ -66,7 +66,7 @@ def test_a_declared_number_of_partitions_stays() -> None:
     ("counts", "found"),
     [({"t": 4, "u": 2}, 4), ({"t": 2, "u": 4}, 2)],
 )
-def test_what_is_joined_has_the_partitions_of_the_source(counts: dict[str, int], found: int) -> None:
+def test_joined_repartition_topic_has_the_partitions_of_the_source(counts: dict[str, int], found: int) -> None:
     assert [topic.partition_count for topic in against(JOIN, **counts).missing] == [found]
 
 
@@ -108,7 +108,7 @@ def test_copartitioned_internal_topics_have_the_declared_or_the_largest_number()
         ),
     ],
 )
-def test_what_no_topics_would_fit_is_an_error(subtopologies: list[Subtopology], words: str) -> None:
+def test_impossible_topology_is_refused(subtopologies: list[Subtopology], words: str) -> None:
     with pytest.raises(StreamsInvalidTopology, match=words):
         against(Topology(0, tuple(subtopologies)))
 

@@ -110,7 +110,7 @@ def test_all_are_told_to_stop() -> None:
     assert beat(world, "m").statuses == ()
 
 
-def test_who_leaves_may_stop_the_others() -> None:
+def test_leaving_member_may_shut_down_the_application() -> None:
     world = new_world()
     beat(world, "m")
     beat(world, "n")

@@ -1,4 +1,4 @@
-"""What Kafka 4.3 answered to members of streams groups is what kqueue answers."""
+"""kqueue answers members of streams groups as Kafka 4.3 did."""
 
 from __future__ import annotations
 

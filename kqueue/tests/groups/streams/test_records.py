@@ -109,7 +109,7 @@ def test_kafkas_bytes(key: str, name: str, value: str, content: Any, write: Any,
     assert write(content) == bytes.fromhex(value)
 
 
-def test_what_is_unset_is_not_written() -> None:
+def test_unset_fields_are_not_written() -> None:
     epoch = GroupEpoch(3, 0, -1, ())
     assert streams_records.epoch_value(epoch) == bytes.fromhex("0000 00000003 0000000000000000 00")
     assert streams_records.read_epoch(streams_records.epoch_value(epoch)) == epoch

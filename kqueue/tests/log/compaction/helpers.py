@@ -124,7 +124,9 @@ def is_control(unit: AnyHeader) -> bool:
 
 
 def committed(log: Log) -> list[Record]:
-    """What a consumer of read_committed is shown, by the rules that clients follow."""
+    """Return the records that a consumer of read_committed is shown, by the rules that clients
+    follow.
+    """
     aborted = sorted(log.reader.aborted(log.start_offset, log.end_offset), key=lambda one: one.first_offset)
     dropping: set[int] = set()
     found: list[Record] = []

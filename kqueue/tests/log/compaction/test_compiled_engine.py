@@ -48,7 +48,7 @@ def filled(*batches: bytes) -> compiled_engine.CompiledOffsetMap:
     return offset_map
 
 
-def test_it_is_the_engine_of_this_name() -> None:
+def test_fast_and_auto_select_the_compiled_engine() -> None:
     assert select_engine("fast") is compiled_engine.ENGINE
     assert select_engine("auto") is compiled_engine.ENGINE
     assert isinstance(compiled_engine.ENGINE.make_map(1 << 16, 0.9), compiled_engine.CompiledOffsetMap)

@@ -1,4 +1,4 @@
-"""Which implementation of the hot loops is taken."""
+"""The choice of the implementation of the hot loops."""
 
 from __future__ import annotations
 

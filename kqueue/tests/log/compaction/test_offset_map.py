@@ -19,7 +19,7 @@ BATCHES = st.lists(st.lists(st.tuples(KEYS, st.integers(1, 4)), max_size=20), ma
     load_factor=st.sampled_from([0.1, 0.5, 0.9, 1.0]),
     start=st.integers(0, 1 << 40),
 )
-def test_it_equals_a_dict_until_it_is_full(
+def test_offset_map_equals_a_dict_until_it_is_full(
     batches: list[list[tuple[bytes | None, int]]], slots: int, load_factor: float, start: int
 ) -> None:
     found = OffsetMap(slots * SLOT_BYTES, load_factor, start_offset=start)

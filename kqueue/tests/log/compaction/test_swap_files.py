@@ -145,7 +145,7 @@ def count_steps() -> int:
 STEPS = count_steps()
 
 
-def test_there_are_several_groups_of_several_segments_and_each_loses_something() -> None:
+def test_sample_compaction_has_several_groups_that_all_lose_records() -> None:
     storage = copy()
     done = task(storage, now_ms=LATER_MS, config=CONFIG)()
     assert len(done.groups) >= 3

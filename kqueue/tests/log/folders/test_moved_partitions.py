@@ -1,4 +1,4 @@
-"""What a start does with the commits of moves."""
+"""The commits of moves, as a start finds and ends them."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_a_new_entry_drops_those_that_contradict_it(entry: tuple[int, int], expe
     ("epoch", "expected"),
     [(-1, (-1, -1)), (0, (0, 15)), (1, (1, 5)), (2, (2, 15)), (3, (2, 15)), (5, (5, 99)), (6, (-1, -1))],
 )
-def test_where_an_epoch_ends(epoch: int, expected: tuple[int, int]) -> None:
+def test_epoch_ends_where_the_next_begins(epoch: int, expected: tuple[int, int]) -> None:
     """As Kafka answers OffsetsForLeaderEpoch: the largest epoch not above the one asked for, and
     where the next begins.
     """
@@ -59,7 +59,7 @@ def test_where_an_epoch_ends(epoch: int, expected: tuple[int, int]) -> None:
     assert LeaderEpochCache().end_offset_for(epoch, 99) == (-1, -1)
 
 
-def test_who_wrote_an_offset() -> None:
+def test_epoch_at_returns_the_epoch_of_an_offset() -> None:
     epochs = of((2, 5), (5, 15))
     assert [epochs.epoch_at(offset) for offset in (0, 4, 5, 14, 15, 1000)] == [-1, -1, 2, 2, 5, 5]
 

@@ -49,7 +49,7 @@ def test_truncation_keeps_what_lies_before(steps: list[tuple[int, int]], ahead: 
     assert len(storage.read("i")) == 8 * len(kept)
 
 
-def test_what_can_not_be_an_index_is_corrupt() -> None:
+def test_impossible_offset_index_is_corrupt() -> None:
     storage = MemoryStorage()
     storage.open("i", create=True).append(bytes(12))
     with pytest.raises(CorruptIndex):

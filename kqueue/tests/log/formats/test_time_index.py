@@ -60,7 +60,7 @@ def test_a_log_without_times_has_no_entries() -> None:
     assert index.entries.count == 0
 
 
-def test_what_can_not_be_a_time_index_is_corrupt() -> None:
+def test_impossible_time_index_is_corrupt() -> None:
     storage = MemoryStorage()
     storage.open("t", create=True).append(bytes(8))
     with pytest.raises(CorruptIndex):

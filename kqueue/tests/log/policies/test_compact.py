@@ -43,7 +43,7 @@ def test_records_from_the_future_are_no_reason_to_wait() -> None:
     assert find_log_to_clean(view([100, 100], [-5000, 0]), settings(), NOW_MS).upto == 10
 
 
-def test_what_is_clean_is_not_held_up_by_its_age() -> None:
+def test_min_lag_does_not_hold_up_clean_segments() -> None:
     assert (
         find_log_to_clean(
             view([100, 100, 100], [0, 5000, 0], first_dirty=10), settings(min_compaction_lag_ms="1000"), NOW_MS
@@ -55,7 +55,7 @@ def test_what_is_clean_is_not_held_up_by_its_age() -> None:
 @pytest.mark.parametrize(
     ("facts", "upto"), [({"high_watermark": 29}, 20), ({"stable_offset": 12}, 10), ({"stable_offset": 5}, 0)]
 )
-def test_what_is_not_stable_waits(facts: dict[str, int], upto: int) -> None:
+def test_unstable_records_are_not_compacted(facts: dict[str, int], upto: int) -> None:
     """S5.2: open transactions, and what lies above the high watermark"""
     assert find_log_to_clean(view([100, 100, 100, 100], **facts), settings(), NOW_MS).upto == upto
 

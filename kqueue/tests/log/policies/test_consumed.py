@@ -21,7 +21,9 @@ from kqueue.tests.log.policies.views import NOW_MS, Committed, settings, view
         ("mail", {"other": 30}, None),
     ],
 )
-def test_what_every_named_group_has_consumed_goes(groups: str, committed: dict[str, int], before: int | None) -> None:
+def test_segments_consumed_by_every_named_group_are_dropped(
+    groups: str, committed: dict[str, int], before: int | None
+) -> None:
     """S5.4: whole sealed segments below what all have committed; a group that never committed holds
     everything.
     """

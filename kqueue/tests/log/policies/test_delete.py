@@ -52,16 +52,14 @@ def test_the_active_segment_goes_too_when_all_of_it_is_too_old() -> None:
         ([400, 100, 149], None),
     ],
 )
-def test_by_size_the_oldest_go_only_while_the_rest_stays_at_or_above_the_limit(
-    sizes: list[int], before: int | None
-) -> None:
+def test_size_retention_never_leaves_less_than_the_limit(sizes: list[int], before: int | None) -> None:
     """S5.1"""
     found = plan(view(sizes), retention_bytes="250", retention_ms="-1")
     assert found == (None if before is None else Drop(before, "retention.bytes=250"))
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=8), st.integers(0, 200))
-def test_what_remains_is_as_small_as_it_may_be(sizes: list[int], limit: int) -> None:
+def test_size_retention_leaves_the_least_that_is_allowed(sizes: list[int], limit: int) -> None:
     """S5.1"""
     found = plan(view(sizes), retention_bytes=str(limit), retention_ms="-1")
     rest = sizes[found.before_offset // 10 :] if found is not None else sizes

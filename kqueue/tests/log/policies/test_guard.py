@@ -12,7 +12,7 @@ def test_a_policy_is_taken_as_it_is() -> None:
         assert POLICIES.get("never") is NEVER
 
 
-def test_what_is_no_policy_is_refused() -> None:
+def test_object_that_is_no_policy_is_refused() -> None:
     with pytest.raises(
         PluginError, match="cleanup policy 'x' of a test: expected an instance, found the class NeverPolicy"
     ):

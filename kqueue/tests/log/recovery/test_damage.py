@@ -14,7 +14,7 @@ def test_damage_is_one_sentence() -> None:
     )
 
 
-def test_of_a_multitude_the_first_are_told_and_the_rest_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_first_damages_are_logged_and_the_rest_counted(caplog: pytest.LogCaptureFixture) -> None:
     kept: list[Damage | str] = ["the last stop left this"]
     found = [Damage("t-0/1.log", position, "right", "wrong") for position in range(2 * KEPT_MAX)]
     report_damage(found, kept, "data", "t-0")

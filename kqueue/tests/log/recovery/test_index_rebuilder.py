@@ -106,7 +106,7 @@ def test_old_formats_are_scanned() -> None:
 
 
 @given(st.data())
-def test_one_flipped_bit_never_makes_a_batch_that_was_not_there(data: st.DataObject) -> None:
+def test_flipped_bit_never_makes_a_new_batch(data: st.DataObject) -> None:
     parts = [unit(base, 2) for base in range(0, 12, 2)]
     whole = bytearray(b"".join(parts))
     at = data.draw(st.integers(0, len(whole) - len(parts[-1]) - 1))
@@ -129,7 +129,7 @@ def rebuilt(segment_parts: list[bytes], **bounds: int | bool | None) -> IndexReb
     return rebuild
 
 
-def test_what_is_damaged_below_the_bound_is_kept_and_beyond_it_ends_the_log() -> None:
+def test_damage_below_the_bound_is_kept_and_beyond_it_ends_the_log() -> None:
     wrong = bytearray(unit(2))
     wrong[-1] ^= 1
     parts = [unit(0), bytes(wrong), unit(4)]

@@ -67,7 +67,7 @@ def files(storage: FaultyStorage, folder: str = "t-0") -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("remains", [Remains.LOST, Remains.KEPT, Remains.TORN])
-def test_it_equals_recovery_in_place(remains: Remains) -> None:
+def test_recovery_in_a_job_equals_recovery_in_place(remains: Remains) -> None:
     compared = 0
     for cut_at in range(7, len(STEPS) + 1, 8):
         world = run_until_cut(cut_at)

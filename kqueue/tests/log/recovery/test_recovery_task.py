@@ -55,7 +55,7 @@ def test_an_unexpected_error_is_the_logs_own(monkeypatch: pytest.MonkeyPatch) ->
     assert "ZeroDivisionError" in str(outcome)
 
 
-def test_it_can_be_sent_to_a_process_and_back(tmp_path: Path) -> None:
+def test_task_and_result_can_be_pickled(tmp_path: Path) -> None:
     filled(LocalStorage(tmp_path), "a", 2)
     task = RecoveryTask(partial(LocalStorage, tmp_path), to_recover("a"), START_MS, sends_messages=True)
     result = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(task))()))

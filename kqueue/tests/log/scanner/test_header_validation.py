@@ -77,7 +77,7 @@ def test_each_byte_is_in_exactly_one(counts: list[int], draw: st.DataObject) -> 
 @settings(deadline=None)
 @given(st.integers(0, 3), st.integers(0, 10_000), st.integers(1, 255))
 @example(0, 11, 249)  # a length that leads to where a later batch begins
-def test_one_byte_costs_one_batch_at_most(number: int, where: int, mask: int) -> None:
+def test_changed_byte_costs_at_most_one_batch(number: int, where: int, mask: int) -> None:
     data, positions = log_of(2, 3, 1, 2)
     ends = [*positions[1:], len(data)]
     data[positions[number] + where % (ends[number] - positions[number])] ^= mask

@@ -71,7 +71,7 @@ def test_a_backup_beside_a_busy_producer_holds_a_prefix_of_each_partition(tmp_pa
         assert set(VALUES[:20]) <= set(values)
 
 
-def test_what_can_not_be_a_backup_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+def test_invalid_backup_is_refused_before_anything_is_written(tmp_path: Path) -> None:
     filled(tmp_path / "data").stop()
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("text")

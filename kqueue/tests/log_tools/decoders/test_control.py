@@ -49,7 +49,7 @@ def test_the_end_of_a_transaction() -> None:
         (9, "", "controlType: UNKNOWN(9)"),
     ],
 )
-def test_what_the_metadata_log_keeps_about_itself(kind: int, value: str, shown: str) -> None:
+def test_control_records_of_the_metadata_log_are_shown(kind: int, value: str, shown: str) -> None:
     assert control_text(of(kind, bytes.fromhex(value))) == f" {shown}"
 
 

@@ -33,7 +33,7 @@ def test_an_offset() -> None:
     assert offsets_decoder(Record(0, 0, KEY, VALUE + b"of a newer version"))[1] == value
 
 
-def test_what_is_not_known_is_said_in_place_of_the_key() -> None:
+def test_unknown_record_type_is_named_in_place_of_the_key() -> None:
     assert offsets_decoder(Record(3, 0, struct.pack(">h", 9), VALUE)) == (
         "Unknown record type 9 at offset 3, skipping.",
         None,
@@ -44,7 +44,7 @@ def test_what_is_not_known_is_said_in_place_of_the_key() -> None:
 @pytest.mark.parametrize(
     ("key", "value"), [(b"\0", VALUE), (KEY[:-1], VALUE), (KEY, VALUE[:-2]), (KEY, b"\0\x63"), (KEY, b""), (b"", None)]
 )
-def test_what_can_not_be_read_is_said_too(key: bytes, value: bytes | None) -> None:
+def test_unreadable_record_is_reported(key: bytes, value: bytes | None) -> None:
     shown, nothing = offsets_decoder(Record(8, 0, key, value))
     assert str(shown).startswith("Error at offset 8, skipping. ")
     assert nothing is None

@@ -34,7 +34,7 @@ def test_null_is_none() -> None:
         ("builtins:len", b"four", "4"),
     ],
 )
-def test_by_name(name: str, data: bytes, shown: str) -> None:
+def test_decoder_is_selected_by_name(name: str, data: bytes, shown: str) -> None:
     decode = record_decoder(value_decoder(name), value_decoder(name))
     assert decode(Record(0, 0, data, data)) == (shown, shown)
 

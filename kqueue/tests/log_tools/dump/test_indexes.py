@@ -100,7 +100,7 @@ def test_zeros_behind_the_entries_are_none(suffix: str, tmp_path: Path) -> None:
     assert (lines, told, problems.wrong) == (before, [], False)
 
 
-def test_what_only_checks_shows_no_entries(tmp_path: Path) -> None:
+def test_check_options_show_no_entries(tmp_path: Path) -> None:
     path = made(tmp_path).with_suffix(".index")
     assert dumped(path, DumpOptions(verify_only=True))[0] == []
     path.with_suffix(".log").unlink()  # a sanity check is about the index alone

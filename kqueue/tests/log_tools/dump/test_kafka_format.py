@@ -97,7 +97,7 @@ def test_a_marker_tells_its_transaction_and_no_contents() -> None:
     assert line.endswith(" headerKeys: [] endTxnMarker: ABORT coordinatorEpoch: 3")
 
 
-def test_what_can_not_be_decoded_is_raised_after_all_lines_and_the_first_is_named() -> None:
+def test_first_undecodable_record_is_raised_after_all_lines() -> None:
     options = DumpOptions(
         records=True, contents=True, decode=record_decoder(value_decoder("string"), value_decoder("short"))
     )

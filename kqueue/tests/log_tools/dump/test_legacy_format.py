@@ -67,7 +67,7 @@ def test_a_wrong_checksum_is_shown() -> None:
     assert line.startswith("offset: 0 position: 0 NoTimestampType: -1 isvalid: false payloadsize: 5 magic: 0 ")
 
 
-def test_what_can_not_be_decoded_is_raised_after_all_lines() -> None:
+def test_undecodable_record_is_raised_after_all_lines() -> None:
     options = DumpOptions(
         contents=True, form="legacy", decode=record_decoder(value_decoder("string"), value_decoder("short"))
     )

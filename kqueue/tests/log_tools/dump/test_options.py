@@ -4,7 +4,7 @@ from kqueue.log_tools.dump.options import MAX_BYTES, DumpOptions
 from kqueue.records.record import Record
 
 
-def test_by_default_all_is_read_and_batches_are_shown() -> None:
+def test_defaults_read_the_whole_log_and_show_batches() -> None:
     options = DumpOptions()
     assert (options.records, options.contents, options.skip_metadata, options.form) == (False, False, False, "kafka")
     assert (options.sanity_only, options.verify_only) == (False, False)

@@ -5,7 +5,7 @@ import pytest
 from kqueue.log_tools.dump import Problems
 
 
-def test_what_kafka_lists_and_what_is_wrong() -> None:
+def test_only_real_mismatches_count_as_wrong() -> None:
     told: list[str] = []
     problems = Problems(told.append)
     problems.gap("a", 3, 9)

@@ -22,7 +22,7 @@ def test_a_transaction_that_was_aborted(tmp_path: Path) -> None:
     assert dumped(path)[0] == ["version: 0 producerId: 7 firstOffset: 0 lastOffset: 2 lastStableOffset: 3"]
 
 
-def test_what_was_known_of_producers(tmp_path: Path) -> None:
+def test_snapshot_shows_last_batch_and_open_transaction(tmp_path: Path) -> None:
     """S7.2: with the last batch, and the first offset of an open transaction."""
     done, midst = dumped(made_with_transactions(tmp_path) / SNAPSHOT)[0]
     assert done.startswith(

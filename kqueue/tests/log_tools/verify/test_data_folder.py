@@ -52,7 +52,7 @@ def read(storage: MemoryStorage) -> tuple[DataFolderState, list[tuple[str, str, 
     return folder, [(finding.severity, finding.file, finding.found) for finding in report.findings]
 
 
-def test_what_a_data_folder_says() -> None:
+def test_data_folder_lists_partitions_and_checkpoints() -> None:
     folder, told = read(a_folder())
     assert told == []
     assert folder.partitions == {("t", 0): "t-0", ("t", 1): "t-1"}
@@ -82,7 +82,7 @@ def test_without_the_mark_of_a_clean_stop_there_is_a_note() -> None:
     assert told == [(NOTE, CLEAN_SHUTDOWN, "none: a broker uses the folder, or crashed")]
 
 
-def test_what_is_set_aside_is_no_partition() -> None:
+def test_set_aside_folders_are_no_partitions() -> None:
     storage = a_folder()
     for path in ("t-2.0123-delete", "t-3.0123-stray", "t-4.0123-future"):
         storage.make_folder(path)
@@ -122,7 +122,7 @@ def test_a_file_that_is_too_large_is_not_read(monkeypatch: pytest.MonkeyPatch) -
         ({"cluster.id": "", "node.id": "", "version": "7"}, ["a value of cluster.id, node.id", "version 0 or 1"]),
     ],
 )
-def test_whose_folder_it_is(changed: dict[str, str], expected: list[str]) -> None:
+def test_folder_identity_is_verified(changed: dict[str, str], expected: list[str]) -> None:
     report = VerificationReport("")
     read_data_folder(a_folder(identity={**IDENTITY, **changed}), report)
     assert [finding.expected for finding in report.errors] == expected

@@ -50,14 +50,14 @@ def test_the_last_offset_that_compaction_kept() -> None:
     assert index_findings((15, 50)) == ([], ["115"])
 
 
-def test_what_leads_astray() -> None:
+def test_entries_that_point_to_the_wrong_batch_are_reported() -> None:
     assert index_findings((9, 50)) == (["109"], [])
     assert index_findings((19, 51)) == (["51, where none begins"], [])
     assert index_findings((90, 140)) == (["190"], [])
     assert index_findings((39, 150)) == (["150"], [])
 
 
-def test_what_leads_to_damaged_bytes_is_not_judged() -> None:
+def test_entries_into_damaged_bytes_are_not_judged() -> None:
     assert index_findings((19, 60), (29, 90), skip=1) == ([], [])
 
 

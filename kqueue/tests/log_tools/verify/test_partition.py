@@ -51,7 +51,7 @@ def test_a_sound_partition_is_counted_and_nothing_is_told(deep: bool) -> None:
     assert sum(read) == report.bytes == sum(len(content(storage, name)) for name in names(storage))
 
 
-def test_it_only_reads() -> None:
+def test_verification_writes_nothing() -> None:
     source, _ = made()
     storage = FaultyStorage()
     storage.make_folder(FOLDER)
@@ -124,7 +124,7 @@ def test_an_end_that_is_cut_off_is_damage_only_after_a_clean_stop(clean: bool, s
         (CheckpointedState(False, recovery_point=18), NOTE),
     ],
 )
-def test_what_was_flushed_for_sure_must_be_whole(known: CheckpointedState, severity: str) -> None:
+def test_flushed_snapshot_must_be_whole(known: CheckpointedState, severity: str) -> None:
     storage, _ = made()
     replace(storage, file_name(18, SNAPSHOT), b"half of")
     _, report = checked(storage, known)

@@ -10,7 +10,7 @@ def test_a_finding_is_a_sentence() -> None:
     assert str(Finding("t-0", None, "a", "b")) == "t-0: expected a, found b"
 
 
-def test_of_one_file_only_so_many_are_kept() -> None:
+def test_findings_of_one_file_are_bounded() -> None:
     report = VerificationReport("somewhere")
     for number in range(PER_FILE_MAX + 5):
         report.add(Finding("x", number, "a", "b"))

@@ -22,7 +22,7 @@ from kqueue.tests.log_tools.damage import NONE, TXN, cut, flip, put, replace, so
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("deep", [False, True])
-def test_what_kafka_left_is_sound(version: str, deep: bool) -> None:
+def test_folders_of_kafka_are_sound(version: str, deep: bool) -> None:
     """S3.6."""
     report = verify(data_folder(version), deep=deep)
     assert report.is_sound, report.errors
@@ -315,7 +315,7 @@ def test_batches_after_damage_are_still_checked(tmp_path: Path) -> None:
     assert report.batches == 6
 
 
-def test_one_bad_batch_costs_no_other_finding(tmp_path: Path) -> None:
+def test_bad_batch_is_the_only_finding(tmp_path: Path) -> None:
     folder = some_of("4.3", tmp_path, "txn-0")
     flip(folder / f"{TXN}.log", 1500)
     assert [finding.file for finding in verify(folder).errors] == [f"{TXN}.log"]
@@ -348,7 +348,7 @@ def _with_right_checksum(path: Path, start: int, position: int, new: bytes) -> N
     put(path, start + 17, struct.pack(">I", crc32c(data[start + 21 : start + size])))
 
 
-def test_what_a_broker_at_work_leaves_is_no_damage(tmp_path: Path) -> None:
+def test_folder_of_a_running_broker_is_sound(tmp_path: Path) -> None:
     folder = some_of("4.3", tmp_path, "v2-none-0")
     (folder / ".kafka_cleanshutdown").unlink()
     cut(folder / f"{NONE}.log", -20)
@@ -431,7 +431,7 @@ def test_a_file_that_cannot_be_read_is_named_and_the_rest_goes_on(tmp_path: Path
     assert report.partitions == 2
 
 
-def test_what_is_no_log_folder_is_refused(tmp_path: Path) -> None:
+def test_path_without_a_log_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path, tmp_path / "nothing", tmp_path / "file"):
         with pytest.raises(NotALogFolder):
@@ -447,7 +447,7 @@ def test_notes_alone_leave_a_folder_sound(tmp_path: Path) -> None:
     assert report.as_json()["sound"] is True
 
 
-def test_what_a_deletion_under_way_leaves_is_no_damage(tmp_path: Path) -> None:
+def test_deletion_under_way_is_no_damage(tmp_path: Path) -> None:
     """S5.1: a broker deletes the log file first.
 
     Log start and leader epochs have advanced by then.

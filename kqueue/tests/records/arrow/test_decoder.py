@@ -73,7 +73,7 @@ def told(buf: bytes, bounds: RecordRange) -> list[Any]:
 @pytest.mark.parametrize("engine", ENGINES)
 @settings(max_examples=examples(40), deadline=None)
 @given(buf=logs(), bounds=SELECTIONS, cut=st.integers(0, 60))
-def test_what_the_records_are(engine: EngineName, buf: bytes, bounds: RecordRange, cut: int) -> None:
+def test_decoded_columns_equal_the_records(engine: EngineName, buf: bytes, bounds: RecordRange, cut: int) -> None:
     whole = [(pos, header) for pos, header in iter_batches(buf[: len(buf) - cut])]
     found = decoded(engine, buf[: len(buf) - cut], bounds)
     assert in_rows(found) == told(buf[: len(buf) - cut], bounds)
@@ -89,7 +89,7 @@ def test_both_engines_make_the_same_pieces(buf: bytes, bounds: RecordRange, limi
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("version", golden.VERSIONS)
-def test_what_kafka_wrote(engine: EngineName, version: str) -> None:
+def test_columns_of_kafkas_logs_equal_the_records(engine: EngineName, version: str) -> None:
     """Every format and codec, against the records as they are read one by one."""
     seen = set()
     for path in sorted(golden.data_folder(version).glob("v*/*.log")):

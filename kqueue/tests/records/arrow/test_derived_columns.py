@@ -22,7 +22,7 @@ def piece_of(*bufs: bytes) -> ColumnChunk:
     return piece
 
 
-def test_what_rows_of_a_batch_share() -> None:
+def test_tag_column_repeats_a_value_per_batch() -> None:
     piece = piece_of(one_batch(b"a", b"b"), one_batch(b"c", base_offset=2))
     found = tag_column(piece, lambda tag: ("x", None)[tag[0]], pa.string())
     assert found.type == pa.string()

@@ -96,7 +96,7 @@ def test_the_bytes_are_the_builders(
 @pytest.mark.parametrize("engine", ENGINES)
 @settings(max_examples=examples(30), deadline=None)
 @given(records=record_lists())
-def test_there_and_back(engine: EngineName, records: list[Record]) -> None:
+def test_encoded_table_decodes_to_the_same(engine: EngineName, records: list[Record]) -> None:
     decoder = ColumnDecoder(engine=engine)
     pieces = []
     for batch, _ in encode_batches(table_of(records), batch_bytes=2_000, engine=engine):
@@ -171,7 +171,7 @@ def test_a_row_that_alone_is_too_large_stands_alone(engine: EngineName) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_what_is_refused(engine: EngineName) -> None:
+def test_invalid_columns_and_options_are_refused(engine: EngineName) -> None:
     def refused(columns: dict[str, Any], **args: Any) -> None:
         list(encode_batches(pa.table(columns), engine=engine, **args))
 

@@ -1,4 +1,4 @@
-"""Which engine does the work, and what is said where one is missing."""
+"""The choice of the engine, and the message where one is missing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def test_the_quick_one_is_taken_where_it_is_worth_loading(monkeypatch: pytest.Mo
     assert name_of("auto", FAST_BYTES_MIN - 1) == "PythonChunkBuilder"
 
 
-def test_where_it_is_missing(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_engine_falls_back_unless_it_is_required(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(engine, "FAST", "kqueue.records.arrow.missing")
     assert name_of() == "PythonChunkBuilder"
     assert not caplog.records
@@ -40,7 +42,7 @@ def test_where_it_is_missing(monkeypatch: pytest.MonkeyPatch, caplog: pytest.Log
         chunk_builder(ChunkLimits(), "fast")
 
 
-def test_where_it_does_not_work(
+def test_broken_engine_is_logged_and_replaced(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     """An installation that is broken is told, and does not stop the work."""

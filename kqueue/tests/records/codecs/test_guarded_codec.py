@@ -25,12 +25,12 @@ def test_a_good_codec_keeps_the_contract_behind_the_guard() -> None:
     check_codec(guarded(NAMED_GZIP), isolated=False)
 
 
-def test_it_has_the_name_under_which_it_is_registered() -> None:
+def test_codec_has_its_registered_name() -> None:
     codec = guarded(MARKED)
     assert (codec.name, codec.id, codec.levels) == ("mine", 5, None)
 
 
-def test_what_it_raises_becomes_an_error_with_its_name_and_its_words_go_to_the_log_once(
+def test_exception_names_the_codec_and_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     codec = guarded(EXPLODING)
@@ -68,7 +68,7 @@ class Returning(MarkedCodec):
 
 
 @pytest.mark.parametrize("result", [None, "text", bytearray(b"x"), memoryview(b"x"), 5])
-def test_what_is_no_bytes_is_refused(result: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_result_that_is_no_bytes_is_refused(result: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Returning, "result", result)
     codec = guarded(Returning())
     with pytest.raises(PluginError, match=f"broke its contract: compress returned no bytes: .*{type(result).__name__}"):
@@ -106,7 +106,7 @@ def test_a_level_that_it_does_not_have_means_its_default(asked: int | None, give
         (MarkedCodec(levels=(1, 2, 3)), r"expected Levels or None as levels, found \(1, 2, 3\)"),  # type: ignore[arg-type]
     ],
 )
-def test_what_is_no_codec_is_refused_when_it_is_added(codec: Any, words: str) -> None:
+def test_object_that_is_no_codec_is_refused(codec: Any, words: str) -> None:
     with pytest.raises(PluginError, match=f"codec 'odd' of a test: {words}"), CODECS.added("odd", codec, "a test"):
         pass
     assert "odd" not in CODECS.names()

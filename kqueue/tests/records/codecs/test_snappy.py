@@ -65,7 +65,7 @@ def test_both_ways_with_another_reader(data: bytes, times: int) -> None:
         (snappy.compress(b"abc") + b"\0", "snappy"),
     ],
 )
-def test_what_is_damaged(data: bytes, words: str) -> None:
+def test_damaged_data_is_refused(data: bytes, words: str) -> None:
     with pytest.raises(CorruptBatch, match=words):
         CODEC.decompress(data, 1 << 31)
 

@@ -90,7 +90,7 @@ def test_only_skippable_frames_hold_nothing() -> None:
         (bytes.fromhex("522a4d18ffffffff"), "cut off"),
     ],
 )
-def test_what_is_damaged(data: bytes, words: str) -> None:
+def test_damaged_data_is_refused(data: bytes, words: str) -> None:
     with pytest.raises(CorruptBatch, match=words):
         CODEC.decompress(data, 1 << 20)
 

@@ -91,7 +91,7 @@ def test_kafka_python_takes_it_without_a_warning() -> None:
 
 
 @pytest.mark.parametrize("key", [b"", b"a", b"key-7", b"\xff" * 33])
-def test_it_puts_keys_where_the_clients_own_do(key: bytes) -> None:
+def test_keys_are_placed_as_by_the_client(key: bytes) -> None:
     ours, partitions = as_client_partitioner("murmur2"), list(range(17))
     assert ours(key, partitions, partitions) == AioDefault()(key, partitions, partitions)
     assert ours.partition("t", None, key, None, None, Cluster({*partitions}, None)) == AioDefault()(

@@ -27,7 +27,7 @@ def test_published_hashes(factory: type[Crc32ConsistentPartitioner], key: bytes,
 
 @BOTH
 @pytest.mark.parametrize(("key", "place"), PLACES)
-def test_where_librdkafka_puts_them(factory: type[Crc32ConsistentPartitioner], key: bytes, place: int) -> None:
+def test_keys_are_placed_as_by_librdkafka(factory: type[Crc32ConsistentPartitioner], key: bytes, place: int) -> None:
     assert factory(random.Random(1)).partition(key, 4) == place
 
 

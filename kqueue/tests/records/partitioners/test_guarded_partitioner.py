@@ -27,7 +27,7 @@ def test_a_good_one_is_used_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("result", [-1, 7, None, "1", 1.0, True])
-def test_what_is_no_partition_is_refused_with_the_plugins_name(result: object) -> None:
+def test_invalid_partition_names_the_plugin(result: object) -> None:
     with PARTITIONERS.added("odd", returning(result), "some-plugin 2.1"):
         words = (
             f"partitioner 'odd' of some-plugin 2.1 broke its contract: partition returned {result!r}, "
@@ -39,7 +39,7 @@ def test_what_is_no_partition_is_refused_with_the_plugins_name(result: object) -
             as_client_partitioner("odd")(b"key", range(7), None)
 
 
-def test_what_it_raises_is_told_with_its_name() -> None:
+def test_exception_names_the_plugin() -> None:
     class Raising(LastPartition):
         def partition(self, key: bytes | None, count: int, **_: object) -> int:
             return count // 0
@@ -51,7 +51,7 @@ def test_what_it_raises_is_told_with_its_name() -> None:
         make_partitioner("odd").partition(None, 7)
 
 
-def test_what_makes_no_partitioner_is_told_when_it_is_made() -> None:
+def test_factory_without_a_partitioner_is_refused() -> None:
     with (
         PARTITIONERS.added("odd", lambda rng: rng, "a test"),  # type: ignore[arg-type,return-value]
         pytest.raises(PluginError, match="expected a partitioner, found Random without the method partition"),
@@ -69,7 +69,7 @@ def test_what_makes_no_partitioner_is_told_when_it_is_made() -> None:
         pass
 
 
-def test_who_wants_to_hear_of_new_batches_does() -> None:
+def test_sticky_partitioner_is_notified_of_new_batches() -> None:
     class Sticky(StickyPartitioner):
         pass
 

@@ -5,7 +5,7 @@ import random
 from kqueue.records.partitioners.round_robin import RoundRobinPartitioner
 
 
-def test_one_after_another_whatever_the_key() -> None:
+def test_partitions_take_turns_whatever_the_key() -> None:
     partitioner = RoundRobinPartitioner(random.Random(1))
     assert [partitioner.partition(key, 3) for key in (b"a", None, b"a", b"a")] == [0, 1, 2, 0]
 

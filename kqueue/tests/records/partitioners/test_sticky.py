@@ -16,7 +16,7 @@ def runs(places: list[int]) -> list[int]:
     return [len(list(group)) for _, group in groupby(places)]
 
 
-def test_it_stays_for_a_batch_and_then_goes_elsewhere() -> None:
+def test_partition_changes_after_each_batch() -> None:
     partitioner = sticky()
     places = [partitioner.partition(b"k" * 50, 3, value=b"v" * 50) for _ in range(100)]
     assert runs(places) == [10] * 10
@@ -37,7 +37,7 @@ def test_topics_have_their_own() -> None:
     assert [topic for topic in "abc" if again[topic] != first[topic]] == ["b"]
 
 
-def test_it_leaves_a_partition_that_is_away_and_keeps_to_those_that_are_not() -> None:
+def test_unavailable_partition_is_avoided() -> None:
     partitioner = sticky()
     assert partitioner.partition(None, 4, available=[2]) == 2
     assert partitioner.partition(None, 4, available=[1, 2, 3]) == 2
@@ -45,13 +45,13 @@ def test_it_leaves_a_partition_that_is_away_and_keeps_to_those_that_are_not() ->
     assert {partitioner.partition(None, 4, available=[0, 1], value=b"x" * 1000) for _ in range(10)} == {0, 1}
 
 
-def test_it_leaves_a_partition_that_is_no_more() -> None:
+def test_removed_partition_is_left() -> None:
     partitioner = sticky()
     partitioner.partition(None, 9, available=[8])
     assert partitioner.partition(None, 1) == 0
 
 
-def test_one_partition_is_enough() -> None:
+def test_single_partition_is_always_chosen() -> None:
     partitioner = sticky()
     assert {partitioner.partition(None, 1, value=b"x" * 5000) for _ in range(5)} == {0}
 

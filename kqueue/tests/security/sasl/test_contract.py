@@ -1,4 +1,4 @@
-"""What all mechanisms share."""
+"""The common contract of all mechanisms."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ MALFORMED = [
 
 @pytest.mark.parametrize("passwords", [CLEAR, MIXED])
 @pytest.mark.parametrize("message", REFUSED + MALFORMED)
-def test_everything_else_is_refused(passwords, message):
+def test_malformed_or_wrong_credentials_are_refused(passwords, message):
     with pytest.raises(SaslAuthenticationFailed) as error:
         answer(passwords, message)
     assert "secret" not in str(error.value)

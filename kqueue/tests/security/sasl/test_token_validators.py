@@ -1,4 +1,4 @@
-"""What settings of OAUTHBEARER accept."""
+"""The settings of OAUTHBEARER that are accepted."""
 
 from __future__ import annotations
 

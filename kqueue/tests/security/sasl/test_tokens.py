@@ -1,4 +1,4 @@
-"""Which tokens are accepted."""
+"""The tokens that are accepted."""
 
 from __future__ import annotations
 
