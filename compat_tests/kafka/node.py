@@ -197,24 +197,21 @@ class Kafka:
             return file.read().decode("utf-8", "replace")
 
     def complaints(self) -> list[str]:
-        """The lines of its log that are errors.
+        """The lines of its log that are errors, each with the line after it, which has the cause.
 
         Without those of a controller that registers before it is the leader of its quorum: Kafka
         repeats the registration, and some starts log the first refusal as an error. Without those
-        of groups that it had not loaded yet when it was stopped, and without those that only say
-        how slow the machine is. Of scheduled tasks only those before its stop: a task that is just
-        running finds its logs closed.
+        of groups that it had not loaded yet when it was stopped, without its retention that begins
+        while its cleaner is at the same partition, and without those that only say how slow the
+        machine is.
         """
-        errors, stopping = [], False
         lines = self.said().splitlines()
-        for line, reason in zip(lines, [*lines[1:], ""], strict=True):
-            stopping = "to SHUTTING_DOWN" in line or (stopping and "to STARTING" not in line)
-            if " ERROR " in line and not (stopping and "Uncaught exception in scheduled task" in line):
-                errors.append(line if " ERROR " in reason else f"{line}: {reason}")
+        errors = [f"{line}: {cause}" for line, cause in zip(lines, [*lines[1:], ""], strict=True) if " ERROR " in line]
         harmless = (
             "apiKey=CONTROLLER_REGISTRATION",
             "RegistrationResponseHandler: channel manager timed out before sending the request",
             "due to Stopped loading records from __consumer_offsets",
+            "cannot be resumed since it is not paused",
             "Exceptionally slow controller event",
             "controller event queue overloaded. Timed out heartbeat",
         )
