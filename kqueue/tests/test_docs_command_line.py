@@ -22,14 +22,14 @@ PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 TEXT = PAGE.read_text()
 
 
-@pytest.mark.parametrize(
-    "line", [line for block in re.findall(r"^```sh\n(.*?)^```$", TEXT, re.M | re.S) for line in block.splitlines()]
-)
-def test_the_commands_run(line: str) -> None:
+@pytest.mark.parametrize("block", re.findall(r"^```sh\n(.*?)^```$", TEXT, re.M | re.S))
+def test_the_commands_run(block: str, tmp_path: Path) -> None:
     with kqueue.Broker() as broker:
         broker.create_topic("orders")
-        result = CliRunner().invoke(root, shlex.split(line)[1:], env={"KQUEUE_BOOTSTRAP": broker.bootstrap})
-    assert result.exit_code == 0, result.output
+        environment = {"KQUEUE_BOOTSTRAP": broker.bootstrap, "XDG_CONFIG_HOME": str(tmp_path)}
+        for line in block.splitlines():
+            result = CliRunner().invoke(root, shlex.split(line)[1:], env=environment)
+            assert result.exit_code == 0, (line, result.output)
 
 
 def test_every_command_with_json_is_described() -> None:

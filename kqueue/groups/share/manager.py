@@ -46,7 +46,7 @@ from kqueue.groups.share.member import (
     ShareSubscription,
     current_of,
 )
-from kqueue.groups.share.records import StatePartitions, StateTopic
+from kqueue.groups.share.records import StateTopic
 from kqueue.groups.share.simple_assignor import assign
 
 logger = logging.getLogger("kqueue.groups")
@@ -202,9 +202,9 @@ class ShareGroupManager(ModernGroupManager[ShareGroup]):
         missing = without(existing, known)
         gone = {id for id in known if self.topics.name_of(id) is None}
         if missing or gone:
-            kept = StatePartitions(
-                {id: topic for id, topic in merged(state.initializing, missing).items() if id not in gone},
-                {id: topic for id, topic in state.initialized.items() if id not in gone},
+            kept = state._replace(
+                initializing={id: topic for id, topic in merged(state.initializing, missing).items() if id not in gone},
+                initialized={id: topic for id, topic in state.initialized.items() if id not in gone},
             )
             group.put_state(changes, kept)
         # Not before the note is in the log: a crash would leave states at the share coordinator
@@ -265,7 +265,8 @@ class ShareGroupManager(ModernGroupManager[ShareGroup]):
         # Only what is still noted: a topic that was deleted meanwhile must not come back.
         done = {id: topic for id, topic in partitions.items() if id in state.initializing}
         group.put_state(
-            changes, StatePartitions(without(state.initializing, done), merged(state.initialized, done), state.deleting)
+            changes,
+            state._replace(initializing=without(state.initializing, done), initialized=merged(state.initialized, done)),
         )
         group.raise_epoch(changes)
         changes.on_committed.append(lambda: self._initialize(group))
@@ -279,9 +280,9 @@ class ShareGroupManager(ModernGroupManager[ShareGroup]):
             if topic_id in state.initialized or topic_id in state.initializing:
                 group.put_state(
                     changes,
-                    StatePartitions(
-                        {id: topic for id, topic in state.initializing.items() if id != topic_id},
-                        {id: topic for id, topic in state.initialized.items() if id != topic_id},
+                    state._replace(
+                        initializing={id: topic for id, topic in state.initializing.items() if id != topic_id},
+                        initialized={id: topic for id, topic in state.initialized.items() if id != topic_id},
                     ),
                 )
 
@@ -308,8 +309,13 @@ class ShareGroupManager(ModernGroupManager[ShareGroup]):
         def step(changes: Changes) -> None:
             group = self.check_empty(group_id)
             state = group.state_partitions
-            added = merged(state.initialized, partitions)
-            group.put_state(changes, StatePartitions(without(state.initializing, partitions), added))
+            group.put_state(
+                changes,
+                state._replace(
+                    initializing=without(state.initializing, partitions),
+                    initialized=merged(state.initialized, partitions),
+                ),
+            )
 
         return self._queue.submit(group_id, step)
 

@@ -10,6 +10,7 @@ import pytest
 
 from kqueue.base.errors import KqueueError, StorageFailed
 from kqueue.groups.share.manager import Partitions
+from kqueue.groups.share.records import StateTopic
 from kqueue.tests.api.harness import SimulatedClient
 from kqueue.tests.api.share_client import assigned, beat
 
@@ -82,3 +83,25 @@ def test_a_deleted_group_loses_its_states(client: SimulatedClient) -> None:
     states.waiting.pop()(None)
     client.sim.settle()
     assert client.sim.broker.coordinators.groups.share.find("g") is None
+
+
+def test_topics_that_kafka_was_deleting_stay_noted(client: SimulatedClient) -> None:
+    """kqueue deletes states at once; only a log that Kafka wrote has such topics."""
+    share = client.sim.broker.coordinators.groups.share
+    states = share.states = HeldStates()
+    beat(client, "m", 0, ["t"])
+    group = share.find("g")
+    assert group is not None
+    deleting = {b"\7" * 16: "old"}
+    group.state_partitions = group.state_partitions._replace(deleting=deleting)
+    states.waiting.pop()(None)
+    client.sim.settle()
+    client.sim.topic("u", 1)
+    beat(client, "m", group.members["m"].current.epoch, ["t", "u"])
+    client.sim.advance(1000)
+    topic_ids = {name: client.sim.broker.topics.get(name).id for name in "tu"}
+    assert topic_ids["t"] in group.state_partitions.initialized
+    beat(client, "m", -1)
+    client.sim.result(share.forget_states("g", topic_ids["t"]))
+    client.sim.result(share.add_states("g", {topic_ids["t"]: StateTopic("t", frozenset({0}))}))
+    assert group.state_partitions.deleting == deleting
