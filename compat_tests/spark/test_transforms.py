@@ -241,6 +241,56 @@ def test_events_of_another_schema(spark: SparkSession) -> None:
     assert (last.number, last.amount, last.weight, last.paid) == ("null", Decimal("12.50"), 0.30000000000000004, False)
 
 
+TIMED = parse("""
+id = "number"
+time = "received"
+lateness = "3000 days"
+[fields]
+number = "int"
+received = "timestamp_ms"
+at = "timestamp?"
+due = "date?"
+""")
+MOMENTS: dict[str, datetime | None] = {
+    "2013-01-01T12:00:00Z": NOON,
+    "2013-01-01 12:00:00Z": NOON,
+    "2013-01-01T12:00:00.5Z": NOON + timedelta(milliseconds=500),
+    "2013-01-01T12:00:00.123Z": NOON + timedelta(milliseconds=123),
+    "2013-01-01T12:00:00.123456789Z": NOON + timedelta(microseconds=123456),
+    "2013-01-01T13:30:00.123+01:30": NOON + timedelta(milliseconds=123),
+    **dict.fromkeys(
+        (
+            "2013-01-01T12:00:00", "2013-01-01T12:00Z", "2013-01-01T12:00:00.1234567890Z", "2013-01-01T25:00:00Z",
+            "2013-01-01T12:00:0 Z", "2013-01-01T12:00:00 Z", "2013-01-01T12:00:00.1 Z", "2013-01-01T12:00:00NZ",
+            "2013-01-01T12:00:00.1NZ", "2013-01-01T12:00:00.+1Z", "2013-01-01T12:00:00.Z", "2013-01-01T12:00:00.123z",
+            "2013-1-01T12:00:00.12Z", " 013-01-01T12:00:00Z", "+013-01-01T12:00:00Z", "2013-01-01T12:00:00é",
+            "2013-02-29T12:00:00.123Z",
+        )
+    ),
+}  # fmt: skip
+DAYS: dict[str, date | None] = {
+    "2013-02-28": date(2013, 2, 28),
+    "2012-02-29": date(2012, 2, 29),
+    **dict.fromkeys(
+        ("2013-02-29", "2013-02-1 ", "2013-02-1T", "2013-02- 1", " 013-02-01", "2013-02-28Z", "2013-02", "é")
+    ),
+}
+
+
+def test_times_and_days_need_the_whole_form(spark: SparkSession) -> None:
+    event = {"number": 1, "received": 1357041600000}
+    texts = [("at", text) for text in MOMENTS] + [("due", text) for text in DAYS]
+    values = (({**event, name: text}, NOON) for name, text in texts)
+    checked = transforms.checked(transforms.bronze(records_of(spark, values)), TIMED)
+    rows = checked.select(F.unix_micros("at"), "due", "reason").orderBy("offset").collect()
+    wrong = {"at": "at: not a time", "due": "due: not a day"}
+    expected = [
+        *((at and round(at.timestamp() * 1_000_000), None, None if at else wrong["at"]) for at in MOMENTS.values()),
+        *((None, due, None if due else wrong["due"]) for due in DAYS.values()),
+    ]
+    assert [tuple(row) for row in rows] == expected
+
+
 def test_gold_counts_each_event_once(spark: SparkSession) -> None:
     def flight(number: int, delay: int | None, origin: str = "EWR", hour: int = 12) -> dict[str, Any]:
         scheduled = f"2013-01-01T{hour}:00:00Z"

@@ -30,10 +30,9 @@ if TYPE_CHECKING:
 
     from kqueue.spark.value_formats.decoder import ValueSchema
 
-# Of times and days as JSON. A time needs its zone, or its moment would hang on where the session
-# is; a day of its own (12:30) would be today's.
+# Of times as JSON. A time needs its zone, or its moment would hang on where the session is; a time
+# without a day (12:30) would be today's.
 _MOMENT = r'^"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)"$'
-_DAY = r'^"\d{4}-\d\d-\d\d"$'
 _EVENT = "parsed event"
 """A column whose name no field has, as it has a space; so have those of `_part`, `_kind` and
 `_text`.
@@ -228,8 +227,9 @@ def _string(field: Field) -> Column:
 
 
 def _unquoted(field: Field) -> Column:
+    """Return a text without its quotes, cut as bytes: to count characters takes longer."""
     text = F.col(_text(field))
-    return F.substr(text, F.lit(2), F.length(text) - 2)
+    return F.substr(text.cast("binary"), F.lit(2), F.octet_length(text) - 2).cast("string")
 
 
 def _boolean(field: Field) -> Column:
@@ -252,8 +252,24 @@ def _double(field: Field) -> Column:
 
 
 def _timestamp(field: Field) -> Column:
-    moment = F.when(F.col(_text(field)).rlike(_MOMENT), F.try_to_timestamp(_unquoted(field)))
-    return F.coalesce(_moment(field), moment)
+    moment = F.when(_is_plain_moment(field) | F.col(_text(field)).rlike(_MOMENT), F.try_to_timestamp(_unquoted(field)))
+    return F.when(_is(field, "STRING"), moment).otherwise(_moment(field))
+
+
+def _is_plain_moment(field: Field) -> Column:
+    """Return whether a text is a time if it can be cast to one, like 2024-05-01T12:00:00.123Z.
+
+    The bytes at fixed places tell, five times as fast as `_MOMENT`: the cast demands digits between
+    them. After the seconds it takes any zone, but the name of none ends in a digit and Z.
+    """
+    size = F.octet_length(F.col(_text(field)))
+    has_fraction = size.between(24, 32) & (_byte_at(field, 21) == _byte("."))
+    return (
+        _has_bytes(field, {6: "-", 9: "-", 12: "T", 15: ":", 18: ":"})
+        & ((size == 22) | has_fraction)
+        & _is_digit(field, size - 2)
+        & (_byte_at(field, size - 1) == _byte("Z"))
+    )
 
 
 def _timestamp_ms(field: Field) -> Column:
@@ -268,9 +284,33 @@ def _moment(field: Field) -> Column:
 
 
 def _date(field: Field) -> Column:
-    day = F.when(_is(field, "DATE"), _as(field, "date"))
-    parsed = F.to_date(F.try_to_timestamp(_unquoted(field), F.lit("yyyy-MM-dd")))
-    return F.coalesce(day, F.when(F.col(_text(field)).rlike(_DAY), parsed))
+    day = F.when(_is_plain_day(field), _unquoted(field).try_cast("date"))
+    return F.when(_is(field, "STRING"), day).otherwise(F.when(_is(field, "DATE"), _as(field, "date")))
+
+
+def _is_plain_day(field: Field) -> Column:
+    """Return whether a text is a day if it can be cast to one: 2024-05-01, and nothing else."""
+    size = F.octet_length(F.col(_text(field)))
+    return (size == 12) & _has_bytes(field, {6: "-", 9: "-"}) & _is_digit(field, F.lit(11))
+
+
+def _byte_at(field: Field, position: Column | int) -> Column:
+    """Return the byte at a position of a field's JSON, counted from 1."""
+    at = F.lit(position) if isinstance(position, int) else position
+    return F.substr(F.col(_text(field)).cast("binary"), at, F.lit(1))
+
+
+def _byte(character: str) -> Column:
+    return F.lit(bytearray(character.encode()))
+
+
+def _has_bytes(field: Field, characters: Mapping[int, str]) -> Column:
+    found = (_byte_at(field, position) == _byte(character) for position, character in characters.items())
+    return functools.reduce(operator.and_, found)
+
+
+def _is_digit(field: Field, position: Column) -> Column:
+    return _byte_at(field, position).between(_byte("0"), _byte("9"))
 
 
 def _is(field: Field, kind: str) -> Column:
