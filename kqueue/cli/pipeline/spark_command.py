@@ -287,7 +287,8 @@ def session(
             reinstall_signal_handlers()
             stack.enter_context(executors_awaited(spark, progress_line.say, _executor_timeout()))
             if is_remote(spark) or not is_local(spark.sparkContext.master):
-                progress_line.start("Waiting for executors")
+                # `executors_awaited` says why a job waits; behind Spark Connect it can't
+                progress_line.start("Waiting for executors", has_lines=is_remote(spark))
                 _check_executors(spark, bootstrap, folders, place, is_written)
             progress_line.clear()
             yield spark
