@@ -1,4 +1,4 @@
-"""Addresses of brokers that executors can't reach are named before a job runs."""
+"""Addresses of brokers that the driver or executors can't reach are named before a job runs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pyspark.sql import SparkSession
 
 import kqueue
 from kqueue.cli.app import kqueue as command
+from kqueue.spark.errors import PipelineFailed
+from kqueue.spark.executors import check_executors
 
 
 @pytest.fixture
@@ -43,7 +45,16 @@ def test_an_advertised_address_is_named(
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(command, ["pipeline", job, *JOBS[job], "-b", bootstrap])
     assert done.exit_code in (1, 2)
-    assert f"does not reach {advertised} (Connection refused), as the broker calls itself: set" in done.stderr
+    assert f"this machine does not reach {advertised} (Connection refused), as the broker calls itself" in done.stderr
     assert "advertised.listeners" in done.stderr
     assert done.output.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_executors_name_an_advertised_address(spark: SparkSession, elsewhere: tuple[str, str]) -> None:
+    bootstrap, advertised = elsewhere
+    check_executors(spark, bootstrap=[bootstrap], brokers=[bootstrap])
+    with pytest.raises(PipelineFailed) as caught:
+        check_executors(spark, bootstrap=[bootstrap], brokers=[advertised])
+    assert str(caught.value).startswith("the executor on ")
+    assert f"does not reach {advertised} (Connection refused), as the broker calls itself: set" in str(caught.value)
