@@ -1,4 +1,4 @@
-"""Addresses of brokers that executors can't reach are named before a job runs."""
+"""Addresses of brokers that the driver can't reach are named before Spark starts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_an_advertised_address_is_named(
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(command, ["pipeline", job, *JOBS[job], "-b", bootstrap])
     assert done.exit_code in (1, 2)
-    assert f"does not reach {advertised} (Connection refused), as the broker calls itself: set" in done.stderr
+    assert f"this machine does not reach {advertised} (Connection refused), as the broker calls itself" in done.stderr
     assert "advertised.listeners" in done.stderr
     assert done.output.count("\n") == 1
     assert not (tmp_path / "out").exists()

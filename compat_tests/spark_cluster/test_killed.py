@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 import pytest
@@ -132,8 +133,7 @@ def test_a_second_attempt_of_a_task_counts_once(
     def slow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
-        context = TaskContext.get()
-        assert context is not None
+        context = cast("TaskContext", TaskContext.get())  # an assert would need pytest on executors
         yield from batches
         if context.partitionId() == 0:
             (attempts / str(context.attemptNumber())).touch()

@@ -18,6 +18,9 @@ import kqueue
 from compat_tests.spark_cluster.conftest import Filled
 from compat_tests.spark_cluster.environments import environment_without
 from kqueue.cli.app import kqueue as command
+from kqueue.spark.errors import PipelineFailed
+from kqueue.spark.executors import check_executors
+from kqueue.spark.stores import Location
 from kqueue.tests.spark.stores.s3_server import KEYS, s3_server
 
 
@@ -88,7 +91,10 @@ def test_what_executors_lack_is_named(
         nobody = f"127.0.0.1:{free.getsockname()[1]}"
     done = job(broker, f"http://{nobody}", *archive)
     assert (done.exit_code, done.output.count("\n")) == (1, 1), done.output
-    assert f"does not reach the object store at {nobody} (Connection refused): name it by" in done.stderr
+    assert f"the object store at {nobody} does not answer (Connection refused): start it, or name" in done.stderr
+    with pytest.raises(PipelineFailed) as caught:
+        check_executors(spark, place=Location("s3://bucket/none", {"AWS_ENDPOINT_URL": f"http://{nobody}"}))
+    assert f"does not reach the object store at {nobody} (Connection refused): name it by" in str(caught.value)
     context = spark.sparkContext
     kept, context.pythonExec = context.pythonExec, str(environment_without(tmp_path / "without", "obstore"))
     try:

@@ -32,7 +32,7 @@ def values(broker: kqueue.Broker, topic: str) -> Counter[bytes | None]:
 def job(broker: kqueue.Broker, *words: str | Path) -> str:
     done = CliRunner().invoke(command, ["pipeline", *map(str, words)], env={"KQUEUE_BOOTSTRAP": broker.bootstrap})
     assert done.exit_code == 0, done.output
-    return done.output
+    return done.stdout
 
 
 def test_workers_run_the_packed_environment(spark: SparkSession) -> None:

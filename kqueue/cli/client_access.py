@@ -91,7 +91,7 @@ def _with_options(command: F, waits: bool) -> F:
         )(command)
     command = click.option(
         "--command-config",
-        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        type=click.Path(path_type=Path, dir_okay=False),  # read by `_resolve`, after --help
         envvar="KQUEUE_COMMAND_CONFIG",
         show_envvar=True,
         expose_value=False,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from kqueue.base.clock import monotonic_s
 from kqueue.spark.errors import PipelineFailed
 from kqueue.spark.pythons import is_local
+from kqueue.spark.reachability import connection_error
 from kqueue.spark.remote import is_remote
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ DRIVER = 1
 """Spark counts the driver among the executors."""
 STANDALONE = "spark://"
 MASTER_WAIT_S = 5.0
-CONNECT_TIMEOUT_S = 3.0
 _MASTERS = re.compile(
     r"local(\[(\d+|\*)(\s*,\s*\d+)?\])?|local-cluster\[\s*\d+\s*(,\s*\d+\s*){2}\]"
     r"|spark://[^/:,]+:\d+.*|spark://\[.*\]:\d+.*|yarn|k8s://.+"
@@ -44,9 +43,9 @@ def check_master(master: str, wait_s: float = MASTER_WAIT_S) -> None:
         wait_s: for a master that is being started again.
     Raises: PipelineFailed: it is no master, or none of ``spark://HOST:PORT,HOST:PORT`` answers.
     """
-    addresses = [one.rpartition(":") for one in master.removeprefix(STANDALONE).split(",")]
+    addresses = master.removeprefix(STANDALONE).split(",")
     is_standalone = master.startswith(STANDALONE)
-    has_ports = not is_standalone or all(port.isdecimal() for _host, _colon, port in addresses)
+    has_ports = not is_standalone or all(one.rpartition(":")[2].isdecimal() for one in addresses)
     if master and not (has_ports and _MASTERS.fullmatch(master)):
         raise PipelineFailed(
             f"{master!r} is no master of Spark: expected local[2], spark://HOST:PORT, yarn, k8s://URL, or "
@@ -57,13 +56,11 @@ def check_master(master: str, wait_s: float = MASTER_WAIT_S) -> None:
     deadline = monotonic_s() + wait_s
     while True:
         refused = []
-        for host, _colon, port in addresses:
-            try:
-                socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT_S).close()
-            except (OSError, OverflowError) as error:
-                refused.append(f"{host}:{port}: {getattr(error, 'strerror', None) or error}")
-            else:
+        for address in addresses:
+            error = connection_error(address)
+            if error is None:
                 return
+            refused.append(f"{address}: {error}")
         if monotonic_s() >= deadline:
             raise PipelineFailed(
                 f"no master of a Spark cluster answers at {master} ({'; '.join(refused)}): start it, or name the "

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlsplit
 
 from kqueue.base.version import __version__
 from kqueue.spark.errors import JAVA_ENDED, PACK_HINT, PipelineFailed, error_summary, is_java_lost
 from kqueue.spark.pythons import is_local
+from kqueue.spark.reachability import CONNECT_TIMEOUT_S, unreached_brokers
 from kqueue.spark.remote import is_remote
-from kqueue.spark.stores.s3 import SCHEME, settings_of
+from kqueue.spark.stores.s3 import server_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 NEEDED = ("kqueue", "pyarrow", "pandas")
 PROBES_MAX = 64
-PROBE_TIMEOUT_S = 3.0
 SERVER_HINT = (
     "install this version of kqueue, with its extra `spark`, for the Python that the server of Spark Connect and its "
     "executors run (PYSPARK_PYTHON when it starts), and start the server again"
@@ -78,14 +76,14 @@ def check_executors(
     if not remote and is_local(spark.sparkContext.master):
         return
     bootstrap, brokers = list(bootstrap), list(brokers)
-    server = None if place is None else _server_of(place)
+    server = None if place is None else server_of(place)
     needed = NEEDED if server is None else (*NEEDED, "obstore")
     addresses = list(dict.fromkeys([*bootstrap, *brokers, *([server] if server else [])]))
     places = [] if place is None else [place.url]
     written = places if is_written else []
     with _marked([*folders, *places]) as marked, _made(written) as made:
         marked |= made
-        probe = _probe(needed, addresses, list(marked), list(made), PROBE_TIMEOUT_S)
+        probe = _probe(needed, addresses, list(marked), list(made), CONNECT_TIMEOUT_S)
         try:
             found = _ask_by_query(spark, probe) if remote else _ask(spark, probe)
         except Exception as error:
@@ -97,17 +95,6 @@ def check_executors(
                 f"the executor on {one.host} does not reach the object store at {server} ({one.unreachable[server]}): "
                 "name it by an address that all machines of the cluster reach, with --s3-endpoint"
             )
-
-
-def _server_of(place: Location) -> str | None:
-    """Return HOST:PORT of an object store, "" if none is named; None: it is another place."""
-    if not place.url.startswith(SCHEME):
-        return None
-    endpoint = settings_of(place.storage, os.environ).get("AWS_ENDPOINT_URL")
-    if not endpoint:
-        return ""
-    found = urlsplit(endpoint)
-    return f"{found.hostname}:{found.port or (80 if found.scheme == 'http' else 443)}"
 
 
 def _ask(spark: SparkSession, probe: Probe) -> list[Looked]:
@@ -223,12 +210,9 @@ def _judge(
             f"the executor on {one.host} reaches no broker ({reasons}): name the broker by an address that all "
             "machines of the cluster reach, with --bootstrap-server"
         )
-    unreached = [f"{address} ({one.unreachable[address]})" for address in brokers if address in one.unreachable]
+    unreached = {address: one.unreachable[address] for address in brokers if address in one.unreachable}
     if unreached:
-        raise PipelineFailed(
-            f"the executor on {one.host} does not reach {', '.join(unreached)}, as the broker calls itself: set "
-            "the broker's advertised.listeners to an address that all machines of the cluster reach"
-        )
+        raise PipelineFailed(unreached_brokers(f"the executor on {one.host}", unreached))
     for file in one.unseen:
         raise PipelineFailed(
             f"the executor on {one.host} does not see {marked[file]} as the driver does: the folder has to be on a "

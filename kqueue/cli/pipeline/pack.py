@@ -25,11 +25,10 @@ LEFT_OUT = (
     "*/site-packages/numpy/*tests/*",
     "*/site-packages/pandas/tests/*",
     "*/site-packages/pyarrow/include/*",
-    "*/site-packages/pyarrow/*arrow_flight*",
-    "*/site-packages/pyarrow/*arrow_substrait*",
+    "*/site-packages/pyarrow/*flight*",
     "*/site-packages/pyarrow/tests/*",
 )
-"""Files that executors have from Spark itself, or do not use."""
+"""Files that executors have from Spark itself, or do not use. No packed library links to these."""
 ENDINGS = (".tar.gz", ".tgz")
 """Of a .tar Spark unpacks no links to Python, and of a .zip no permissions."""
 COMPRESSION = 1

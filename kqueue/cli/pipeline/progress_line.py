@@ -54,12 +54,14 @@ class ProgressLine:
 
     def clear(self) -> None:
         """Hide the line until the next update."""
+        if self._lines is not None:
+            self._lines.show("")
         self._progress.stop()
 
-    def start(self, stage: str) -> None:
-        """Show a new stage."""
+    def start(self, stage: str, *, has_lines: bool = True) -> None:
+        """Show a new stage. has_lines: without a terminal too."""
         if self._lines is not None:
-            self._lines.show(stage)
+            self._lines.show(stage if has_lines else "")
         self._progress.start()
         self._progress.reset(self._task, description=stage, total=None, status="")
 

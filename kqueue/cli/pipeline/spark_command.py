@@ -19,7 +19,6 @@ from kqueue.cli.connect import (
     addresses,
     client_access,
     cluster_metadata,
-    find_broker,
     parse_name_values,
 )
 from kqueue.cli.exit_status import INTERRUPTED
@@ -253,21 +252,27 @@ def session(
     executors are checked first, and a job that gets none says so.
 
     Args:
-        bootstrap: the brokers of the job. Before Spark starts, one of them has to answer, and to
-            accept how the command connects; None: the job needs none.
+        bootstrap: the brokers of the job. Before Spark starts, one of them has to answer, to accept
+            how the command connects, and to be reached under the address that it advertises; None:
+            the job needs none.
         folders: what executors have to see as the driver does; None: nothing.
-        place: where the job's results are; None: on the driver.
+        place: where the job's results are; None: on the driver. Before Spark starts, the server of
+            an object store has to answer.
         is_written: the job writes there; else it only reads.
         check: called before Spark starts, which takes seconds; raises what is wrong by then.
     """
     global _progress_line
+    from kqueue.spark.reachability import check_advertised
     from kqueue.spark.session import import_pyspark, job_session
+    from kqueue.spark.stores.s3 import check_server
 
     try:
         import_pyspark()
         _check_for_master(master)
         if bootstrap is not None:
-            find_broker(bootstrap)
+            check_advertised(_advertised(bootstrap))
+        if place is not None:
+            check_server(place)
         if check is not None:
             check()
         with (
@@ -287,7 +292,8 @@ def session(
             reinstall_signal_handlers()
             stack.enter_context(executors_awaited(spark, progress_line.say, _executor_timeout()))
             if is_remote(spark) or not is_local(spark.sparkContext.master):
-                progress_line.start("Waiting for executors")
+                # `executors_awaited` says why a job waits; behind Spark Connect it can't
+                progress_line.start("Waiting for executors", has_lines=is_remote(spark))
                 _check_executors(spark, bootstrap, folders, place, is_written)
             progress_line.clear()
             yield spark
@@ -325,9 +331,13 @@ def _check_executors(
     if bootstrap is None:
         check_executors(spark, folders=whole, place=place, is_written=is_written)
         return
-    advertised = [f"{node.host}:{node.port}" for node in cluster_metadata(bootstrap).brokers.values()]
-    named = map(str, addresses(bootstrap))
+    named, advertised = map(str, addresses(bootstrap)), _advertised(bootstrap)
     check_executors(spark, bootstrap=named, brokers=advertised, folders=whole, place=place, is_written=is_written)
+
+
+def _advertised(bootstrap: str) -> list[str]:
+    """Return HOST:PORT of each broker, as it advertises itself. Raises: ClickException."""
+    return [f"{node.host}:{node.port}" for node in cluster_metadata(bootstrap).brokers.values()]
 
 
 def for_check(source: dict[str, str]) -> dict[str, str]:

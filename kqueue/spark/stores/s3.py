@@ -12,17 +12,20 @@ import io
 import os
 import re
 import socket
+import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 from kqueue.base.errors import ExtraNeeded
 from kqueue.base.extras import install_hint
 from kqueue.base.names import did_you_mean
 from kqueue.spark.errors import OptionError, PipelineFailed
+from kqueue.spark.reachability import connection_error
 from kqueue.spark.stores.arrow_files import read_task, write_task
 from kqueue.spark.stores.store import Location, Written
 
@@ -86,6 +89,42 @@ def settings_of(given: Mapping[str, str], environment: Mapping[str, str]) -> dic
     if found.get("AWS_ENDPOINT_URL", "").startswith("http://"):
         found.setdefault("AWS_ALLOW_HTTP", "true")
     return found
+
+
+def server_of(place: Location) -> str | None:
+    """Return HOST:PORT of an object store, "" if none is named; None: it is another place."""
+    if not place.url.startswith(SCHEME):
+        return None
+    endpoint = _endpoint_of(place)
+    found = urlsplit(endpoint)
+    return endpoint and f"{found.hostname}:{found.port or (80 if found.scheme == 'http' else 443)}"
+
+
+def _endpoint_of(place: Location) -> str:
+    return settings_of(place.storage, os.environ).get("AWS_ENDPOINT_URL", "")
+
+
+def check_server(place: Location) -> None:
+    """Check that the server of an object store takes connections, if one is named.
+
+    obstore retries for ten seconds, and does not say that the connection was refused. Behind a
+    proxy nothing is checked: the proxy alone reaches the server.
+    Raises: PipelineFailed: the server takes no connection.
+    """
+    server = server_of(place)
+    if not server or (_has_proxy(_endpoint_of(place)) and not urllib.request.proxy_bypass(server)):
+        return
+    error = connection_error(server)
+    if error is not None:
+        raise PipelineFailed(
+            f"{place.url} can't be reached: the object store at {server} does not answer ({error}): start it, or name "
+            "the right one with --s3-endpoint or AWS_ENDPOINT_URL"
+        )
+
+
+def _has_proxy(endpoint: str) -> bool:
+    """Return whether obstore's requests to a URL go to a proxy, as HTTPS_PROXY and the like say."""
+    return not {urlsplit(endpoint).scheme, "all"}.isdisjoint(urllib.request.getproxies())
 
 
 def check_keys(settings: Mapping[str, str]) -> None:

@@ -9,7 +9,6 @@ from kqueue.base.version import __version__
 from kqueue.spark import executors as module
 from kqueue.spark.errors import PipelineFailed
 from kqueue.spark.executors import Looked
-from kqueue.spark.stores import Location
 
 GOOD = Looked("worker-1", "./environment/bin/python", __version__, (), {}, ())
 AWAY = {"b:1": "timed out"}
@@ -79,18 +78,3 @@ def test_an_executor_of_another_user_may_not_write(tmp_path: Path, monkeypatch: 
         looked = Looked(*module._probe([], [], files, files, 1)(0))  # type: ignore[arg-type]
         assert (looked.unseen, looked.unwritable) == ((files[1],), (file,))
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("place", "server"),
-    [
-        (Location("/data/kept"), None),
-        (Location("s3://bucket/kept"), ""),
-        (Location("s3://bucket/kept", {"AWS_ENDPOINT_URL": "http://store:9000"}), "store:9000"),
-        (Location("s3://bucket/kept", {"AWS_ENDPOINT_URL": "https://store"}), "store:443"),
-    ],
-)
-def test_the_server_of_an_object_store(place: Location, server: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
-        monkeypatch.delenv(name, raising=False)
-    assert module._server_of(place) == server

@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,18 @@ from click.testing import CliRunner, Result
 
 from kqueue.cli.app import kqueue
 from kqueue.cli.pipeline import pack as module
+
+LOAD_ALL = """
+import ctypes, pathlib, sys
+sys.path.insert(0, sys.argv[1])
+import pyarrow, pyarrow.compute, pyarrow.dataset, pyarrow.parquet
+assert pathlib.Path(pyarrow.__file__).is_relative_to(sys.argv[1]), pyarrow.__file__
+libraries = sorted(pathlib.Path(sys.argv[1]).rglob("*.so*"))
+for library in libraries:
+    ctypes.CDLL(str(library))
+print(len(libraries))
+"""
+"""Imports the pyarrow of a folder, and loads each of its shared libraries."""
 
 
 def run(*words: str) -> Result:
@@ -47,3 +60,20 @@ def test_others_may_read_an_archive_as_other_files(tmp_path: Path, monkeypatch: 
     assert run().output.startswith("Packed ")
     (tmp_path / "other").touch()
     assert (tmp_path / "environment.tar.gz").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_libraries_of_pyarrow_do_not_need_what_is_left_out(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    installed = Path(pyarrow.__file__).parent
+    files = [file for file in installed.rglob("*") if file.is_file()]
+    packed = [file for file in files if not any(fnmatch(str(file), pattern) for pattern in module.LEFT_OUT)]
+    assert 0 < len(packed) < len(files)
+    for file in packed:
+        link = tmp_path / file.relative_to(installed.parent)
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(file)
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", LOAD_ALL, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 10

@@ -33,6 +33,20 @@ def test_lines_are_written_while_a_job_reports_nothing(monkeypatch: pytest.Monke
     lines.end()
 
 
+def test_a_stage_without_lines_and_a_hidden_one_print_none() -> None:
+    progress = ProgressLine()
+    lines = progress._lines
+    assert lines is not None
+    progress.start("Starting Spark")
+    assert lines.line().startswith("Starting Spark: after ")
+    progress.start("Waiting for executors", has_lines=False)
+    assert lines.line() == ""
+    progress.update("Audit", 3, 10)
+    assert lines.line().startswith("Audit: 3 of 10 records, after ")
+    progress.clear()
+    assert lines.line() == ""
+
+
 def test_progress_is_silent_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with ProgressLine() as line:
         line.start("Reading")

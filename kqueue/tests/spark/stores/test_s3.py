@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 import re
+import socket
 import sys
 from collections.abc import Iterator
 
@@ -66,6 +67,57 @@ def test_servers_that_refuse_or_are_down_are_one_sentence(
         S3Store(Location("s3://bucket/kept", down)).read("x")
     assert "\n" not in str(caught.value)
     assert KEYS["AWS_SECRET_ACCESS_KEY"] not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("place", "server"),
+    [
+        (Location("/data/kept"), None),
+        (Location("s3://bucket/kept"), ""),
+        (Location("s3://bucket/kept", {"AWS_ENDPOINT_URL": "http://store:9000"}), "store:9000"),
+        (Location("s3://bucket/kept", {"AWS_ENDPOINT_URL": "https://store"}), "store:443"),
+    ],
+)
+def test_the_server_of_an_object_store(place: Location, server: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.delenv(name, raising=False)
+    assert s3.server_of(place) == server
+
+
+@pytest.fixture
+def unused(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return HOST:PORT where nothing listens, and have no proxy."""
+    for name in ("HTTP_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return f"127.0.0.1:{free.getsockname()[1]}"
+
+
+def test_a_server_that_takes_no_connection_is_named_with_the_remedy(unused: str, server: dict[str, str]) -> None:
+    s3.check_server(s3_place(server, "kept"))
+    said = f"s3://bucket/kept can't be reached: the object store at {unused} does not answer (Connection refused): "
+    with pytest.raises(PipelineFailed, match=re.escape(said) + ".*--s3-endpoint"):
+        s3.check_server(Location("s3://bucket/kept", {"AWS_ENDPOINT_URL": f"http://{unused}"}))
+
+
+def test_a_server_behind_a_proxy_is_not_checked(unused: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = Location("s3://bucket/kept", {"AWS_ENDPOINT_URL": f"http://{unused}"})
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with pytest.raises(PipelineFailed, match="does not answer"):
+        s3.check_server(place)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    with pytest.raises(PipelineFailed, match="does not answer"):
+        s3.check_server(place)
+    monkeypatch.delenv("no_proxy")
+    s3.check_server(place)
+
+
+@pytest.mark.parametrize("place", [Location("/data/kept"), Location("s3://bucket/kept")])
+def test_without_a_named_server_none_is_checked(place: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.delenv(name, raising=False)
+    s3.check_server(place)
 
 
 def test_without_keys_and_a_role_the_keys_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
