@@ -15,6 +15,7 @@ from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import SimulatedClient, batch
 from kqueue.tests.broker.fetch.test_read_committed_machine import READ_COMMITTED, consume
+from kqueue.tests.thorough import corners
 
 TIMEOUT_MS = 60_000
 OUTCOMES = (True, False)
@@ -69,7 +70,8 @@ def _visible(client: SimulatedClient, index: int) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize(
-    ("remains", "version"), [(Remains.LOST, 12), (Remains.KEPT, 12), (Remains.TORN, 12), (Remains.TORN, 11)]
+    ("remains", "version"),
+    corners([(Remains.LOST, 12), (Remains.KEPT, 12), (Remains.TORN, 12), (Remains.TORN, 11)], (Remains.TORN, 12)),
 )
 def test_transactions_are_atomic_whenever_the_power_goes(remains: Remains, version: int) -> None:
     whole, everything = FaultyStorage(), Told()

@@ -14,6 +14,7 @@ from kqueue.records.batch import ABORT, COMMIT, Record, decode_control, iter_bat
 from kqueue.records.builder import build_batch
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
+from kqueue.tests.thorough import corners
 from kqueue.transactions.transaction_metadata import ProducerIdAndEpoch
 
 
@@ -98,7 +99,7 @@ def markers(sim: Simulation, index: int) -> list[int]:
     return kinds
 
 
-@pytest.mark.parametrize("remains", Remains)
+@pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
 def test_the_power_may_fail_at_every_step_of_a_transaction(remains: Remains) -> None:
     """Durability: a decision that was answered is carried out in all partitions; one that was not
     is carried out in all or in none.

@@ -13,6 +13,7 @@ from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import SimulatedClient, batch, stored
 from kqueue.tests.api.share_client import ACCEPT, GAP, REJECT, RELEASE, Member, acquired, data_of, earliest, fill
+from kqueue.tests.thorough import corners
 from kqueue.wire.error_codes import ErrorCode
 
 
@@ -114,7 +115,7 @@ def _run(storage: FaultyStorage, store: MemoryStore, told: set[int]) -> None:
         told.add(offset)
 
 
-@pytest.mark.parametrize("remains", Remains)
+@pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
 def test_none_is_lost_when_the_power_goes(remains: Remains) -> None:
     whole, everything = FaultyStorage(), set[int]()
     _run(whole, MemoryStore(), everything)

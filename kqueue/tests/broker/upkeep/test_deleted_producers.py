@@ -232,7 +232,9 @@ Script = Callable[[World], None]
 
 @pytest.mark.parametrize("mode", corners(["group", "kafka"]))
 @pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
-@pytest.mark.parametrize("script", [by_request, by_retention, by_retention_and_compaction, by_compaction])
+@pytest.mark.parametrize(
+    "script", corners([by_request, by_retention, by_retention_and_compaction, by_compaction], by_request, by_compaction)
+)
 def test_no_producer_is_lost_with_its_records_wherever_the_power_is_cut(
     script: Script, remains: Remains, mode: str
 ) -> None:

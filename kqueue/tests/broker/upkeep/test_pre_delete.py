@@ -19,6 +19,7 @@ from kqueue.records.builder import BatchBuilder, build_batch
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.upkeep.cleanup_broker import CHECK_MS, SEGMENT, SETTINGS, bases, fill, names, offsets
+from kqueue.tests.thorough import corners
 
 Kept = dict[int, bytes | None]
 
@@ -454,7 +455,7 @@ def test_a_broker_that_stops_cuts_it_short_and_the_next_one_does_it_again(
     assert (bases(sim.broker.topics.partition("t", 0)), policy.of(partition)) == ([4], [0, 1, 2, 3])
 
 
-@pytest.mark.parametrize("remains", Remains)
+@pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
 def test_power_cut_at_every_step(remains: Remains) -> None:
     """What went had been handed over; what was handed over is done again, and is the same."""
     steps = 0
