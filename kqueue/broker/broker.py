@@ -20,6 +20,7 @@ from kqueue.broker.client_telemetry.subscriptions import open_telemetry
 from kqueue.broker.cluster.replica_manager import Replicas
 from kqueue.broker.configs.dynamic_configs import DynamicConfigs, IneffectiveSettings
 from kqueue.broker.coordinators.broker_coordinators import Coordinators
+from kqueue.broker.coordinators.coordinator_loads import CoordinatorLoads
 from kqueue.broker.fetch.session_caches import FetchSessionCaches
 from kqueue.broker.metadata.broker_metadata import BrokerMetadata
 from kqueue.broker.metadata.brokers import Membership
@@ -95,9 +96,9 @@ class Broker:
         self.produce = ProduceHost(clock, topics, flush_before_visible=host.flush_before_visible)
         self.fetch_sessions = FetchSessionCaches(config, topics, scheduler, identity.node_id, rng)
         appends, set_values = host.append_scheduler, configs.groups.set_values
-        self.coordinators = Coordinators(
-            config, topics, metadata, set_values, scheduler, appends, issued, logs.cluster_id, rng, self._note_ready
-        )
+        loads = CoordinatorLoads(appends, purgatory, timers, clock, self._note_ready)
+        epochs = issued.producer_epochs(logs.cluster_id)
+        self.coordinators = Coordinators(config, topics, metadata, set_values, scheduler, loads, epochs, rng)
         groups = self.coordinators.groups
         self.upkeep = LogUpkeep(
             config, topics, logs, metadata, groups, scheduler,

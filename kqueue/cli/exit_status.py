@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from types import FrameType
 
@@ -29,6 +30,7 @@ class Interruption:
     """The Ctrl-C of this process."""
 
     happened = False
+    _is_in_hook = False
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """Raise KeyboardInterrupt. This is a signal handler."""
@@ -38,14 +40,21 @@ class Interruption:
     def retry(self, ignored: sys.UnraisableHookArgs) -> None:
         """Interrupt again, because Python ignored it in a callback. This is an unraisable hook.
 
-        From another thread: here the exception would be ignored too.
+        From another thread, and not before the hook has ended: here the exception would be ignored
+        too, and the start of a thread may take longer than any delay.
         """
         if ignored.exc_type is KeyboardInterrupt:
-            again = threading.Timer(AGAIN_S, _thread.interrupt_main)
-            again.daemon = True
-            again.start()
+            self._is_in_hook = True
+            threading.Thread(target=self._interrupt_again, daemon=True).start()
+            self._is_in_hook = False
         elif not self.happened:
             sys.__unraisablehook__(ignored)
+
+    def _interrupt_again(self) -> None:
+        while self._is_in_hook:
+            time.sleep(AGAIN_S)
+        time.sleep(AGAIN_S)
+        _thread.interrupt_main()
 
 
 interruption = Interruption()

@@ -34,8 +34,7 @@ from kqueue.broker.configs.config_targets import (
 from kqueue.broker.configs.logger_levels import LoggerLevels
 from kqueue.broker.metadata.brokers import Cluster
 from kqueue.broker.metadata.cache import MetadataCache
-from kqueue.broker.topics.topic_events import TopicEvents
-from kqueue.broker.topics.topics import Topic, Topics
+from kqueue.broker.topics.topics import Topic, TopicEvents, Topics
 from kqueue.groups.config import GroupConfig
 from kqueue.share import config as share_config
 from kqueue.storage.sealing import Sealer

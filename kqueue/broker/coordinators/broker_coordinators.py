@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from kqueue.base.config import Config
-from kqueue.base.issued_ids import IssuedIds
+from kqueue.base.issued_ids import ProducerEpochs
 from kqueue.broker.coordinators.coordinator_loads import Coordinator, CoordinatorLoads
 from kqueue.broker.coordinators.group_topics import GroupTopics
 from kqueue.broker.coordinators.internal_topic_log import InternalTopicLog, OffsetsTopicLog, TransactionTopicLog
@@ -18,11 +18,9 @@ from kqueue.broker.coordinators.transaction_routes import AdderRouter, MarkerRou
 from kqueue.broker.metadata.broker_metadata import BrokerMetadata
 from kqueue.broker.metadata.features import TRANSACTION_VERSION
 from kqueue.broker.metadata.producer_ids import ProducerIdCallbacks
-from kqueue.broker.replicas.append_queue import AppendScheduler
 from kqueue.broker.replicas.partition import Partition
 from kqueue.broker.scheduler import Scheduler
-from kqueue.broker.topics.topic_events import TopicEvents
-from kqueue.broker.topics.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic, Topics
+from kqueue.broker.topics.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, Topic, TopicEvents, Topics
 from kqueue.groups.coordinator import GroupCoordinator
 from kqueue.groups.modern.environment import GroupSettings
 from kqueue.log.manager import LogManager
@@ -60,16 +58,13 @@ class Coordinators(TopicEvents):
         metadata: BrokerMetadata,
         group_settings: GroupSettings,
         scheduler: Scheduler,
-        appends: AppendScheduler,
-        issued: IssuedIds,
-        cluster_id: str,
+        loads: CoordinatorLoads,
+        producer_epochs: ProducerEpochs,
         rng: random.Random,
-        on_loaded: Callable[[], None],
     ) -> None:
         """Args:
         group_settings: see `GroupCoordinator`.
-        appends: runs loads beside the appends.
-        on_loaded: see `CoordinatorLoads`.
+        producer_epochs: see `Surroundings`.
         """
         purgatory, timers, clock = scheduler.purgatory, scheduler.timers, scheduler.clock
         self._topics, self._metadata = topics, metadata
@@ -96,11 +91,11 @@ class Coordinators(TopicEvents):
             transaction_version=self._transaction_version,
             coordinator_epoch=self._coordinator_epoch,
             wake=purgatory.wake,
-            producer_epochs=issued.producer_epochs(cluster_id),
+            producer_epochs=producer_epochs,
         )
         self.transactions = TransactionCoordinator(config, clock, timers, surroundings)
         self.transaction_partitions = AdderRouter(lambda: metadata.cluster, topics, self.transactions)
-        self.loads = CoordinatorLoads(appends, purgatory, timers, clock, on_loaded)
+        self.loads = loads
         self._loaded = [
             _Loaded(OFFSETS_TOPIC, self.groups, self.offsets_log, "groups"),
             _Loaded(TRANSACTIONS_TOPIC, self.transactions, transaction_log, "transactions"),

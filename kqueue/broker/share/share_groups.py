@@ -37,8 +37,7 @@ from kqueue.broker.replicas.partition import Partition
 from kqueue.broker.scheduler import Scheduler
 from kqueue.broker.share.dead_letters import DeadLetters, DeadLetterSource
 from kqueue.broker.share.share_persister import SharePersister
-from kqueue.broker.topics.topic_events import TopicEvents
-from kqueue.broker.topics.topics import Topic, Topics
+from kqueue.broker.topics.topics import Topic, TopicEvents, Topics
 from kqueue.broker.upkeep.record_deletion import RecordDeletion
 from kqueue.groups.share.records import StateTopic
 from kqueue.share.config import DEAD_LETTER_TOPIC, EARLIEST, WRITE_TIMEOUT, ShareGroupConfig

@@ -39,7 +39,6 @@ from kqueue.broker.replicas.partition_host import PartitionHost
 from kqueue.broker.topics import coordinator_topics, deleted_topics
 from kqueue.broker.topics.replica_assignment import ReplicaAssignment
 from kqueue.broker.topics.topic_configs import config_of_new, stored_config
-from kqueue.broker.topics.topic_events import TopicEvents
 from kqueue.log.config import LogConfig
 from kqueue.replication.elections import with_configs
 from kqueue.replication.registrations import PartitionRegistration, TopicRegistration
@@ -125,6 +124,23 @@ class Topic:
         """Return what the store has of it, with its own partitions or these."""
         found = [partition.registration for partition in self.partitions] if partitions is None else partitions
         return TopicRegistration(self.id, _texts(self.config.overrides), tuple(found))
+
+
+class TopicEvents:
+    """Subscribers of a broker's topics. Each method does nothing unless a subscriber says what.
+
+    They join `Topics.observers`, and are called on the owner thread, one after another, after the
+    topic is what its record says.
+    """
+
+    def created(self, topic: Topic, partitions: Sequence[Partition]) -> None:
+        """The topic is new, or has more partitions: these."""
+
+    def configured(self, topic: Topic) -> None:
+        """The topic has other settings."""
+
+    def deleted(self, topic: Topic) -> None:
+        """The topic is not known any more; its logs are still there."""
 
 
 class Topics:

@@ -9,8 +9,7 @@ from kqueue.broker.metadata.broker_metadata import BrokerMetadata
 from kqueue.broker.replicas.partition import Partition
 from kqueue.broker.scheduler import Scheduler
 from kqueue.broker.topics.deleted_topics import DeletedTopics
-from kqueue.broker.topics.topic_events import TopicEvents
-from kqueue.broker.topics.topics import Topic, Topics
+from kqueue.broker.topics.topics import Topic, TopicEvents, Topics
 from kqueue.broker.upkeep.backlog import Backlogs
 from kqueue.broker.upkeep.cleanup_scheduler import CleanupScheduler
 from kqueue.broker.upkeep.log_dir_moves import LogDirMoves

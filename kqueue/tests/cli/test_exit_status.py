@@ -84,6 +84,16 @@ BODIES = {
     Loud()
     import time
     time.sleep(30)""",
+    "ignored in a finalizer while threads start slowly": """
+    import threading, time
+    exit_status.AGAIN_S = 0
+    start = threading.Thread.start
+    threading.Thread.start = lambda thread: (start(thread), time.sleep(0.2))
+    class Loud:
+        def __del__(self):
+            signal.raise_signal(signal.SIGINT)
+    Loud()
+    time.sleep(30)""",
 }
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import kqueue
 from kqueue.base.errors import SettingError
+from kqueue.base.group_setting import broker_names
 from kqueue.base.settings import Scope, SettingType, UpdateMode
 from kqueue.config.catalog import CATALOG
 from kqueue.config.kafka_settings import (
@@ -30,6 +31,7 @@ from kqueue.config.kafka_settings import (
     undeclared_setting,
 )
 from kqueue.groups.config import TIMINGS, ModernType
+from kqueue.share.config import BOUNDED
 from kqueue.tests.config.configs import read_config
 from kqueue.tests.network.harness import connect, serving
 
@@ -181,8 +183,8 @@ def _without_declarations(node: ast.AST) -> Iterator[ast.AST]:
         yield from _without_declarations(child)
 
 
-def timings_read() -> set[str]:
-    """Return the settings whose names the table of timings makes of three parts."""
+def bounds_read() -> set[str]:
+    """Return the settings whose names are made of the name of a group's setting."""
 
     class Names(dict[str, int]):
         def __missing__(self, name: str) -> int:
@@ -192,12 +194,12 @@ def timings_read() -> set[str]:
     for kind in get_args(ModernType):
         for timing in TIMINGS:
             timing.setting(kind, names)
-    return set(names)
+    return {*names, *(row for name in BOUNDED for row in broker_names(name))}
 
 
 def test_every_declared_setting_is_read_somewhere_or_says_that_it_has_no_effect() -> None:
     plain, patterns = strings_read()
-    plain |= timings_read()
+    plain |= bounds_read()
     synonyms = {synonym.name for row in CATALOG.topic.values() for synonym in row.synonyms}
     rows = [*CATALOG.topic.values(), *(row for name, row in CATALOG.broker.items() if name not in synonyms)]
     unread = {
