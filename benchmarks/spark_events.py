@@ -19,9 +19,12 @@ Step = tuple[str, Callable[[], Row]]
 RECORDS = 1_000_000
 QUICK = 20
 ROUNDS = 3
-SHARE_MIN = 31
-"""Checking four fields has this percentage of the rate of parsing alone, at least: 100,000 records
-per second on a core that parses 325,000.
+RATE_MIN = 100_000
+"""Records of four fields that one core checks in a second, at least."""
+SHARE_MIN = 18
+"""The same as a percentage of the rate of parsing alone, at least, which says how fast the machine
+is. 20 to 21 were measured: beside the parse, whose time is one of five parts, each record is cut
+into its fields, each field's kind is looked at, and its text is cast.
 """
 EVENTS = """
 id = "number"
@@ -71,11 +74,11 @@ class EventBench:
             parsed, checked = self._rates(parsing, transforms.checked(bronze, schema))
         finally:
             bronze.unpersist()
-        aim = SHARE_MIN if fields <= len(VALUES) // 2 else None
+        is_bounded = fields <= len(VALUES) // 2
         figures = [
-            Figure(checked, "records/s"),
+            Figure(checked, "records/s", at_least=RATE_MIN if is_bounded else None),
             Figure(parsed, "records/s, parsed only"),
-            Figure(100 * checked / parsed, "% of the rate of parsing", at_least=aim),
+            Figure(100 * checked / parsed, "% of the rate of parsing", at_least=SHARE_MIN if is_bounded else None),
         ]
         return Row(
             f"Spark checks JSON events of {fields} fields", figures, f"{self._records:,} records, CPU time of 1 task"
