@@ -1,6 +1,6 @@
 """Decoding of values by a schema, as tasks of Spark do it: CPU time of one core, without reading.
 
-Needs kqueue[schemas]; the compiled kernel of Avro needs kqueue[fast].
+Needs kqueue[schemas].
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _row(number: int) -> dict[str, Any]:
 
 
 def _ways(count: int) -> Iterator[tuple[str, Decoder, list[bytes]]]:
-    from kqueue.spark.value_formats import avro
+    from kqueue.spark.value_formats.avro import AvroFormat
     from kqueue.spark.value_formats.contract import SchemaText
     from kqueue.spark.value_formats.json_schema import JsonFormat
     from kqueue.spark.value_formats.protobuf import ProtobufFormat
@@ -82,21 +82,13 @@ def _ways(count: int) -> Iterator[tuple[str, Decoder, list[bytes]]]:
     newest = json.loads(own.text)
     newest["fields"][-1]["default"] = True
     rows = [_row(number) for number in range(count)]
-    encoded = _encoded(own.text, rows)
-    format = avro.AvroFormat(own)
-    slow = avro.AvroDecoder(format, format.own)
-    if find_spec("numba") is not None:
-        kernel = format.decoder(None)
-        for _ in range(avro.FEW // count + 2):
-            kernel.decode(encoded)
-        yield "Avro by the reader's schema, compiled", kernel, encoded
-    yield "Avro by the reader's schema, fastavro", slow, encoded
-    reader = avro.AvroFormat(SchemaText(json.dumps(newest)))
+    yield "Avro by the reader's schema", AvroFormat(own).decoder(None), _encoded(own.text, rows)
+    reader = AvroFormat(SchemaText(json.dumps(newest)))
     yield "Avro of an older schema", reader.decoder(older), _encoded(older.text, rows)
     several = _avro(TYPES | {"note": UNION})
     notes = [[None, row["number"], row["note"], ("Note", {"text": row["note"]})][row["number"] % 4] for row in rows]
     mixed = [row | {"note": note} for row, note in zip(rows, notes, strict=True)]
-    yield "Avro with a union of several types", avro.AvroFormat(several).decoder(None), _encoded(several.text, mixed)
+    yield "Avro with a union of several types", AvroFormat(several).decoder(None), _encoded(several.text, mixed)
     flat = [row | {"at": int(row["at"].timestamp() * 1000), "amount": int(row["amount"] * 100)} for row in rows]
     message = ProtobufFormat(_protobuf(), None)
     yield "Protobuf", message.decoder(None), [message.message(**row).SerializeToString() for row in flat]

@@ -45,18 +45,10 @@ def load_compiled_engine(engine: EngineName = "auto", data_bytes: int | None = N
     is_little = data_bytes is not None and data_bytes < FAST_BYTES_MIN and FAST not in sys.modules
     if engine == "python" or (engine == "auto" and is_little):
         return None
-    return load_compiled(FAST, needed=engine == "fast")
-
-
-def load_compiled(module: str, *, needed: bool = False) -> Any:
-    """Return a module that imports numba; None: it is not installed, or does not work.
-
-    Raises: ExtraNeeded: it is `needed`.
-    """
     try:
-        return importlib.import_module(module)
+        return importlib.import_module(FAST)
     except Exception as error:  # a broken installation may raise anything
-        if needed:
+        if engine == "fast":
             raise ExtraNeeded(
                 f"the engine 'fast' needs the extra 'fast' ({error}); get it with: {install_hint('fast')}"
             ) from error

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
@@ -17,9 +16,7 @@ import fastavro
 import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 
-from kqueue.records.arrow.engine import load_compiled
 from kqueue.spark.errors import SchemaRefused
-from kqueue.spark.value_formats.avro_plan import AvroPlan, NoPlan, plan_of
 from kqueue.spark.value_formats.avro_resolution import (
     BOX,
     BOXES,
@@ -56,9 +53,6 @@ LOGICAL = {
     ("long", "local-timestamp-micros"): LOCAL_TIMESTAMP,
 }
 """Logical types whose numbers Arrow takes as they are."""
-FAST = "kqueue.spark.value_formats.avro_fast"  # its import fails without numba
-FEW = 100_000
-"""Values that fastavro decodes before numba is imported, which compiles where it has no cache."""
 _OBJECT = re.compile(r" from <_io\.BytesIO object[^>]*>")
 Names = dict[str, Any]
 
@@ -80,18 +74,10 @@ class AvroFormat:
         self.name = tree["name"]
         self.raw = _AvroTypes(self.side.names).of(tree)
         self.type = in_microseconds(self.raw)
-        try:
-            self._plan: AvroPlan | None = plan_of(tree, self.side.names, self.type)
-        except NoPlan:
-            self._plan = None
 
     def decoder(self, writer: SchemaText | None, indexes: tuple[int, ...] = ()) -> Decoder:
         """Return a decoder of what was written by `writer`. Raises: SchemaRefused."""
-        written = self.own if writer is None else _parsed(writer, to_read=True)
-        slow = AvroDecoder(self, written)
-        if self._plan is None or written.schema != self.own.schema:
-            return slow
-        return AutoDecoder(self._plan, slow)
+        return AvroDecoder(self, self.own if writer is None else _parsed(writer, to_read=True))
 
 
 class AvroDecoder:
@@ -119,27 +105,6 @@ class AvroDecoder:
                 errors[len(rows)] = f"not Avro of {self._reader.name}: {reason}"
                 rows.append(None)
         return columns_of(rows, self._reader.raw, errors)
-
-
-class AutoDecoder:
-    """Decodes many values of the reader's own schema by the compiled kernel, if it is installed."""
-
-    def __init__(self, plan: AvroPlan, slow: AvroDecoder) -> None:
-        self._plan = plan
-        self._decoder: Decoder = slow
-        self._values_slow = 0
-        self._is_open = True
-
-    def decode(self, values: Sequence[bytes]) -> Decoded:
-        """Return the values as columns."""
-        if self._is_open:
-            self._values_slow += len(values)
-            if self._values_slow > FEW or FAST in sys.modules:
-                self._is_open = False
-                fast = load_compiled(FAST)
-                if fast is not None:
-                    self._decoder = fast.FastAvroDecoder(self._plan, self._decoder)
-        return self._decoder.decode(values)
 
 
 def _parsed(schema: SchemaText, *, to_read: bool) -> Side:

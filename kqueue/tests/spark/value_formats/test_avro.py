@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from kqueue.spark.errors import SchemaRefused
 from kqueue.spark.value_formats.avro import AvroFormat
-from kqueue.spark.value_formats.contract import SchemaText
+from kqueue.spark.value_formats.contract import Decoded, SchemaText
 from kqueue.tests.thorough import examples
 
 
@@ -128,6 +128,49 @@ def test_every_type_comes_back(rows: list[dict[str, Any]]) -> None:
     assert values.to_pylist() == [in_columns(row) for row in rows]
 
 
+def decoded(schema: Any, values: list[bytes]) -> Decoded:
+    """Decode values by their own schema; the rows without a value are those with an error."""
+    format = AvroFormat(text(schema))
+    result = format.decoder(None).decode(values)
+    result.values.validate(full=True)
+    assert result.values.type == format.type
+    assert [index for index, is_valid in enumerate(result.values.is_valid().to_pylist()) if not is_valid] == sorted(
+        result.errors
+    )
+    return result
+
+
+@settings(deadline=None, max_examples=examples(50))
+@given(ROWS, st.data())
+def test_cut_and_changed_values_leave_their_neighbours_as_they_are(row: dict[str, Any], data: st.DataObject) -> None:
+    fine = encoded(ALL, in_avro(row))
+    place = data.draw(st.integers(0, len(fine) - 1))
+    changed = bytearray(fine)
+    changed[place] = data.draw(st.integers(0, 255))
+    result = decoded(ALL, [fine, fine[:place], fine, bytes(changed), fine])
+    assert 1 in result.errors
+    assert result.errors.keys() <= {1, 3}
+    assert result.values.take(pa.array([0, 2, 4])).to_pylist() == [in_columns(row)] * 3
+
+
+@settings(deadline=None, max_examples=examples(100))
+@given(st.lists(st.binary(max_size=40), max_size=6))
+def test_any_bytes_of_lists_are_errors_or_values(values: list[bytes]) -> None:
+    lists = record(
+        ("a", {"type": "array", "items": {"type": "array", "items": ["int", "null"]}}),
+        ("m", {"type": "map", "values": ["null", "string"]}),
+        ("x", ["null", {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 1}]),
+    )
+    assert len(decoded(lists, values).values) == len(values)
+
+
+def test_blocks_with_sizes_and_several_blocks() -> None:
+    schema = record(("a", {"type": "array", "items": "int"}), ("b", "int"))
+    value = b"\x04\x02\x04" + b"\x03\x04\x06\x08" + b"\x00" + b"\x0a"  # a block of 2, and 2 of 2 bytes
+    result = decoded(schema, [value, b"\x00\x02"])
+    assert (result.values.to_pylist(), result.errors) == ([{"a": [1, 2, 3, 4], "b": 5}, {"a": [], "b": 1}], {})
+
+
 @settings(deadline=None, max_examples=examples(50))
 @given(st.lists(st.binary(max_size=200), max_size=5), st.data())
 def test_hostile_bytes_are_errors_or_values(values: list[bytes], data: st.DataObject) -> None:
@@ -173,17 +216,19 @@ def test_references() -> None:
         assert format.decoder(writer).decode([value]).values.to_pylist() == [{"items": [{"sku": "a"}]}]
 
 
-def test_numbers_without_a_place_are_wrong_values() -> None:
-    schema = record(("at", {"type": "long", "logicalType": "timestamp-millis"}), ("n", "int"))
-    plain = record(("at", "long"), ("n", "long"))
-    rows = [(0, 1), (2**62, 1), (0, 2**31), (5, 2)]
-    found, errors = (
-        AvroFormat(text(schema)).decoder(None).decode([encoded(plain, {"at": at, "n": n}) for at, n in rows])
-    )
-    assert sorted(errors) == [1, 2]
-    assert [one and one["n"] for one in found.to_pylist()] == [1, None, None, 2]
-    assert found.to_pylist()[3]["at"] == datetime(1970, 1, 1, 0, 0, 0, 5000, tzinfo=UTC)
-    assert pa.types.is_timestamp(found.type.field("at").type)
+def test_numbers_and_texts_without_a_place_are_wrong_values() -> None:
+    schema = record(("at", {"type": "long", "logicalType": "timestamp-millis"}), ("n", "int"), ("s", "string"))
+    plain = record(("at", "long"), ("n", "long"), ("s", "bytes"))
+    rows = [
+        (0, 2**31 - 1, b"a"), (2**62, 1, b"a"), (0, 2**31, b"a"), (5, -(2**31), b""), (-(2**63), 1, b"a"),
+        (0, 1, b"\xff"), (-1, 2, "é".encode()), (0, -(2**31) - 1, b"a"),
+    ]  # fmt: skip
+    found, errors = decoded(schema, [encoded(plain, {"at": at, "n": n, "s": s}) for at, n, s in rows])
+    assert sorted(errors) == [1, 2, 4, 5, 7]
+    right = [found.to_pylist()[row] for row in (0, 3, 6)]
+    assert [(row["n"], row["s"]) for row in right] == [(2**31 - 1, "a"), (-(2**31), ""), (2, "é")]
+    assert right[1]["at"] == datetime(1970, 1, 1, 0, 0, 0, 5000, tzinfo=UTC)
+    assert right[2]["at"] == datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)
 
 
 REFUSED = [
