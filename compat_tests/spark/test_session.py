@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 import kqueue
 from kqueue.spark.session import STREAM_ENVIRONMENT, isolated_session, job_session, session
+from kqueue.testing.process_environment import process_environment
+
+EDITABLE = """
+import pkgutil
+listed = pkgutil.iter_modules
+pkgutil.iter_modules = lambda *given: (one for one in listed(*given) if one.name != "pyspark_kqueue")
+"""
+"""Hides the package by whose name Spark finds the format, as an editable install does."""
+SESSIONS = """
+from kqueue.spark.session import isolated_session, session
+
+def formats(spark):
+    return spark._jsparkSession.sessionState().dataSourceManager()
+
+first = session("first", "local[1]")
+print(formats(first.newSession()).dataSourceExists("kqueue"))
+print(formats(isolated_session(first, {})).dataSourceExists("kqueue"))
+"""
+
+
+def test_sessions_have_the_format_where_spark_does_not_find_it(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(EDITABLE)
+    done = subprocess.run(
+        [sys.executable, "-c", SESSIONS], capture_output=True, text=True, timeout=240, check=False,
+        env=process_environment(PYTHONPATH=str(tmp_path)),
+    )  # fmt: skip
+    assert done.stdout.split() == ["False", "True"], done.stderr[-3000:]
 
 
 def test_a_session_runs_python_on_its_workers(spark: SparkSession) -> None:

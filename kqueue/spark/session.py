@@ -150,8 +150,13 @@ def isolated_session(spark: SparkSession, settings: Mapping[str, str]) -> SparkS
     own = spark.newSession()
     for name, value in settings.items():
         own.conf.set(name, value)
-    pythons.register(own)  # Spark does not find it by itself where kqueue is installed as editable
-    prepare(own, check=False)
+    # Spark does not find the format by itself where kqueue is installed as editable, and refuses to
+    # register one that the active session has, even in a session that lacks it.
+    activate(own)
+    try:
+        prepare(own, check=False)
+    finally:
+        activate(spark)
     return own
 
 
