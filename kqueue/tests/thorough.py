@@ -19,9 +19,13 @@ EXAMPLES_MIN = 5
 """Fewer would leave out even the corners that Hypothesis tries first."""
 
 
-def examples(thorough: int) -> int:
-    """Return how many examples a property runs now that asks for `thorough`."""
-    return max(min(EXAMPLES_MIN, thorough), round(thorough * FACTOR))
+def examples(thorough: int, least: int = EXAMPLES_MIN) -> int:
+    """Return how many examples a property runs now that asks for `thorough`.
+
+    Args:
+        least: fewer are never run, where that many are asked for.
+    """
+    return max(min(least, thorough), round(thorough * FACTOR))
 
 
 def corners(values: Iterable[Any], *kept: Any) -> list[Any]:
