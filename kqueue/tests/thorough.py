@@ -1,8 +1,9 @@
 """The part of a long test that the default tests run.
 
-They run a quarter of the examples that a property asks for, and the corners of a grid. The rest of
-a grid has the mark `thorough`, which `tox -m thorough` selects. `KQUEUE_EXAMPLES` is the factor for
-examples: `KQUEUE_EXAMPLES=4 tox -e unit -- -m hypothesis` runs four times as many as they ask for.
+They run a quarter of the examples that a property asks for, the corners of a grid, and a part of
+many steps. The rest has the mark `thorough`, which `tox -m thorough` selects. `KQUEUE_EXAMPLES` is
+the factor for examples: `KQUEUE_EXAMPLES=4 tox -e unit -- -m hypothesis` runs four times as many as
+they ask for.
 """
 
 from __future__ import annotations
@@ -18,9 +19,13 @@ EXAMPLES_MIN = 5
 """Fewer would leave out even the corners that Hypothesis tries first."""
 
 
-def examples(thorough: int) -> int:
-    """Return how many examples a property runs now that asks for `thorough`."""
-    return max(min(EXAMPLES_MIN, thorough), round(thorough * FACTOR))
+def examples(thorough: int, least: int = EXAMPLES_MIN) -> int:
+    """Return how many examples a property runs now that asks for `thorough`.
+
+    Args:
+        least: fewer are never run, where that many are asked for.
+    """
+    return max(min(least, thorough), round(thorough * FACTOR))
 
 
 def corners(values: Iterable[Any], *kept: Any) -> list[Any]:
@@ -39,3 +44,10 @@ def corners(values: Iterable[Any], *kept: Any) -> list[Any]:
 def _thorough(row: Any) -> Any:
     arguments = row if isinstance(row, tuple) else (row,)
     return pytest.param(*arguments, marks=pytest.mark.thorough)
+
+
+def parts(count: int) -> pytest.MarkDecorator:
+    """Parametrize `part`, a slice that takes every `count`-th of many steps or cases. The default
+    tests run the first part.
+    """
+    return pytest.mark.parametrize("part", corners([slice(first, None, count) for first in range(count)]))

@@ -3,7 +3,7 @@ event loop is long.
 
 What a turn costs is measured in calls of Python functions, which are the same on every machine;
 `benchmarks/costliest.py` measures milliseconds and memory of a served broker. Both the limit of
-items and the size of a slice are 50 times smaller than in a broker.
+items and the size of a slice are 100 times smaller than in a broker.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import SimulatedClient, batch
 from kqueue.tests.costliest import LONG, TAGS, Body, Case, cases
 
-ITEMS = 4000
-SLICE_ITEMS = 20
-CALLS_MAX = 12_000
+ITEMS = 2000
+SLICE_ITEMS = 10
+CALLS_MAX = 6000
 """Of Python functions in one turn. Unsliced, the handlers took 5 to 60 for each item."""
 SIZE = 1 << 20
 SERVED = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kqueue.api import slices
 from kqueue.api.down_conversion import BYTES_MAX
-from kqueue.api.slices import SLICE_ITEMS
 from kqueue.records.any_format import iter_any_batches, iter_any_records
 from kqueue.records.batch import COMMIT, control_key_value
 from kqueue.records.builder import BatchBuilder
@@ -98,8 +98,11 @@ def test_from_4_on_batches_stay_as_they_are(client: SimulatedClient, version: in
 
 @pytest.mark.parametrize("version", corners(range(4), 1, 3))
 @pytest.mark.parametrize("codec", corners(["none", "gzip", "zstd"], "gzip"))
-def test_many_records_are_converted_in_slices(client: SimulatedClient, version: int, codec: str) -> None:
-    count = SLICE_ITEMS * STEP_MESSAGES + 1
+def test_many_records_are_converted_in_slices(
+    client: SimulatedClient, version: int, codec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slices, "SLICE_ITEMS", 20)
+    count = 20 * STEP_MESSAGES + 1
     client.sim.topic("long", max_message_bytes="10000000")
     builder = BatchBuilder(codec)
     for _ in range(count):

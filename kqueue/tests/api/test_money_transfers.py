@@ -95,7 +95,7 @@ def test_the_broker_restarts_before_each_request(version: int, stride: int) -> N
 
 
 @pytest.mark.parametrize("stride", STRIDES)
-@pytest.mark.parametrize("remains", Remains)
+@pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_power_is_cut_at_steps_of_the_disk(version: int, remains: Remains, stride: int) -> None:
     """A new broker and a new teller carry on, and lose power too, until one is through."""

@@ -17,6 +17,7 @@ from kqueue.storage.descriptor_cache import DescriptorCache
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, append, check_log, end_transaction, flush, open_log, read_values, run_job
+from kqueue.tests.thorough import corners
 
 
 def synced(storage: FaultyStorage) -> list[str]:
@@ -305,7 +306,7 @@ def live_with_slow_flushes(storage: FaultyStorage, confirmed: list[int]) -> None
     assert len(log.segments) >= 4
 
 
-@pytest.mark.parametrize("remains", Remains)
+@pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
 def test_a_power_cut_between_rolls_and_slow_flushes_takes_nothing_that_was_flushed(remains: Remains) -> None:
     """At every step in turn, and only the last two segments may be torn."""
     whole = FaultyStorage()

@@ -11,19 +11,21 @@ from kqueue.log.log_state import LogState
 from kqueue.records.batch import ABORT
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.tests.log.helpers import append, check_log, end_transaction, flush, open_log, read_values
+from kqueue.tests.thorough import parts
 
 APPENDED = 40
 
 
-def test_an_append_refused_by_a_full_disk_leaves_no_trace() -> None:
-    """With every amount of room in turn: in the middle of a batch, of an index entry, of a roll. It
+@parts(5)
+def test_an_append_refused_by_a_full_disk_leaves_no_trace(part: slice) -> None:
+    """With any amount of room in turn: in the middle of a batch, of an index entry, of a roll. It
     goes on once there is room.
     """
     whole = FaultyStorage()
     fill_with_rolls(open_log(whole, segment_bytes=400, index_interval_bytes=0), 0)
     size = sum(entry.size for entry in whole.list("t-0"))
     refused = 0
-    for room in range(0, size, 7):
+    for room in range(0, size, 7)[part]:
         storage = FaultyStorage(capacity_bytes=room)
         log = open_log(storage, segment_bytes=400, index_interval_bytes=0)
         with pytest.raises(DiskFull, match="ENOSPC"):
@@ -43,7 +45,7 @@ def test_an_append_refused_by_a_full_disk_leaves_no_trace() -> None:
         assert read_values(again) == read_values(log)
         assert again.damage == []
         check_log(again)
-    assert refused > 100
+    assert refused > 20
 
 
 def test_batch_behind_one_without_room_is_no_sequence_gap() -> None:
@@ -69,15 +71,16 @@ def test_batch_behind_one_without_room_is_no_sequence_gap() -> None:
     assert log.health.failure is None
 
 
-def test_a_full_disk_leaves_no_abort_marker_without_its_index_entry() -> None:
-    """With every amount of room in turn, as above: the log stays writable, and once there is room
+@parts(3)
+def test_a_full_disk_leaves_no_abort_marker_without_its_index_entry(part: slice) -> None:
+    """With any amount of room in turn, as above: the log stays writable, and once there is room
     the transactions end as if nothing had been.
     """
     whole = FaultyStorage()
     fill_with_transactions(open_log(whole), 0)
     size = sum(entry.size for entry in whole.list("t-0"))
     refused_by_index = refused_by_log = 0
-    for room in range(size):
+    for room in range(size)[part]:
         storage = FaultyStorage(capacity_bytes=room)
         log = open_log(storage)
         with pytest.raises(DiskFull) as full:
@@ -93,7 +96,7 @@ def test_a_full_disk_leaves_no_abort_marker_without_its_index_entry() -> None:
         ]
         flush(log)
         check_log(log)
-    assert min(refused_by_index, refused_by_log) > 10
+    assert min(refused_by_index, refused_by_log) > 3
 
 
 TRANSACTIONS = 4

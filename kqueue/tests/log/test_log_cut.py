@@ -17,6 +17,7 @@ from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, check_log, flush, note_high_watermarks, read_records, run_through
 from kqueue.tests.log.test_follower_log import CONFIG, KEY, TOPIC_ID, open_log, replicate, sent
+from kqueue.tests.thorough import corners, parts
 
 NEW_START = 100
 
@@ -139,10 +140,11 @@ def goes_on(storage: FaultyStorage, states: list[list[int]]) -> None:
     check_log(log, forgotten=True)
 
 
-@pytest.mark.parametrize("remains", [Remains.LOST, Remains.KEPT, Remains.TORN])
-def test_a_power_cut_at_any_step_leaves_a_log_that_can_be_followed_with(remains: Remains) -> None:
+@parts(3)
+@pytest.mark.parametrize("remains", corners(Remains, Remains.LOST, Remains.TORN))
+def test_a_power_cut_at_any_step_leaves_a_log_that_can_be_followed_with(remains: Remains, part: slice) -> None:
     assert {"create", "remove", "truncate", "sync", "sync_folder"} <= {step.kind for step in STEPS}
-    for cut_at in range(1, len(STEPS) + 1):
+    for cut_at in range(1, len(STEPS) + 1)[part]:
         follower = run_until_cut(cut_at)
         try:
             goes_on(follower.storage.after_cut(remains, random.Random(cut_at)), follower.states)

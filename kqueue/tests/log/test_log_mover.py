@@ -18,7 +18,7 @@ from kqueue.records.builder import build_batch
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.log.two_folders import NOW_MS, append, check_records, names, place_of, run, start
-from kqueue.tests.thorough import corners
+from kqueue.tests.thorough import corners, parts
 
 
 def live(storage: FaultyStorage, flush: str, world: list[Simulation], seen: list[int]) -> None:
@@ -77,6 +77,7 @@ def test_a_log_moves_while_it_is_used() -> None:
     assert (place_of(sim), partition.high_watermark) == (target, 40)
 
 
+@parts(4)
 @pytest.mark.parametrize(
     ("flush", "remains"),
     corners(
@@ -85,10 +86,10 @@ def test_a_log_moves_while_it_is_used() -> None:
         ("kafka", Remains.KEPT),
     ),
 )
-def test_a_power_cut_at_any_step_loses_nothing(flush: str, remains: Remains) -> None:
+def test_a_power_cut_at_any_step_loses_nothing(flush: str, remains: Remains, part: slice) -> None:
     whole = FaultyStorage()
     live(whole, flush, [], [])
-    for cut_at in range(1, len(whole.steps) + 1):
+    for cut_at in range(1, len(whole.steps) + 1)[part]:
         storage = FaultyStorage(cut_at=cut_at)
         world: list[Simulation] = []
         seen = [0]

@@ -22,6 +22,7 @@ from kqueue.storage.descriptor_cache import DescriptorCache
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.stepped_jobs import SteppedJobs
 from kqueue.tests.log.helpers import START_MS, append, check_log, flush, open_log, read_values
+from kqueue.tests.thorough import corners
 
 SETTINGS = {"segment_bytes": 3000, "index_interval_bytes": 200, "file_delete_delay_ms": 0}
 RECORDS = 100
@@ -91,7 +92,7 @@ HOW: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("how", HOW)
-@pytest.mark.parametrize("appended", [False, True])
+@pytest.mark.parametrize("appended", corners([False, True], True))
 def test_indexes_that_are_cut_under_an_open_log(
     tmp_path: Path, how: str, appended: bool, caplog: pytest.LogCaptureFixture
 ) -> None:

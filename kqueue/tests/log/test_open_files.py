@@ -26,6 +26,7 @@ from kqueue.storage.descriptor_cache import DescriptorCache, OpenFiles
 from kqueue.testing.faulty_storage import FaultyStorage, Remains
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, append, batch, end_transaction, flush, open_log, read_values, stable_end
+from kqueue.tests.thorough import parts
 
 T = TypeVar("T")
 ID = bytes(range(16))
@@ -155,14 +156,15 @@ def _append(log: Log, value: bytes, sequence: dict[str, int]) -> int:
     return log.append(buf, read_header(buf), leader_epoch=0).base_offset
 
 
+@parts(8)
 @pytest.mark.parametrize("cleanly", [True, False])
 def test_an_open_that_is_refused_anywhere_costs_a_repetition(
-    tmp_path: Path, system: Callable[[System], None], cleanly: bool
+    tmp_path: Path, system: Callable[[System], None], cleanly: bool, part: slice
 ) -> None:
     counting = System(0)
     system(counting)
     live(tmp_path / "0", cleanly=cleanly)
-    for number in range(1, counting.opened + 1, 1 if counting.opened < 200 else 3):
+    for number in range(1, counting.opened + 1)[part]:
         refusing = System(number)
         system(refusing)
         live(tmp_path / f"{number}", cleanly=cleanly)

@@ -26,7 +26,7 @@ from kqueue.tests.log.helpers import (
     read_records,
     run_through,
 )
-from kqueue.tests.thorough import corners
+from kqueue.tests.thorough import corners, parts
 
 TOPIC_ID = bytes(range(16))
 CONFIG = LogConfig.of(segment_bytes=1200, index_interval_bytes=150)
@@ -223,9 +223,12 @@ def test_the_script_has_every_kind_of_step_on_every_kind_of_file() -> None:
     assert ("remove", ".kafka_cleanshutdown") in kinds
 
 
+@parts(3)
 @pytest.mark.parametrize(("remains", "seed"), corners(VARIANTS, (Remains.LOST, 0), (Remains.TORN, 1)))
-def test_a_power_cut_at_any_step_loses_nothing_flushed_and_invents_nothing(remains: Remains, seed: int) -> None:
-    for cut_at in range(1, len(STEPS) + 1):
+def test_a_power_cut_at_any_step_loses_nothing_flushed_and_invents_nothing(
+    remains: Remains, seed: int, part: slice
+) -> None:
+    for cut_at in range(1, len(STEPS) + 1)[part]:
         world = run_until_cut(cut_at)
         assert world.storage.is_cut
         try:

@@ -25,6 +25,7 @@ from kqueue.tests.log.helpers import START_MS, append
 from kqueue.tests.log.helpers import open_log as new_log
 from kqueue.tests.log_tools.damage import NONE, flip, some_of
 from kqueue.tests.records.arrow.helpers import ENGINES, NEEDS_FAST, EngineName, with_records
+from kqueue.tests.thorough import corners
 
 pytestmark = pytest.mark.timeout(300)  # the first run compiles
 SELECTIONS = [
@@ -63,7 +64,7 @@ def chunks(table: pa.Table) -> list[int]:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", corners(VERSIONS, VERSIONS[-1]))
 def test_a_table_has_what_the_rows_have(engine: EngineName, version: str) -> None:
     """All topics as one table: every format and codec, transactions, with and without sequences."""
     logs = [LogFolder(log.storage, log.folder) for log in open_logs([data_folder(version)])]

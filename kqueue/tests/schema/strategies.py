@@ -5,6 +5,7 @@ Python for comparisons.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -24,6 +25,7 @@ def _anything(each: Field) -> st.SearchStrategy[Any] | None:
     return None
 
 
+@cache
 def messages(cls: type[Any], version: int, narrow: Narrow = _anything) -> st.SearchStrategy[Any]:
     """Objects of a message or struct class with the fields that this version has; all others keep
     their defaults.

@@ -26,6 +26,7 @@ from kio.static.constants import EntityType
 
 from kqueue.schema import Field, decode, encode
 from kqueue.tests.schema.strategies import messages, plain
+from kqueue.tests.thorough import examples
 from kqueue.wire.apis import ALL, Api
 
 CASES = [(api, kind) for api in ALL for kind in (EntityType.request, EntityType.response)]
@@ -102,7 +103,7 @@ def test_kio_has_nearly_all_versions_that_we_have() -> None:
 
 
 @pytest.mark.parametrize(("api", "kind"), CASES, ids=lambda value: getattr(value, "name", None))
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(8, 2), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_both_say_the_same(api: Api, kind: EntityType, data: st.DataObject) -> None:
     cls = api.request_class if kind is EntityType.request else api.response_class

@@ -30,7 +30,7 @@ def versions_of(cls: type[Any]) -> range:
 
 
 @each_message
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(8, 2), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_encoded_message_decodes_to_the_same_at_every_version(cls: type[Any], data: st.DataObject) -> None:
     for version in versions_of(cls):

@@ -21,6 +21,7 @@ from kqueue.tests.broker.members import Members
 
 ANN, BOB = Principal("User", "ann"), Principal("User", "bob")
 DAY_MS = 86_400_000
+HOUR_MS = 3_600_000
 KEY = {"delegation.token.secret.key": "brokers-key"}
 
 
@@ -56,19 +57,21 @@ def test_a_token_authenticates_its_owner_until_it_ends() -> None:
 
 
 def test_a_token_is_renewed_by_its_owner_and_its_renewers_only() -> None:
-    sim = Simulation(KEY)
+    sim = Simulation(
+        {**KEY, "delegation.token.expiry.time.ms": HOUR_MS, "delegation.token.max.lifetime.ms": 7 * HOUR_MS}
+    )
     token, mac = create(sim)
     tokens, issue_ms = sim.broker.security.tokens, token.issue_ms
-    sim.advance(DAY_MS - 10)
-    assert sim.result(tokens.renew(BOB, mac, 2 * DAY_MS)) == issue_ms + 2 * DAY_MS - 10
-    assert sim.result(tokens.renew(ANN, mac, 100)) == issue_ms + DAY_MS + 90
+    sim.advance(HOUR_MS - 10)
+    assert sim.result(tokens.renew(BOB, mac, 2 * HOUR_MS)) == issue_ms + 2 * HOUR_MS - 10
+    assert sim.result(tokens.renew(ANN, mac, 100)) == issue_ms + HOUR_MS + 90
     with pytest.raises(TokenOwnerMismatch):
         tokens.renew(Principal("User", "eve"), mac, 1)
     with pytest.raises(TokenNotFound):
         tokens.renew(ANN, mac[:-1], 1)
     for _ in range(7):
         sim.result(tokens.renew(ANN, mac, -1))
-        sim.advance(DAY_MS)
+        sim.advance(HOUR_MS)
     with pytest.raises((TokenExpired, TokenNotFound)):
         tokens.renew(ANN, mac, -1)  # the maximum lifetime is over
 

@@ -15,7 +15,7 @@ from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import SimulatedClient, batch
 from kqueue.tests.broker.fetch.test_read_committed_machine import READ_COMMITTED, consume
-from kqueue.tests.thorough import corners
+from kqueue.tests.thorough import corners, parts
 
 TIMEOUT_MS = 60_000
 OUTCOMES = (True, False)
@@ -69,15 +69,16 @@ def _visible(client: SimulatedClient, index: int) -> list[bytes | None]:
     return [record.value for record in records]
 
 
+@parts(3)
 @pytest.mark.parametrize(
     ("remains", "version"),
     corners([(Remains.LOST, 12), (Remains.KEPT, 12), (Remains.TORN, 12), (Remains.TORN, 11)], (Remains.TORN, 12)),
 )
-def test_transactions_are_atomic_whenever_the_power_goes(remains: Remains, version: int) -> None:
+def test_transactions_are_atomic_whenever_the_power_goes(remains: Remains, version: int, part: slice) -> None:
     whole, everything = FaultyStorage(), Told()
     _run(whole, MemoryStore(), everything, version)
     assert everything.ended == [0, 1]
-    for cut_at in range(1, len(whole.steps) + 1):
+    for cut_at in range(1, len(whole.steps) + 1)[part]:
         storage, store, told = FaultyStorage(cut_at=cut_at), MemoryStore(), Told()
         with contextlib.suppress(PowerCut):
             _run(storage, store, told, version)

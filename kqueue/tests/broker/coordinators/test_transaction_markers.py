@@ -21,6 +21,7 @@ from kqueue.records.batch import ABORT, COMMIT, decode_control, iter_batches, it
 from kqueue.records.builder import BatchBuilder
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
+from kqueue.tests.thorough import corners
 from kqueue.transactions.marker_writer import MarkerResults, TransactionMarker
 
 NOW_MS = 1_700_000_000_000
@@ -204,7 +205,7 @@ def test_groups_learn_of_markers_in_their_topic_when_they_are_committed(sim: Sim
     assert len(results) == 3
 
 
-@pytest.mark.parametrize("remains", Remains)
+@pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
 def test_whenever_the_power_goes_confirmed_markers_stay_and_others_can_be_repeated(remains: Remains) -> None:
     whole = FaultyStorage()
     _run(whole, MemoryStore(), [])

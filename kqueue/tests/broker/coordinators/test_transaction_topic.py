@@ -14,7 +14,7 @@ from kqueue.records.batch import ABORT, COMMIT, Record, decode_control, iter_bat
 from kqueue.records.builder import build_batch
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
-from kqueue.tests.thorough import corners
+from kqueue.tests.thorough import corners, parts
 from kqueue.transactions.transaction_metadata import ProducerIdAndEpoch
 
 
@@ -99,14 +99,15 @@ def markers(sim: Simulation, index: int) -> list[int]:
     return kinds
 
 
+@parts(3)
 @pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
-def test_the_power_may_fail_at_every_step_of_a_transaction(remains: Remains) -> None:
+def test_the_power_may_fail_at_every_step_of_a_transaction(remains: Remains, part: slice) -> None:
     """Durability: a decision that was answered is carried out in all partitions; one that was not
     is carried out in all or in none.
     """
     whole = FaultyStorage()
     transact(Simulation(SMALL, storage=whole), [])
-    for cut_at in range(1, len(whole.steps) + 1):
+    for cut_at in range(1, len(whole.steps) + 1)[part]:
         storage, store, answers = FaultyStorage(cut_at=cut_at), MemoryStore(), Answers()
         with pytest.raises(PowerCut):
             transact(Simulation(SMALL, storage=storage, store=store), answers)

@@ -21,6 +21,7 @@ from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.cluster_client import OUTSIDE, ClusterClient
 from kqueue.tests.api.harness import PendingRequest, SimulatedClient, batch, produce_request, values, versions_of
+from kqueue.tests.thorough import corners
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -305,7 +306,7 @@ def test_a_log_that_opens_slowly_is_the_last_of_its_turn(monkeypatch: pytest.Mon
     assert {partition.log_end_offset for partition in topic.partitions} == {1}
 
 
-@pytest.mark.parametrize("config", [{}, {"message_timestamp_type": "LogAppendTime"}])
+@pytest.mark.parametrize("config", corners([{}, {"message_timestamp_type": "LogAppendTime"}]))
 def test_a_request_of_very_many_partitions_waits_until_files_can_be_opened(config: dict[str, str]) -> None:
     storage = FaultyStorage()
     client = SimulatedClient(sim=Simulation({}, storage=storage))

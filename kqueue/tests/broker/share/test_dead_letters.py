@@ -13,7 +13,7 @@ from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import SimulatedClient, batch, stored
 from kqueue.tests.api.share_client import ACCEPT, GAP, REJECT, RELEASE, Member, acquired, data_of, earliest, fill
-from kqueue.tests.thorough import corners
+from kqueue.tests.thorough import corners, parts
 from kqueue.wire.error_codes import ErrorCode
 
 
@@ -115,12 +115,13 @@ def _run(storage: FaultyStorage, store: MemoryStore, told: set[int]) -> None:
         told.add(offset)
 
 
+@parts(3)
 @pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
-def test_none_is_lost_when_the_power_goes(remains: Remains) -> None:
+def test_none_is_lost_when_the_power_goes(remains: Remains, part: slice) -> None:
     whole, everything = FaultyStorage(), set[int]()
     _run(whole, MemoryStore(), everything)
     assert everything == {0, 1, 2}
-    for cut_at in range(1, len(whole.steps) + 1):
+    for cut_at in range(1, len(whole.steps) + 1)[part]:
         storage, store, told = FaultyStorage(cut_at=cut_at), MemoryStore(), set[int]()
         with contextlib.suppress(PowerCut):
             _run(storage, store, told)

@@ -51,7 +51,7 @@ def _run(storage: FaultyStorage, store: MemoryStore, told: Told) -> int:
 
 
 @pytest.mark.parametrize("every", corners([1, 25], 25))
-@pytest.mark.parametrize("remains", Remains)
+@pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
 def test_accepted_records_are_not_delivered_again_after_a_crash(remains: Remains, every: int) -> None:
     """`every`: so many steps are between two cuts, for each kind of remains at others."""
     whole, everything = FaultyStorage(), Told()

@@ -11,6 +11,7 @@ from kqueue.metadata.memory import MemoryStore
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.replicas.test_partition import append, values
+from kqueue.tests.thorough import corners
 
 PARTITIONS = 3
 
@@ -41,7 +42,7 @@ def test_a_deletion_leaves_nothing_in_the_store_or_on_the_disk() -> None:
     assert not [key for key in store.read("/") if key.startswith(PREFIX)]
 
 
-@pytest.mark.parametrize("remains", list(Remains))
+@pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
 def test_the_power_may_fail_at_every_step_of_making_and_deleting(remains: Remains) -> None:
     whole = FaultyStorage()
     live(Simulation(storage=whole))

@@ -21,7 +21,7 @@ from kqueue.storage import MemoryStorage
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.log import helpers, two_folders
-from kqueue.tests.thorough import corners
+from kqueue.tests.thorough import corners, parts
 
 SETTINGS: dict[str, object] = {
     "log.flush.offset.checkpoint.interval.ms": 500,
@@ -230,19 +230,20 @@ def by_compaction(world: World) -> None:
 Script = Callable[[World], None]
 
 
+@parts(4)
 @pytest.mark.parametrize("mode", corners(["group", "kafka"]))
 @pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
 @pytest.mark.parametrize(
     "script", corners([by_request, by_retention, by_retention_and_compaction, by_compaction], by_request, by_compaction)
 )
 def test_no_producer_is_lost_with_its_records_wherever_the_power_is_cut(
-    script: Script, remains: Remains, mode: str
+    script: Script, remains: Remains, mode: str, part: slice
 ) -> None:
     """S5.1: an open transaction stays open, with its first offset; epochs and sequences stay."""
     whole = World(FaultyStorage(), mode)
     script(whole)
     assert whole.deleted > 8 or script is by_compaction, "the records of all producers are deleted"
-    for cut_at in range(1, len(whole.storage.steps) + 1):
+    for cut_at in range(1, len(whole.storage.steps) + 1)[part]:
         world = World(FaultyStorage(cut_at=cut_at), mode)
         with pytest.raises(PowerCut):
             script(world)

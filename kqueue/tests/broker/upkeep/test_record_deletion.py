@@ -12,7 +12,7 @@ from kqueue.records.batch import Record, check_crc, iter_batches, iter_records, 
 from kqueue.records.builder import build_batch
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
-from kqueue.tests.thorough import corners
+from kqueue.tests.thorough import corners, parts
 
 NOW_MS = 1_700_000_000_000
 
@@ -117,9 +117,10 @@ class World:
         sim.settle()
 
 
+@parts(4)
 @pytest.mark.parametrize("mode", corners(["group", "kafka"]))
 @pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
-def test_the_log_start_never_goes_back_wherever_the_power_is_cut(mode: str, remains: Remains) -> None:
+def test_the_log_start_never_goes_back_wherever_the_power_is_cut(mode: str, remains: Remains, part: slice) -> None:
     """S5.1: at every step on the disk in turn: what a client was told of the log start holds, and
     the log is whole from there.
     """
@@ -127,7 +128,7 @@ def test_the_log_start_never_goes_back_wherever_the_power_is_cut(mode: str, rema
     whole.live()
     assert whole.seen == 12
     steps = len(whole.storage.steps)
-    for cut_at in range(1, steps + 1):
+    for cut_at in range(1, steps + 1)[part]:
         world = World(FaultyStorage(cut_at=cut_at), mode)
         with pytest.raises(PowerCut):
             world.live()
@@ -135,14 +136,15 @@ def test_the_log_start_never_goes_back_wherever_the_power_is_cut(mode: str, rema
     whole.check(remains, 0)
 
 
+@parts(4)
 @pytest.mark.parametrize("mode", corners(["group", "kafka"], "kafka"))
 @pytest.mark.parametrize("remains", corners([Remains.LOST, Remains.TORN], Remains.TORN))
-def test_the_log_start_never_goes_back_after_retention(mode: str, remains: Remains) -> None:
+def test_the_log_start_never_goes_back_after_retention(mode: str, remains: Remains, part: slice) -> None:
     """S5.1"""
     whole = World(FaultyStorage(), mode)
     whole.expire()
     assert whole.seen >= 6
-    for cut_at in range(1, len(whole.storage.steps) + 1):
+    for cut_at in range(1, len(whole.storage.steps) + 1)[part]:
         world = World(FaultyStorage(cut_at=cut_at), mode)
         with pytest.raises(PowerCut):
             world.expire()

@@ -262,7 +262,7 @@ def test_pending_offsets_count_as_memory() -> None:
 
 def test_many_offsets_are_completed_in_slices() -> None:
     world = World()
-    count = 30_000
+    count = 3000
     offsets = [OffsetToCommit("t", index, index) for index in range(count)]
     world.groups.commit_in_transaction("g", PRODUCER, -1, "", None, offsets)
     work = world.groups._offsets.complete_transaction(coordinator_partition("g", PARTITIONS), 7, committed=True)

@@ -17,7 +17,7 @@ from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, read_records
 from kqueue.tests.log_tools.damage import NONE, TXN, flip, some_of
-from kqueue.tests.thorough import corners
+from kqueue.tests.thorough import corners, parts
 
 
 class Below:
@@ -108,8 +108,9 @@ def without_left_overs(tree: Tree) -> Tree:
     return {path: data for path, data in tree.items() if not path.endswith((".tmp", ".lock"))}
 
 
+@parts(3)
 @pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
-def test_power_cut_at_every_step(remains: Remains, tmp_path: Path) -> None:
+def test_power_cut_at_every_step(remains: Remains, part: slice, tmp_path: Path) -> None:
     before = damaged(tmp_path)
     whole = loaded(before)
     first = len(whole.steps)
@@ -118,7 +119,7 @@ def test_power_cut_at_every_step(remains: Remains, tmp_path: Path) -> None:
     wanted = without_left_overs(tree_of(Below(whole, "data")))
     count = len(whole.steps)
     assert count - first > 40
-    for cut_at in range(first + 1, count + 1):
+    for cut_at in range(first + 1, count + 1)[part]:
         storage = loaded(before)
         storage.cut_at = cut_at
         with pytest.raises(PowerCut):

@@ -85,7 +85,7 @@ def test_readers_see_all_of_a_batch_or_nothing_at_every_step(broker: kqueue.Brok
     assert open_ids(options) == []
 
 
-@pytest.mark.parametrize("stride", corners([1, 7], 7))
+@pytest.mark.parametrize("stride", corners([1, 13], 13))
 def test_a_kill_at_each_step_and_another_try_that_splits_the_rows_otherwise(
     broker: kqueue.Broker, options: SinkOptions, stride: int
 ) -> None:

@@ -14,6 +14,7 @@ from kqueue.spark.source.options import TopicSelection
 from kqueue.spark.source.split_planner import OffsetRange
 from kqueue.tests import golden
 from kqueue.tests.spark.source.logs import BEGIN_MS, options, positions, rows, send
+from kqueue.tests.thorough import corners
 
 T0 = TopicPartition("t", 0)
 EVERYTHING = TopicSelection()
@@ -155,7 +156,7 @@ def test_a_segment_that_ends_too_early(folder: Path, tmp_path: Path) -> None:
         rows(options(path=copied), [OffsetRange("t", 0, 0, 60)])
 
 
-@pytest.mark.parametrize("version", golden.VERSIONS)
+@pytest.mark.parametrize("version", corners(golden.VERSIONS, golden.VERSIONS[-1]))
 def test_aborted_transactions_of_kafka_are_hidden(version: str) -> None:
     expected = golden.expected(version)
     for isolation, name in (("read_uncommitted", "txn"), ("read_committed", "txn:committed")):
