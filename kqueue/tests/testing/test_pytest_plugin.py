@@ -114,7 +114,7 @@ PASSING = {
             assert "rewrite" not in type(kqueue.log.log.__loader__).__module__
     """,
 }
-"""Tests that pass, by what they show. They share a pytest process, whose start takes the longest."""
+"""Tests that pass, by what they show, in one pytest process: its start takes the longest."""
 
 
 def test_what_holds_by_default(pytester: pytest.Pytester, run) -> None:
