@@ -88,16 +88,20 @@ def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, Function]]:
             yield from _functions(child, prefix)
 
 
-def source_files(*folders: str) -> list[SourceFile]:
-    """All Python files below the folders, which are relative to the project's root."""
+def source_files(*folders: str) -> Iterator[SourceFile]:
+    """All Python files below the folders, which are relative to the project's root.
+
+    Who drops each file before the next drops its tree too. With all trees in memory the garbage
+    collector takes three times as long as the parser.
+    """
     paths = itertools.chain.from_iterable((ROOT / folder).rglob("*.py") for folder in folders)
     hidden = {"build", ".tox", "__pycache__"}
-    return [SourceFile(path.relative_to(ROOT)) for path in sorted(paths) if not hidden & set(path.parts)]
+    return (SourceFile(path.relative_to(ROOT)) for path in sorted(paths) if not hidden & set(path.parts))
 
 
-def shipped_files() -> list[SourceFile]:
+def shipped_files() -> Iterator[SourceFile]:
     """The files of the package without its tests."""
-    return [file for file in source_files("kqueue") if not file.is_test]
+    return (file for file in source_files("kqueue") if not file.is_test)
 
 
 def does_something(function: Function) -> bool:

@@ -13,7 +13,7 @@ import pytest
 
 from kqueue.broker.broker import Broker
 from kqueue.testing.simulation import Simulation
-from kqueue.tests.source_tree import ROOT, SourceFile, shipped_files
+from kqueue.tests.source_tree import ROOT, shipped_files
 
 PAGE = ROOT / "ARCHITECTURE.md"
 LEFT_OUT = {"kqueue": {"testing", "__init__"}, "kqueue.broker": {"__init__"}}
@@ -23,7 +23,7 @@ LEFT_OUT = {"kqueue": {"testing", "__init__"}, "kqueue.broker": {"__init__"}}
 def runtime_imports(node: ast.AST, module: str) -> Iterator[str]:
     """Yield the modules that are imported when the code runs, not those that only name types."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+        if isinstance(child, ast.If) and isinstance(child.test, ast.Name) and child.test.id == "TYPE_CHECKING":
             continue
         if isinstance(child, ast.ImportFrom) and child.module:
             yield from (f"{child.module}.{alias.name}" for alias in child.names)
@@ -40,12 +40,13 @@ def part_of(module: str, container: str) -> str | None:
     return module.removeprefix(f"{container}.").partition(".")[0]
 
 
-def package_graph(files: list[SourceFile], container: str) -> dict[str, set[str]]:
+def package_graph(container: str) -> dict[str, set[str]]:
     """Return which parts of a package each of its parts imports."""
-    parts = {part_of(f"{file.module}.x" if file.module == container else file.module, container) for file in files}
+    modules = [file.module for file in shipped_files()]
+    parts = {part_of(f"{module}.x" if module == container else module, container) for module in modules}
     known = {part for part in parts if part is not None} - LEFT_OUT[container] - {"x"}
     graph: dict[str, set[str]] = {part: set() for part in known}
-    for file in files:
+    for file in shipped_files():
         part = part_of(file.module, container)
         if part in known:
             imported = {part_of(name, container) for name in runtime_imports(file.tree, file.module)}
@@ -70,7 +71,7 @@ def reduced(graph: dict[str, set[str]]) -> dict[str, set[str]]:
 
 
 def diagram(container: str) -> str:
-    graph = reduced(package_graph(shipped_files(), container))
+    graph = reduced(package_graph(container))
     arrows = [f"    {part} --> {one}" for part in sorted(graph) for one in sorted(graph[part])]
     return "\n".join(["```mermaid", "flowchart TD", *arrows, "```"])
 

@@ -1,5 +1,5 @@
 """Tests of docs/clusters.md and docs/start/cluster.md: their commands run one after the other, with
-real processes; settings and defaults exist, and so do the tests that are named.
+real brokers; settings and defaults exist, and so do the tests that are named.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ import random
 import re
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,8 +20,8 @@ import kqueue
 from kqueue.base.settings import format_value
 from kqueue.cli.app import kqueue as root
 from kqueue.config.catalog import CATALOG
-from kqueue.testing.process_environment import process_environment
 from kqueue.tests.served_cluster import wait_until_unfenced
+from kqueue.tests.shell_script import run_script
 from kqueue.tests.source_tree import ROOT
 
 TEXT = (ROOT / "docs" / "clusters.md").read_text()
@@ -64,21 +62,11 @@ def script_of(text: str) -> str:
 
 def run(script: str, folder: Path) -> str:
     """Run a script with bash; return what it prints, at the first command that fails too."""
-    environment = process_environment(PATH=os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])))
-    with (folder / "printed").open("w") as printed:  # no pipe: brokers inherit it
-        result = subprocess.run(
-            ["bash", "-euxo", "pipefail", "-c", script],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=printed,
-            stderr=printed,
-            timeout=TIMEOUT_S,
-            check=False,
-        )
+    with (folder / "printed").open("w") as printed:
+        status = run_script(script, folder, printed, TIMEOUT_S)
     text = (folder / "printed").read_text()
     logs = "\n".join(f"{log.name}:\n{log.read_text()[-2000:]}" for log in folder.glob("broker-*.log"))
-    assert result.returncode == 0, f"{text[-3000:]}\n{logs}"
+    assert status == 0, f"{text[-3000:]}\n{logs}"
     return text
 
 

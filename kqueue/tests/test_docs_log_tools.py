@@ -4,7 +4,6 @@ kqueue has made.
 
 from __future__ import annotations
 
-import os
 import random
 import re
 import shutil
@@ -21,7 +20,6 @@ from kqueue.log.manager import LogManager
 from kqueue.log_tools.rows import Row
 from kqueue.storage import LocalStorage
 from kqueue.testing.manual_clock import ManualClock
-from kqueue.testing.process_environment import process_environment
 from kqueue.tests.log.helpers import START_MS, append
 
 ROOT = Path(__file__).parents[2]
@@ -47,19 +45,13 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("block", blocks("sh"))
-def test_every_command(block: str, folder: Path) -> None:
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+def test_every_command(block: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
     for line in block.splitlines():
-        ran = subprocess.run(
-            line.split(),
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env=process_environment(PATH=path),
-            check=False,
-        )
-        assert (ran.returncode, ran.stderr) == (0, ""), f"{line}\n{ran.stdout}{ran.stderr}"
+        name, *arguments = line.split()
+        assert name == "kqueue"
+        ran = CliRunner().invoke(kqueue, arguments)
+        assert (ran.exit_code, ran.stderr) == (0, ""), f"{line}\n{ran.output}"
 
 
 def test_every_program(folder: Path) -> None:

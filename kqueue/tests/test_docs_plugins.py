@@ -24,6 +24,7 @@ from kqueue.config.catalog import CATALOG
 from kqueue.config.environment import PLUGIN_VARIABLES
 from kqueue.config.plugins import CONTRACTS
 from kqueue.testing.process_environment import process_environment
+from kqueue.tests.doc_pages import run_line
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "plugins.md").read_text()
@@ -58,18 +59,6 @@ def environment(**more: str) -> dict[str, str]:
     return process_environment(PATH=path, **more)
 
 
-def sh(line: str, folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", line],
-        cwd=folder,
-        env=environment(**more),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-
-
 @pytest.fixture
 def served(folder: Path) -> Iterator[str]:
     """The broker of the document's `kqueue serve` line, on a free port."""
@@ -98,9 +87,8 @@ def test_every_command(served: str, folder: Path) -> None:
     ours = [line for line in commands() if not line.startswith(("pip ", "pytest ")) and "kqueue serve" not in line]
     assert len(ours) >= 7
     for line in ours:
-        ran = sh(line, folder, KQUEUE_BOOTSTRAP=served)
-        assert ran.returncode == 0, f"{line}\n{ran.stdout}{ran.stderr}"
-    described = sh("kqueue topics describe", folder, KQUEUE_BOOTSTRAP=served).stdout
+        run_line(line, folder, KQUEUE_BOOTSTRAP=served)
+    described = run_line("kqueue topics describe", folder, KQUEUE_BOOTSTRAP=served)
     assert "cleanup.policy=last-hundred" in described
     assert "kqueue.partitioner=crc32" in described
 

@@ -7,7 +7,7 @@ import re
 import sys
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from configparser import ConfigParser
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -117,12 +117,17 @@ def _tox_requirements(environment: str) -> list[str]:
 def _not_brought(modules: set[str], requirements: list[str]) -> list[str]:
     """The modules of no distribution that the requirements bring, directly or through others."""
     brought = _closure(requirements)
-    distributions = packages_distributions()
+    distributions = _distributions()
     return sorted(
         module
         for module in modules
         if not any(canonicalize_name(name) in brought for name in distributions.get(module, ()))
     )
+
+
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    return packages_distributions()
 
 
 def _closure(requirements: list[str]) -> set[str]:

@@ -18,6 +18,7 @@ from kqueue.client import (
 from kqueue.client.errors import BrokerRefused
 from kqueue.tests.client.serving import batch
 from kqueue.tests.served_cluster import bootstrap, served_cluster
+from kqueue.tests.thorough import corners
 from kqueue.tests.waits import eventually
 
 PARTITIONS = [TopicPartition("t", index) for index in range(3)]
@@ -119,7 +120,7 @@ def test_a_leader_that_moved_is_found(brokers: list[kqueue.Broker]) -> None:
         assert client.metadata(["moving"]).topics["moving"].partitions[0].leader == second
 
 
-@pytest.mark.parametrize("stop", ["kill", "stop"])
+@pytest.mark.parametrize("stop", corners(["kill", "stop"]))
 def test_a_dead_broker_is_waited_for_only_until_others_have_its_groups(stop: str) -> None:
     """It was asked until the timeout of the call, although the cluster had removed it."""
     with kqueue.Cluster(brokers=3) as cluster, Client(cluster.bootstrap, timeout_ms=3_600_000) as client:

@@ -171,16 +171,18 @@ def strings_read() -> tuple[set[str], list[re.Pattern[str]]]:
     return plain, patterns
 
 
-def _without_declarations(node: ast.AST) -> Iterator[ast.AST]:
-    if (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id in ("Setting", "_row", "Synonym")
-    ):
-        return
-    yield node
-    for child in ast.iter_child_nodes(node):
-        yield from _without_declarations(child)
+def _without_declarations(tree: ast.AST) -> Iterator[ast.AST]:
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("Setting", "_row", "Synonym")
+        ):
+            continue
+        yield node
+        pending.extend(ast.iter_child_nodes(node))
 
 
 def bounds_read() -> set[str]:

@@ -13,6 +13,7 @@ from kqueue.base.errors import KqueueError
 from kqueue.embedded import Cluster
 from kqueue.embedded.cluster import STORE_FILE
 from kqueue.log.folders.registration_mark import REGISTRATION_MARK
+from kqueue.tests.thorough import corners
 
 EARLY = 10
 EXPECTED = [str(number) for number in range(110)]
@@ -57,7 +58,7 @@ def assert_none_is_lost(cluster: Cluster) -> None:
         broker.assert_produced("orders", EXPECTED, within_s=30)
 
 
-@pytest.mark.parametrize("how", ["stop", "kill"])
+@pytest.mark.parametrize("how", corners(["stop", "kill"], "kill"))
 def test_a_broker_that_starts_first_from_an_older_copy_loses_no_record(
     how: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -16,9 +16,10 @@ import kqueue
 from kqueue.base.errors import TopicAlreadyExists
 from kqueue.embedded import Cluster
 from kqueue.testing import faults
+from kqueue.tests.thorough import corners
 
 
-@pytest.fixture(params=["memory", "disk"])
+@pytest.fixture(params=corners(["memory", "disk"], "disk"))
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
     with kqueue.Cluster(brokers=3, path=tmp_path / "data" if request.param == "disk" else None) as running:
         yield running

@@ -9,6 +9,7 @@ import pytest
 
 from kqueue.embedded.green_threads import replaced_by
 from kqueue.testing.process_environment import process_environment
+from kqueue.tests.thorough import corners
 
 GEVENT = "from gevent import monkey; monkey.patch_all({})"
 EVENTLET = "import eventlet; eventlet.monkey_patch({})"
@@ -60,12 +61,12 @@ def test_a_broker_works_as_a_greenlet_and_says_which_clients_block_it(patch: str
     assert run(patch.format(""), PROGRAM, SENT).count(WARNING) == 1
 
 
-@pytest.mark.parametrize("patch", [GEVENT, EVENTLET])
+@pytest.mark.parametrize("patch", corners([GEVENT, EVENTLET]))
 def test_a_broker_works_where_threads_stay_as_they_are(patch: str) -> None:
     assert WARNING not in run(patch.format("thread=False"), PROGRAM)
 
 
-@pytest.mark.parametrize("patch", [GEVENT, EVENTLET])
+@pytest.mark.parametrize("patch", corners([GEVENT, EVENTLET]))
 def test_a_broker_works_where_the_process_is_patched_after_the_import(patch: str) -> None:
     assert WARNING in run(IMPORT, patch.format(""), PROGRAM)
 

@@ -12,6 +12,7 @@ import pytest
 import kqueue
 from kqueue.log.log import Log
 from kqueue.tests.embedded.clients import KINDS, POLL_MS, Clients, clients
+from kqueue.tests.thorough import corners
 
 Opened = Callable[..., Clients]
 
@@ -46,7 +47,7 @@ def values(client: Clients, topic: str) -> list[bytes]:
     return [record.value for record in found]
 
 
-@pytest.mark.parametrize("storage", ["memory", "disk"])
+@pytest.mark.parametrize("storage", corners(["memory", "disk"], "disk"))
 def test_records_are_deleted_after_their_retention(opened: Opened, storage: str, tmp_path: Path) -> None:
     client = opened(tmp_path if storage == "disk" else None)
     client.broker.create_topic("week")
@@ -102,7 +103,7 @@ def test_deleted_files_are_removed_after_their_delay(opened: Opened, tmp_path: P
     assert files() == []
 
 
-@pytest.mark.parametrize("storage", ["memory", "disk"])
+@pytest.mark.parametrize("storage", corners(["memory", "disk"], "disk"))
 def test_compaction_waits_for_its_lag(opened: Opened, storage: str, tmp_path: Path) -> None:
     client = opened(tmp_path if storage == "disk" else None)
     client.broker.create_topic("t", cleanup_policy="compact", segment_bytes=1024, min_compaction_lag_ms=86_400_000)

@@ -17,6 +17,7 @@ from kqueue.log.sealed_segments import SealedSegments
 from kqueue.records.batch import Record, iter_batches, iter_records, read_header
 from kqueue.records.builder import build_batch
 from kqueue.tests.network.harness import serving, until
+from kqueue.tests.thorough import corners
 
 SETTINGS = {"log.cleaner.backoff.ms": 20, "log.retention.check.interval.ms": 20, "log.cleaner.threads": 2}
 SEGMENT = {"segment.bytes": "2000", "file.delete.delay.ms": "50"}
@@ -216,7 +217,7 @@ def test_pre_delete_runs_in_its_own_process_and_is_retried_after_a_crash(
     assert "status 3" in messages[0]
 
 
-@pytest.mark.parametrize("storage", ["local", "memory"])
+@pytest.mark.parametrize("storage", corners(["local", "memory"]))
 def test_stop_does_not_wait_for_pre_delete(tmp_path: Path, storage: str) -> None:
     async def test() -> None:
         async with serving(tmp_path / "data", **SETTINGS, **{"kqueue.storage": storage}) as server:

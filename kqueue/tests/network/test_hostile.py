@@ -26,7 +26,7 @@ from kqueue.app import Server
 from kqueue.tests.golden import FOLDER
 from kqueue.tests.network.harness import Client, connect, framed, serving, until
 from kqueue.tests.test_app import create_topic, produce
-from kqueue.tests.thorough import examples
+from kqueue.tests.thorough import corners, examples
 
 HOSTILE = settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
 LIMIT = 1 << 20
@@ -120,7 +120,7 @@ def test_valid_header_before_random_bytes(body: bytes, key: int, data: st.DataOb
     hostile(test)
 
 
-@pytest.mark.parametrize(("key", "version"), sorted(recorded()))
+@pytest.mark.parametrize(("key", "version"), corners(sorted(recorded()), *dict(sorted(recorded())).items()))
 def test_recorded_request_truncated_at_every_byte(key: int, version: int, caplog: pytest.LogCaptureFixture) -> None:
     request = recorded()[key, version]
     step = max(1, len(request) // 40)

@@ -19,6 +19,7 @@ from kqueue.storage.descriptor_cache import PROCESS
 from kqueue.tests.api.harness import batch
 from kqueue.tests.network.harness import API, Client, connect, request_bytes, serving, until
 from kqueue.tests.test_app import create_topic
+from kqueue.tests.thorough import corners
 from kqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -73,7 +74,7 @@ def offline(server: Server, topic: str) -> list[int]:
 
 
 @needs_proc
-@pytest.mark.parametrize("open_files", [None, 2_000, 400])
+@pytest.mark.parametrize("open_files", corners([None, 2_000, 400], 400))
 def test_failed_fsync_takes_only_its_own_partition_offline(
     tmp_path: Path, failing: set[str], bound: Callable[[int], None], open_files: int | None
 ) -> None:

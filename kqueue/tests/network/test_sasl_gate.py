@@ -18,6 +18,7 @@ from kqueue.tests.network.sasl_clients import (
     mechanism,
     sasl_serving,
 )
+from kqueue.tests.thorough import corners
 from kqueue.wire.error_codes import ErrorCode
 
 ANN = Principal("User", "ann")
@@ -90,7 +91,7 @@ async def test_an_unknown_mechanism_is_answered_with_those_of_the_listener():
 
 
 @pytest.mark.parametrize("name", sorted(set(API) - {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}))
-@pytest.mark.parametrize("after_handshake", [False, True])
+@pytest.mark.parametrize("after_handshake", corners([False, True]))
 @in_loop
 async def test_no_other_api_is_served_before_authentication(name, after_handshake):
     async with sasl_serving() as server:

@@ -22,6 +22,8 @@ from kqueue.tests.waits import eventually
 
 PARTITIONS = 6
 KEYS = 30
+LOAD = 300
+"""Records that are confirmed before each kill, and after the last."""
 
 
 class Load:
@@ -57,7 +59,7 @@ class Load:
                 on_delivery=lambda error, message, number=number: self._delivered(error, number),  # type: ignore[misc]
             )
             number += 1
-            self._producer.poll(0.001)
+            self._producer.poll(0.005)
         assert self._producer.flush(60) == 0
 
     def _delivered(self, error: object, number: int) -> None:
@@ -107,12 +109,12 @@ def test_nothing_is_lost_when_a_worker_is_killed_under_load(tmp_path: Path, vict
         try:
             for round in (1, 2):
                 before = len(load.acknowledged)
-                eventually(lambda before=before: len(load.acknowledged) > before + 2000)  # type: ignore[misc]
+                eventually(lambda before=before: len(load.acknowledged) > before + LOAD)  # type: ignore[misc]
                 served.workers()[victim].kill()
                 served.wait_for(rf"supervisor: worker {victim}: its process \d+ was ended by SIGKILL", round)
                 served.wait_for(rf"worker {victim}: kqueue .* serves", round + 1)
             before = len(load.acknowledged)
-            eventually(lambda: len(load.acknowledged) > before + 2000)
+            eventually(lambda: len(load.acknowledged) > before + LOAD)
         finally:
             load.end()
         assert load.failed == []

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from click.testing import CliRunner
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
+from kqueue.cli.app import kqueue as root
 from kqueue.client import Client, NewTopic, TopicPartition
 from kqueue.config.client_security import ClientSecurity
 from kqueue.embedded.development_certificates import DevelopmentCertificates
@@ -109,9 +111,9 @@ def test_topics_that_clients_create_at_once_are_spread(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", ["0", "-1", "101", "many"])
 def test_a_bad_number_is_refused(count: str) -> None:
-    status, text = refused("--workers", count)
-    assert status == 2
-    assert "Invalid value for '--workers'" in text
+    result = CliRunner().invoke(root, ["serve", "--workers", count])
+    assert result.exit_code == 2
+    assert "Invalid value for '--workers'" in result.stderr
 
 
 def test_a_busy_port_of_a_worker_leaves_no_new_folder(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import kqueue
 from kqueue.testing import faults
 from kqueue.testing.fault_injection import Faults
 from kqueue.tests.embedded.clients import KINDS, Clients, PythonClients, clients
+from kqueue.tests.thorough import corners
 from kqueue.tests.waits import eventually
 
 Records = Callable[[str], list[bytes]]
@@ -157,7 +158,7 @@ def test_a_lost_reply_duplicates_a_record_without_idempotence(client: Clients, m
     assert values(client.broker) == [b"a", b"b", b"b", b"c"]
 
 
-@pytest.fixture(params=["memory", "disk"])
+@pytest.fixture(params=corners(["memory", "disk"], "disk"))
 def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
     return None if request.param == "memory" else tmp_path
 

@@ -30,6 +30,7 @@ from kqueue.testing import (
 from kqueue.tests.processes import started
 from kqueue.tests.testing import bad_plugins
 from kqueue.tests.testing.bad_plugins import AssignorFactory, Codec, Factory, Policy, StorageOpener, StoreOpener
+from kqueue.tests.thorough import corners
 from kqueue.tests.waits import eventually
 
 # per contract: its checker, a plugin with a selectable failure, the plugin's name, and the check
@@ -81,7 +82,7 @@ def failure_message(check: Callable[..., object], plugin: object, **options: Any
     return str(raised.value)
 
 
-@pytest.mark.parametrize("contract", CONTRACTS)
+@pytest.mark.parametrize("contract", corners(CONTRACTS))
 def test_a_hang_is_reported_with_check_call_and_traceback(contract: str) -> None:
     check, plugin, name, sentence, call = CONTRACTS[contract]
     message = failure_message(check, plugin(bad_plugins.hang), time_limit_s=0.5)

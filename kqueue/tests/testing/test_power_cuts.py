@@ -9,6 +9,7 @@ from kafka import KafkaProducer
 import kqueue
 from kqueue.embedded import Cluster
 from kqueue.testing import PowerCutDisks, Remains
+from kqueue.tests.thorough import corners
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def produce(cluster: Cluster, start: int, stop: int) -> list[bytes]:
     return values
 
 
-@pytest.mark.parametrize("remains", Remains)
+@pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
 def test_confirmed_records_survive_a_power_cut_of_all_brokers(
     cluster: Cluster, disks: PowerCutDisks, remains: Remains
 ) -> None:

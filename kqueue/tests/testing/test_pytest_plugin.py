@@ -43,8 +43,8 @@ def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
     return run
 
 
-def test_a_broker_and_a_new_topic_for_each_test(run) -> None:
-    tests = """
+PASSING = {
+    "a_broker_and_a_new_topic_for_each_test": """
         import pytest
         from client import read, send
 
@@ -62,12 +62,8 @@ def test_a_broker_and_a_new_topic_for_each_test(run) -> None:
             assert first != second
             assert first.startswith("test-orders-tea")
             assert list(broker.topics) == []
-    """
-    run(tests).assert_outcomes(passed=3)
-
-
-def test_the_mark_configures_the_topic(run) -> None:
-    tests = """
+    """,
+    "the_mark_configures_the_topic": """
         import pytest
 
         @pytest.mark.kafka_topic(partitions=3, cleanup_policy="compact")
@@ -75,8 +71,58 @@ def test_the_mark_configures_the_topic(run) -> None:
             topic = kafka_broker.topics[kafka_topic]
             assert len(topic.end_offsets) == 3
             assert topic.config["cleanup.policy"] == ["compact"]
-    """
-    run(tests, "--strict-markers").assert_outcomes(passed=1)
+    """,
+    "a_test_may_stop_the_broker": """
+        def test_stops(kafka_broker, kafka_topic):
+            kafka_broker.stop()
+
+        def test_goes_on(kafka_broker, kafka_topic):
+            assert kafka_topic in kafka_broker.topics
+    """,
+    "faults_end_with_their_test": """
+        import pytest
+        from client import send
+        from kafka import KafkaProducer
+        from kafka.errors import KafkaError
+
+        def test_refused(kafka_broker, kafka_topic, kafka_faults):
+            kafka_faults.fail("Produce", error="TOPIC_AUTHORIZATION_FAILED")
+            producer = KafkaProducer(bootstrap_servers=kafka_broker.bootstrap)
+            with pytest.raises(KafkaError):
+                producer.send(kafka_topic, b"x").get(60)
+            producer.close()
+
+        def test_taken(kafka_broker, kafka_topic):
+            producer = KafkaProducer(bootstrap_servers=kafka_broker.bootstrap)
+            assert producer.send(kafka_topic, b"x").get(60).offset == 0
+            producer.close()
+    """,
+    "the_calls_for_coroutines_are_a_fixture": """
+        import asyncio
+
+        def test_it(async_kafka_broker, kafka_topic):
+            async def orders():
+                await async_kafka_broker.produce(kafka_topic, "tea")
+                await async_kafka_broker.assert_produced(kafka_topic, ["tea"], within_s=5)
+
+            asyncio.run(orders())
+    """,
+    # Otherwise pytest rewrites the assertions of two hundred modules before the first broker.
+    "assertions_of_the_broker_are_not_rewritten": """
+        def test_it(kafka_broker):
+            import kqueue.log.log
+            assert "rewrite" not in type(kqueue.log.log.__loader__).__module__
+    """,
+}
+"""Tests that pass, by what they show, in one pytest process: its start takes the longest."""
+
+
+def test_what_holds_by_default(pytester: pytest.Pytester, run) -> None:
+    pytester.makepyfile(**{f"test_{name}": tests for name, tests in PASSING.items()})
+    result = run("", "--strict-markers", "-v")
+    result.assert_outcomes(passed=10)
+    for name in PASSING:
+        result.stdout.fnmatch_lines([f"test_{name}.py::* PASSED*"])
 
 
 def test_a_conftest_configures_the_broker(run) -> None:
@@ -120,39 +166,6 @@ def test_brokers_of_a_factory_end_with_their_test(run) -> None:
             assert not any(broker.is_running for broker in MADE)
     """
     run(tests).assert_outcomes(passed=3, errors=1)
-
-
-def test_a_test_may_stop_the_broker(run) -> None:
-    tests = """
-        def test_stops(kafka_broker, kafka_topic):
-            kafka_broker.stop()
-
-        def test_goes_on(kafka_broker, kafka_topic):
-            assert kafka_topic in kafka_broker.topics
-    """
-    run(tests).assert_outcomes(passed=2)
-
-
-def test_faults_end_with_their_test(run) -> None:
-    tests = """
-        import pytest
-        from client import send
-        from kafka import KafkaProducer
-        from kafka.errors import KafkaError
-
-        def test_refused(kafka_broker, kafka_topic, kafka_faults):
-            kafka_faults.fail("Produce", error="TOPIC_AUTHORIZATION_FAILED")
-            producer = KafkaProducer(bootstrap_servers=kafka_broker.bootstrap)
-            with pytest.raises(KafkaError):
-                producer.send(kafka_topic, b"x").get(60)
-            producer.close()
-
-        def test_taken(kafka_broker, kafka_topic):
-            producer = KafkaProducer(bootstrap_servers=kafka_broker.bootstrap)
-            assert producer.send(kafka_topic, b"x").get(60).offset == 0
-            producer.close()
-    """
-    run(tests).assert_outcomes(passed=2)
 
 
 def test_a_failure_shows_the_brokers_side(run) -> None:
@@ -263,20 +276,6 @@ def test_the_mark_fills_the_topic(run, pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*ValueError: records, line 1: this is not JSON*"])
 
 
-def test_the_calls_for_coroutines_are_a_fixture(run) -> None:
-    tests = """
-        import asyncio
-
-        def test_it(async_kafka_broker, kafka_topic):
-            async def orders():
-                await async_kafka_broker.produce(kafka_topic, "tea")
-                await async_kafka_broker.assert_produced(kafka_topic, ["tea"], within_s=5)
-
-            asyncio.run(orders())
-    """
-    run(tests).assert_outcomes(passed=1)
-
-
 def test_workers_have_brokers_of_their_own(run, pytester: pytest.Pytester) -> None:
     tests = """
         import os
@@ -284,24 +283,14 @@ def test_workers_have_brokers_of_their_own(run, pytester: pytest.Pytester) -> No
         import pytest
         from client import read, send
 
-        @pytest.mark.parametrize("number", range(4))
+        @pytest.mark.parametrize("number", range(2))
         def test_it(kafka_broker, kafka_topic, number):
             send(kafka_broker.bootstrap, kafka_topic, b"%d" % number)
             assert read(kafka_broker.bootstrap, kafka_topic, 1) == [b"%d" % number]
             pathlib.Path(f"{os.environ['PYTEST_XDIST_WORKER']}-{kafka_broker.port}").touch()
     """
-    run(tests, "-n", "2", "--dist", "each").assert_outcomes(passed=8)
+    run(tests, "-n", "2", "--dist", "each").assert_outcomes(passed=4)
     assert len({path.name.partition("-")[2] for path in Path(pytester.path).glob("gw*")}) == 2
-
-
-def test_assertions_of_the_broker_are_not_rewritten(run) -> None:
-    """Otherwise pytest rewrites the assertions of two hundred modules before the first broker."""
-    tests = """
-        def test_it(kafka_broker):
-            import kqueue.log.log
-            assert "rewrite" not in type(kqueue.log.log.__loader__).__module__
-    """
-    run(tests).assert_outcomes(passed=1)
 
 
 def test_an_unused_plugin_imports_no_broker(run) -> None:

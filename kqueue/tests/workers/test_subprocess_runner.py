@@ -132,11 +132,9 @@ def test_process_ends_with_its_parent(tmp_path: Path) -> None:
 HOSTILE = "raise SystemExit('a module of the current folder was imported')"
 
 
-@pytest.mark.parametrize("name", ["pickle", "sys", "struct", "threading", "kqueue"])
-def test_modules_in_the_current_folder_are_not_imported(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / f"{name}.py").write_text(HOSTILE)
+def test_modules_in_the_current_folder_are_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("pickle", "sys", "struct", "threading", "kqueue"):
+        (tmp_path / f"{name}.py").write_text(HOSTILE)
     monkeypatch.chdir(tmp_path)
     assert SubprocessRunner().run(Where("x"))[1] == "xx"
 
