@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from kqueue.base.config import Config
 from kqueue.base.errors import InvalidConfig
 
 
@@ -15,6 +16,11 @@ class BoundedGroupSetting(NamedTuple):
     default: int
     low: int
     high: int
+
+    @classmethod
+    def read(cls, name: str, config: Config) -> BoundedGroupSetting:
+        """Return the setting with the values that the broker has for it."""
+        return cls(name, *(config[row] for row in broker_names(name)))
 
     def of(self, own: Mapping[str, Any]) -> int:
         """Return the value of a group with these settings.

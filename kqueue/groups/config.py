@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from kqueue.base.config import Config
-from kqueue.base.group_setting import BoundedGroupSetting
+from kqueue.base.group_setting import BoundedGroupSetting, broker_names
 from kqueue.base.settings import ANY, INT_MAX, MiB, Scope, Setting, SettingType, Validator, at_least, between, one_of
 from kqueue.groups.assignors import assignor_names
 
@@ -59,13 +59,13 @@ class Timing(NamedTuple):
     def rows(self, kind: ModernType) -> tuple[Setting, ...]:
         """Return the broker's settings: the value, its minimum and its maximum."""
         values = (
-            ("", self.default, self.doc.format(kind)),
-            ("min.", self.low, f"Minimum {self.words} of a {kind} group."),
-            ("max.", self.high, f"Maximum {self.words} of a {kind} group."),
+            (self.default, self.doc.format(kind)),
+            (self.low, f"Minimum {self.words} of a {kind} group."),
+            (self.high, f"Maximum {self.words} of a {kind} group."),
         )
         return tuple(
-            _row(f"group.{kind}.{bound}{self.name}", SettingType.INT, value, at_least(self.least), doc)
-            for bound, value, doc in values
+            _row(name, SettingType.INT, value, at_least(self.least), doc)
+            for name, (value, doc) in zip(broker_names(f"{kind}.{self.name}"), values, strict=True)
         )
 
     def own_row(self, kind: ModernType) -> Setting:
@@ -75,9 +75,10 @@ class Timing(NamedTuple):
 
     def setting(self, kind: ModernType, config: Config | None = None) -> BoundedGroupSetting:
         """Return the values of a broker's configuration; without one, the defaults."""
-        bounds = zip(("", "min.", "max."), (self.default, self.low, self.high), strict=True)
-        values = (value if config is None else config[f"group.{kind}.{bound}{self.name}"] for bound, value in bounds)
-        return BoundedGroupSetting(f"{kind}.{self.name}", *values)
+        name = f"{kind}.{self.name}"
+        if config is None:
+            return BoundedGroupSetting(name, self.default, self.low, self.high)
+        return BoundedGroupSetting.read(name, config)
 
 
 TIMINGS = (

@@ -9,7 +9,7 @@ from typing import Any
 
 from kqueue.base.config import Config
 from kqueue.base.errors import InvalidTopic
-from kqueue.base.group_setting import BoundedGroupSetting, broker_names
+from kqueue.base.group_setting import BoundedGroupSetting
 from kqueue.base.names import INTERNAL_TOPICS, check_topic
 from kqueue.base.settings import MiB, Scope, Setting, SettingType, Validator, at_least, between
 
@@ -174,7 +174,7 @@ class ShareGroupConfig:
     @classmethod
     def of(cls, config: Config, own: Mapping[str, Any]) -> ShareGroupConfig:
         """Return the values of a group with `own` values, within the bounds of the broker."""
-        lock_duration, delivery_count, record_locks = (_bounded(config, name) for name in BOUNDED)
+        lock_duration, delivery_count, record_locks = (BoundedGroupSetting.read(name, config) for name in BOUNDED)
         return cls(
             lock_duration_ms=lock_duration.of(own),
             delivery_count_limit=delivery_count.of(own),
@@ -189,11 +189,7 @@ class ShareGroupConfig:
 def check_own(config: Config, own: Mapping[str, Any]) -> None:
     """Check settings of a single group. Raises: InvalidConfig: out of the broker's bounds."""
     for name in BOUNDED:
-        _bounded(config, name).check(own)
-
-
-def _bounded(config: Config, name: str) -> BoundedGroupSetting:
-    return BoundedGroupSetting(name, *(config[row] for row in broker_names(name)))
+        BoundedGroupSetting.read(name, config).check(own)
 
 
 def _is_topic(name: str) -> bool:
