@@ -88,13 +88,13 @@ def test_what_executors_lack_is_named(
     topic = filled(1)
     archive = ("archive", "s3://bucket/none", "--topic", topic)
     with socket.create_server(("127.0.0.1", 0)) as free:
-        nobody = f"127.0.0.1:{free.getsockname()[1]}"
-    done = job(broker, f"http://{nobody}", *archive)
+        closed = f"127.0.0.1:{free.getsockname()[1]}"
+    done = job(broker, f"http://{closed}", *archive)
     assert (done.exit_code, done.output.count("\n")) == (1, 1), done.output
-    assert f"the object store at {nobody} does not answer (Connection refused): start it, or name" in done.stderr
+    assert f"the object store at {closed} does not answer (Connection refused): start it, or name" in done.stderr
     with pytest.raises(PipelineFailed) as caught:
-        check_executors(spark, place=Location("s3://bucket/none", {"AWS_ENDPOINT_URL": f"http://{nobody}"}))
-    assert f"does not reach the object store at {nobody} (Connection refused): name it by" in str(caught.value)
+        check_executors(spark, place=Location("s3://bucket/none", {"AWS_ENDPOINT_URL": f"http://{closed}"}))
+    assert f"does not reach the object store at {closed} (Connection refused): name it by" in str(caught.value)
     context = spark.sparkContext
     kept, context.pythonExec = context.pythonExec, str(environment_without(tmp_path / "without", "obstore"))
     try:

@@ -26,7 +26,7 @@ class BrokerAddress(NamedTuple):
 
 
 class PartitionView(NamedTuple):
-    """A partition as clients are told of it.
+    """A partition as Metadata responses describe it.
 
     Attributes:
         error: NONE, or why it has no leader.

@@ -53,7 +53,7 @@ class ApiHandler:
     is_served: Callable[[Any], bool] = _always
     """Called with the broker: whether it serves the API, and so advertises it."""
     access: tuple[Rule, ...] | None = None
-    """The rights that a client needs. None: nobody may use the API of a broker that has an
+    """The rights that a client needs. None: no client may use the API of a broker that has an
     authorizer.
     """
 

@@ -262,8 +262,8 @@ class LeaderReplica:
         members = {*now.isr, *added} - lagging.keys()
         isr = tuple(node for node in now.replicas if node in members)
         self._pending = IsrProposal(self._node_id, now.leader_epoch, now.partition_epoch, isr, added, lagging)
-        # Those that join count from now on, those that leave until the store has it: whoever is
-        # elected in between may be either.
+        # Those that join count from now on, those that leave until the store has it: the
+        # election in between may be of either.
         self.maximal_isr = frozenset(now.isr) | added.keys() | self._uncertain
         return self._pending
 

@@ -48,8 +48,8 @@ SCRAM_MECHANISMS = {
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """The credential that a server keeps instead of a password. Whoever has `stored_key` and hears
-    one exchange can authenticate: keep it as a secret. `repr` shows the iterations only.
+    """The credential that a server keeps instead of a password. With `stored_key` and one overheard
+    exchange, anyone can authenticate: keep it as a secret. `repr` shows the iterations only.
     """
 
     salt: bytes = field(repr=False)

@@ -31,7 +31,7 @@ from kqueue.replication.registrations import TOPICS_PREFIX, TopicRegistration
 TOPICS_MAX = 50
 """So many are committed at once."""
 RETRY_MS = 1000
-"""The wait before the next try where nobody could take a partition, or a commit was refused."""
+"""The wait before the next try where no broker could take a partition, or a commit was refused."""
 logger = logging.getLogger("kqueue.broker")
 
 

@@ -202,8 +202,8 @@ def _read_partition(topics: Topics, fetch: PartitionFetch, limits: FetchLimits, 
         is_unknown_id = isinstance(fetch.topic, bytes) and topics.find_by_id(fetch.topic) is None
         return PartitionFetchResult(fetch, None, error=UNKNOWN_ID if is_unknown_id else UNKNOWN_PARTITION)
     try:
-        # The epoch first, as in Kafka (Partition.getLocalLog): a client with a wrong one is told so
-        # also where this broker does not lead.
+        # The epoch first, as in Kafka (Partition.getLocalLog): a client with a wrong one gets that
+        # error also where this broker does not lead.
         partition.check_leader_epoch(fetch.leader_epoch)
         _check_readable(partition, fetch, limits)
         if fetch.last_fetched_epoch != NO_EPOCH:

@@ -126,7 +126,7 @@ class _Copy:
         size = 0
         while self._dead and size < BATCH_BYTES and len(copies) < BATCH_RECORDS:
             dead = self._dead.pop()
-            # What lies below the log start was deleted: there is nothing to copy.
+            # Records below the log start were deleted: there is nothing to copy.
             dead = dead._replace(first=max(dead.first, self._source.partition.log_start_offset))
             if dead.first > dead.last:
                 continue

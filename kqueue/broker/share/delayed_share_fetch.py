@@ -132,7 +132,7 @@ class DelayedShareFetch(Generic[R]):
         """
         if self._sessions.find(self._session.key) is not self._session:
             # The member's records were released, or it has begun another session: what this fetch
-            # acquired would be delivered to nobody, and yet be counted.
+            # acquired would not be delivered, and yet be counted.
             return self._respond_unread()
         for _ in range(PASSES_MAX):
             self._until_ms = self._deadline_ms
@@ -223,7 +223,7 @@ class DelayedShareFetch(Generic[R]):
 
 
 def _has_failed(result: SharePass) -> bool:
-    """Whether to respond at once: a client that is told of a missing state asks again and again."""
+    """Whether to respond at once; not for a missing state: the client would ask again at once."""
     return any(not isinstance(error, NoShareState) for error in result.errors.values())
 
 

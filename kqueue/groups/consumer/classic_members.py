@@ -34,8 +34,8 @@ from kqueue.groups.modern.environment import Environment
 
 
 class ClassicTimeouts:
-    """The deadlines of classic members within consumer groups, which keep them: to join again once
-    they were told to, and to send SyncGroup after JoinGroup. Both last the rebalance timeout.
+    """The deadlines of classic members within consumer groups, which keep them: to join again after
+    a rebalance has begun, and to send SyncGroup after JoinGroup. Both last the rebalance timeout.
 
     They are in memory only: after a restart a member stays until its session ends. On the owner
     thread. Source: Kafka GroupMetadataManager.

@@ -163,7 +163,7 @@ class _Search:
                     return batch_position
             if self.work_bytes <= 0:
                 return None
-            # Chunks overlap, so that a start that lies across two of them is found.
+            # Chunks overlap, so that a start across two of them is found.
             position += len(data) - _START_BYTES + 1
         return None
 

@@ -140,11 +140,11 @@ def test_a_group_without_a_heartbeat_is_told_so_when_its_wait_is_over(
     client.sim.settle()
     assert waiting.response is None, "a client that is told at once asks again and again"
     client.sim.advance(500)
-    told = data_of(waiting.response)
-    assert told.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
-    assert "no state for partition 0 of t" in told.error_message
-    assert "ShareGroupHeartbeat" in told.error_message
-    assert told.error_message in caplog.text
+    response = data_of(waiting.response)
+    assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "no state for partition 0 of t" in response.error_message
+    assert "ShareGroupHeartbeat" in response.error_message
+    assert response.error_message in caplog.text
     earliest(client, "unheard")
     give_states(client, "unheard", ["t"])
     client.sim.advance(500)
