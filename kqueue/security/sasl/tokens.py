@@ -110,17 +110,20 @@ class UnsecuredTokens:
 def authenticated_by(claims: Mapping[str, Any], rules: TokenRules, now_ms: float) -> Authenticated:
     """Return whom the claims of a token authenticate. Raises InvalidToken."""
     now_s, skew_s = now_ms / 1000, rules.clock_skew_s
+    # Times of a token may be finer than `now_ms`, which is cut to whole milliseconds: one that was
+    # issued within this millisecond is not of the future.
+    end_s = (now_ms + 1) / 1000 + skew_s
     expires_s = _seconds(claims, "exp")
     if expires_s is None:
         raise InvalidToken("it has no exp")
     if now_s >= expires_s + skew_s:
         raise InvalidToken("it has expired (exp)")
     begins_s, issued_s = _seconds(claims, "nbf"), _seconds(claims, "iat")
-    if begins_s is not None and now_s < begins_s - skew_s:
+    if begins_s is not None and begins_s >= end_s:
         raise InvalidToken("it is not valid yet (nbf)")
     if issued_s is None and rules.needs_issue_time:
         raise InvalidToken("it has no iat")
-    if issued_s is not None and issued_s > now_s + skew_s:
+    if issued_s is not None and issued_s >= end_s:
         raise InvalidToken("it was issued in the future (iat)")
     for name, begin_s in (("nbf", begins_s), ("iat", issued_s)):
         if begin_s is not None and expires_s < begin_s:

@@ -62,7 +62,7 @@ class IdentityProvider:
         """Options of a login module that trusts it."""
         return {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.trust_file)}
 
-    def _handler(provider) -> type[BaseHTTPRequestHandler]:  # noqa: N805: `self` is the handler's
+    def _handler(provider) -> type[BaseHTTPRequestHandler]:  # `self` is the handler's
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 self._answer(provider.status, jwks(provider.key))

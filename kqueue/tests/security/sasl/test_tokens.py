@@ -38,6 +38,14 @@ def test_a_signed_token_authenticates_its_subject_until_it_expires(key, algorith
     assert found.expires_ms == (NOW_S + 60) * 1000
 
 
+@pytest.mark.parametrize("name", ["iat", "nbf"])
+def test_a_token_of_this_millisecond_is_accepted_without_clock_skew(name):
+    rules = TokenRules(clock_skew_s=0)
+    assert validator(rules).validate(signed({**CLAIMS, name: NOW_S + 0.0009})).expires_ms == (NOW_S + 60) * 1000
+    with pytest.raises(InvalidToken):
+        validator(rules).validate(signed({**CLAIMS, name: NOW_S + 0.0011}))
+
+
 @pytest.mark.parametrize(
     ("changes", "rules", "reason"),
     [
