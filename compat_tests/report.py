@@ -39,7 +39,10 @@ class Report:
 
     def __init__(self, config: pytest.Config) -> None:
         self._file: Path = config.getoption("report")
-        self._client = adapters.load(config.getoption("client"))
+        names = config.getoption("clients")
+        if len(names) > 1:
+            raise pytest.UsageError("--report is of one client: give one --client")
+        self._client = adapters.load(names[0])
         self._counts = {feature: {PASSED: 0, FAILED: 0} for feature in FEATURES}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -1,4 +1,4 @@
-"""Fixtures of the client scenarios: ``pytest compat_tests/clients --client=NAME``.
+"""Fixtures of the client scenarios: ``pytest compat_tests/clients --client=NAME``, or several of them.
 
 The scenarios run on kqueue, in memory and on disk. With ``--bootstrap=HOST:PORT`` they run against
 an external broker instead, for example Apache Kafka, to verify the scenarios.
@@ -61,9 +61,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("compat", "real clients against a real broker")
     group.addoption(
         "--client",
+        dest="clients",
+        action="append",
         choices=sorted(adapters.MODULES),
-        default="kafka-python",
-        help="the client to run (default: %(default)s)",
+        help="a client to run; repeat it for several (default: kafka-python)",
     )
     group.addoption(
         "--bootstrap", metavar="HOST:PORT", help="an external broker to use instead of kqueue in this process"
@@ -78,6 +79,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.option.clients = config.option.clients or ["kafka-python"]
     if config.getoption("secure"):
         security.secure()
 
@@ -93,6 +95,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "client" in metafunc.fixturenames and "table_name" not in metafunc.fixturenames:  # see test_every_call
+        metafunc.parametrize("client", metafunc.config.getoption("clients"), indirect=True, scope="session")
     if "storage" in metafunc.fixturenames:
         storages = [MEMORY, DISK]
         if metafunc.config.getoption("bootstrap"):
@@ -112,13 +116,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    adapter = adapters.load(config.getoption("client"))
-    return f"client: {adapter.name} {adapter.version}"
+    loaded = [adapters.load(name) for name in config.getoption("clients")]
+    return f"clients: {', '.join(f'{adapter.name} {adapter.version}' for adapter in loaded)}"
 
 
 @pytest.fixture(scope="session")
-def client(pytestconfig: pytest.Config) -> Client:
-    return adapters.load(pytestconfig.getoption("client"))
+def client(request: pytest.FixtureRequest) -> Client:
+    return adapters.load(request.param)
 
 
 def external(config: pytest.Config) -> RunningBroker:

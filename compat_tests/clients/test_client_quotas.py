@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from compat_tests.clients.adapters.contract import QUOTAS, Config, Place
 from compat_tests.clients.conftest import ClientFactory
 from compat_tests.clients.secured import ADMIN, Secured
@@ -17,8 +19,9 @@ OVERHEAD, FETCHED_OVERHEAD = 80, 12
 """Bytes of a request, and of a record, besides the value, about."""
 HELD_S, FREE_S = 3.0, 0.5
 LEAST, MOST = 0.4, 1.1
-"""Nobody gets more. With as few windows as here, who asks at the wrong moment waits for one more
-than was used, and so gets less over some seconds.
+"""Nobody gets more, on a busy machine neither. With as few windows as here, who asks at the wrong
+moment waits for one more than was used, and so gets less over some seconds; how much less, only a
+quiet machine tells.
 """
 WAIT_S, CYCLE_S = 0.3, 2.5
 """What a client had at once it waits for later, for up to as long as the windows are: its rate is
@@ -26,7 +29,10 @@ that at the end of a wait.
 """
 
 
-def test_clients_are_held_to_their_quotas(connect: ClientFactory, secured: Secured, name: Name, needs: Needs) -> None:
+@pytest.mark.parametrize("least", [0, pytest.param(LEAST, marks=pytest.mark.thorough)])
+def test_clients_are_held_to_their_quotas(
+    connect: ClientFactory, secured: Secured, name: Name, needs: Needs, least: float
+) -> None:
     """All at once, because each takes seconds, in which it does little."""
     needs(QUOTAS)
     topics = {kind: name(kind) for kind in ("user", "both", "fetched", "requests")}
@@ -53,8 +59,8 @@ def test_clients_are_held_to_their_quotas(connect: ClientFactory, secured: Secur
             "fetched": threads.submit(fetched, connect, config(ADMIN, "reader"), topics["fetched"]),
         }
         busy = threads.submit(requests_a_second, connect, config(ADMIN, "busy"), topics["requests"], HELD_S)
-    found = {kind: rate.result() for kind, rate in rates.items()}
-    assert all(LEAST * RATE < rate < MOST * RATE for rate in found.values()), found
+    measured = {kind: rate.result() for kind, rate in rates.items()}
+    assert all(least * RATE < rate < MOST * RATE for rate in measured.values()), measured
     assert busy.result() < free / 3, free
 
 
@@ -71,12 +77,12 @@ def held_rate(step: Callable[[], int]) -> float:
     began = moved = time.monotonic()
     size = 0
     while (now := time.monotonic()) < began + HELD_S + CYCLE_S:
-        found = step()
+        step_bytes = step()
         now = time.monotonic()
-        if found and now > max(began + HELD_S, moved + WAIT_S):
+        if step_bytes and now > max(began + HELD_S, moved + WAIT_S):
             break
-        if found:
-            size, moved = size + found, now
+        if step_bytes:
+            size, moved = size + step_bytes, now
     return size / (now - began)
 
 

@@ -22,7 +22,8 @@ Name = Callable[[str], str]
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "table_name" in metafunc.fixturenames:
-        metafunc.parametrize("table_name", calls.TABLES[metafunc.config.getoption("client")])
+        tables = [(client, name) for client in metafunc.config.getoption("clients") for name in calls.TABLES[client]]
+        metafunc.parametrize(("client", "table_name"), tables, indirect=["client"])
 
 
 @pytest.fixture(scope="module")
