@@ -54,7 +54,11 @@ class Interruption:
         while self._is_in_hook:
             time.sleep(AGAIN_S)
         time.sleep(AGAIN_S)
-        _thread.interrupt_main()
+        main_id = threading.main_thread().ident
+        if main_id is not None and hasattr(signal, "pthread_kill"):
+            signal.pthread_kill(main_id, signal.SIGINT)  # wakes it from a system call too
+        else:  # Windows
+            _thread.interrupt_main()
 
 
 interruption = Interruption()

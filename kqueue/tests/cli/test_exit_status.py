@@ -83,7 +83,7 @@ BODIES = {
             signal.raise_signal(signal.SIGINT)
     Loud()
     import time
-    time.sleep(30)""",
+    time.sleep(600)""",
     "ignored in a finalizer while threads start slowly": """
     import threading, time
     exit_status.AGAIN_S = 0
@@ -93,7 +93,7 @@ BODIES = {
         def __del__(self):
             signal.raise_signal(signal.SIGINT)
     Loud()
-    time.sleep(30)""",
+    time.sleep(600)""",
 }
 
 
