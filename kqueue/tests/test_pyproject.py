@@ -58,7 +58,7 @@ def test_the_types_environment_brings_or_ignores_every_module_that_the_tests_imp
         for name in _third_party().imported
         if not any(fnmatchcase(name + ".", f"{pattern}*") for pattern in ignored)
     }
-    assert _not_brought(imports, _tox_requirements("types")) == []
+    assert _not_brought(imports, _tox_requirements("checks")) == []
 
 
 def test_a_module_of_no_requirement_is_found() -> None:
