@@ -1,4 +1,4 @@
-"""Fixtures of the client scenarios: ``pytest compat_tests/clients --client=NAME``, or several of them.
+"""Fixtures of the client scenarios: ``pytest compat_tests/clients --client=NAME``, or several.
 
 The scenarios run on kqueue, in memory and on disk. With ``--bootstrap=HOST:PORT`` they run against
 an external broker instead, for example Apache Kafka, to verify the scenarios.
