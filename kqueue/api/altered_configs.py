@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from kqueue.api.config_access import require_config_access
+from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext, error_of, wait_for_all
 from kqueue.api.slices import in_slices
 from kqueue.base.config_resources import ResourceType
@@ -31,14 +32,23 @@ class RequestedResource(Protocol):
 
 Q = TypeVar("Q", bound=RequestedResource)
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 Outcome = Promise[None] | KqueueError
+
+
+class ResourceResult(Protocol[R_co]):
+    """The class of the results of one API."""
+
+    def __call__(
+        self, *, error_code: int, error_message: str | None, resource_type: int, resource_name: str
+    ) -> R_co: ...
 
 
 def alter_all(
     context: RequestContext,
     resources: Sequence[Q],
     alter: Callable[[ConfigResource, Q], Promise[None]],
-    respond: Callable[[list[tuple[Q, KqueueError | None]]], R],
+    respond: Callable[[list[tuple[Q, BaseException | None]]], R],
 ) -> R | DelayedOperation[R]:
     """Start the change of each resource; return the response once all are in force.
 
@@ -49,11 +59,26 @@ def alter_all(
     return in_slices(context, _alter_sliced(context, resources, alter, respond))
 
 
+def resource_results(
+    result: ResourceResult[R], outcomes: Iterable[tuple[RequestedResource, BaseException | None]]
+) -> list[R]:
+    """Return the result of each resource: its error, or None."""
+    return [
+        result(
+            error_code=code_of(error),
+            error_message=message_of(error),
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        for resource, error in outcomes
+    ]
+
+
 def _alter_sliced(
     context: RequestContext,
     resources: Sequence[Q],
     alter: Callable[[ConfigResource, Q], Promise[None]],
-    respond: Callable[[list[tuple[Q, KqueueError | None]]], Any],
+    respond: Callable[[list[tuple[Q, BaseException | None]]], Any],
 ) -> SlicedWork[Any]:
     counts = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     outcomes: list[tuple[Q, Outcome]] = []

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from kqueue.api.authorized_operations import authorized_operations
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext, hidden_topic, wait_for_write
+from kqueue.api.slices import settled
 from kqueue.base.errors import KqueueError, UnsupportedVersion
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
@@ -88,10 +89,8 @@ def describe_each(
         try:
             check_served(context, kind)
             context.require(AclOperation.DESCRIBE, ResourceType.GROUP, group_id)
-            promise = find(group_id)
-            if not promise.done:
-                yield promise
-            described.append((yield from describe(group_id, promise.result())))
+            persisted = yield from settled(find(group_id))
+            described.append((yield from describe(group_id, persisted)))
         except KqueueError as error:
             described.append(refuse(group_id, error))
     return described

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.leader_hints import add_leader_hint
 from kqueue.api.request_context import RequestContext
@@ -36,20 +38,7 @@ def produce_response(context: RequestContext, produce: DelayedProduce) -> Produc
     """Return the response once all appends have ended, or time is over."""
     response = ProduceResponse(throttle_time_ms=produce.throttle_ms)
     for key, appends in produce.topics:
-        partitions = _add_topic(response, key)
-        for append in appends:
-            appended = append.appended
-            if appended is None or append.error is not None:
-                _add_partition(context, response, partitions, append)
-            else:  # as mostly: no call more
-                partitions.append(
-                    PartitionProduceResponse(
-                        index=append.index,
-                        base_offset=appended.base_offset,
-                        log_append_time_ms=appended.log_append_time_ms,
-                        log_start_offset=appended.log_start_offset,
-                    )
-                )
+        _add_partitions(context, response, _add_topic(response, key), appends)
     return response
 
 
@@ -59,7 +48,7 @@ def produce_response_in_slices(context: RequestContext, produce: DelayedProduce)
     for key, appends in produce.topics:
         partitions = _add_topic(response, key)
         for append in appends:
-            _add_partition(context, response, partitions, append)
+            _add_partitions(context, response, partitions, (append,))
             yield None
     return response
 
@@ -74,27 +63,28 @@ def _add_topic(response: ProduceResponse, key: str | bytes) -> list[PartitionPro
     return partitions
 
 
-def _add_partition(
+def _add_partitions(
     context: RequestContext,
     response: ProduceResponse,
     partitions: list[PartitionProduceResponse],
-    append: PartitionAppend,
+    appends: Iterable[PartitionAppend],
 ) -> None:
-    appended, error = append.appended, append.error
-    if appended is None:
-        data = _refused_append(append)
-    else:
-        data = PartitionProduceResponse(
-            index=append.index,
-            base_offset=appended.base_offset,
-            log_append_time_ms=appended.log_append_time_ms,
-            log_start_offset=appended.log_start_offset,
-        )
-        if error is not None:  # appended, and not confirmed as `acks` asks
-            data.error_code, data.error_message = code_of(error), message_of(error)
-    partitions.append(data)
-    if error is not None and append.has_moved and context.api_version >= VERSION_LEADER_HINTS:
-        add_leader_hint(context, append.partition, data, response, messages)
+    for append in appends:
+        appended, error = append.appended, append.error
+        if appended is None:
+            data = _refused_append(append)
+        else:  # mostly so: no call for each partition but this one
+            data = PartitionProduceResponse(
+                index=append.index,
+                base_offset=appended.base_offset,
+                log_append_time_ms=appended.log_append_time_ms,
+                log_start_offset=appended.log_start_offset,
+            )
+            if error is not None:  # appended, and not confirmed as `acks` asks
+                data.error_code, data.error_message = code_of(error), message_of(error)
+        partitions.append(data)
+        if error is not None and append.has_moved and context.api_version >= VERSION_LEADER_HINTS:
+            add_leader_hint(context, append.partition, data, response, messages)
 
 
 def error_response(request: ProduceRequest, version: int, error: BaseException) -> ProduceResponse:

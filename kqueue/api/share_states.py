@@ -11,7 +11,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.modern_groups import check_served
 from kqueue.api.request_context import RequestContext
-from kqueue.api.slices import in_slices
+from kqueue.api.slices import in_slices, settled
 from kqueue.base.errors import InvalidRequest, KqueueError, UnknownTopicOrPartition
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
@@ -101,13 +101,13 @@ def _handle_sliced(api: StateApi[R], request: Any, context: RequestContext) -> S
     for topic, promises in zip(request.topics, begun, strict=True):
         partitions = []
         for partition, promise in zip(topic.partitions, promises, strict=True):
-            if not promise.done:
-                yield promise
-            if promise.error is not None:
-                partitions.append(_failed(api, partition.partition, promise.error))
+            try:
+                state = yield from settled(promise)
+            except KqueueError as error:
+                partitions.append(_failed(api, partition.partition, error))
             else:
                 result = api.partition_result(partition=partition.partition)
-                api.fill(result, promise.result())
+                api.fill(result, state)
                 partitions.append(result)
             yield None
         results.append(api.topic_result(topic_id=topic.topic_id, partitions=partitions))

@@ -69,6 +69,13 @@ def collect(function: Callable[[T], U], items: Iterable[T]) -> SlicedWork[list[U
     return results
 
 
+def settled(promise: Promise[T]) -> SlicedWork[T]:
+    """Return the result of `promise` once it is settled. Raises: its error."""
+    if not promise.done:
+        yield promise
+    return promise.result()
+
+
 class _Slices(Generic[R]):
     """Unfinished work of one request; the key of its own delayed operation."""
 

@@ -12,9 +12,8 @@ Levels of loggers can't be replaced: they have no list of those that are set.
 
 from __future__ import annotations
 
-from kqueue.api.altered_configs import alter_all
+from kqueue.api.altered_configs import alter_all, resource_results
 from kqueue.api.config_access import config_rules
-from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext
 from kqueue.base.promise import Promise
 from kqueue.broker.configs.dynamic_configs import ConfigResource
@@ -41,23 +40,13 @@ def handle(
         values = [(config.name, config.value) for config in requested.configs]
         return context.broker.configs.replace(resource, values, validate_only=request.validate_only)
 
-    return alter_all(
-        context,
-        request.resources,
-        alter,
-        lambda outcomes: AlterConfigsResponse(responses=[_result(*outcome) for outcome in outcomes]),
-    )
+    return alter_all(context, request.resources, alter, _respond)
 
 
 def error_response(request: AlterConfigsRequest, version: int, error: BaseException) -> AlterConfigsResponse:
     """Return `error` for every resource."""
-    return AlterConfigsResponse(responses=[_result(resource, error) for resource in request.resources])
+    return _respond([(resource, error) for resource in request.resources])
 
 
-def _result(resource: AlterConfigsResource, error: BaseException | None) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=code_of(error),
-        error_message=message_of(error),
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
+def _respond(outcomes: list[tuple[AlterConfigsResource, BaseException | None]]) -> AlterConfigsResponse:
+    return AlterConfigsResponse(responses=resource_results(AlterConfigsResourceResponse, outcomes))

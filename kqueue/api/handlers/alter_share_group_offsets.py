@@ -10,11 +10,9 @@ from kqueue.api.access import on_each, on_group
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.modern_groups import check_served
 from kqueue.api.request_context import RequestContext
-from kqueue.api.slices import in_slices
+from kqueue.api.slices import in_slices, settled
 from kqueue.base.errors import KqueueError
-from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
-from kqueue.broker.broker import Broker
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.groups.group import GroupType
 from kqueue.groups.share.records import StateTopic
@@ -46,17 +44,15 @@ def _handle_sliced(
     request: AlterShareGroupOffsetsRequest, context: RequestContext
 ) -> SlicedWork[AlterShareGroupOffsetsResponse]:
     broker, response = context.broker, AlterShareGroupOffsetsResponse()
+    groups = broker.coordinators.groups.share
     allowed = context.allowed(AclOperation.READ, ResourceType.TOPIC, (topic.topic_name for topic in request.topics))
     try:
         check_served(context, GroupType.SHARE)
         if allowed or not request.topics:  # else nothing is asked of the group, as by Kafka
-            broker.coordinators.groups.share.check_alterable(request.group_id)
+            groups.check_alterable(request.group_id)
         is_named = any(broker.topics.find(name) is not None for name in allowed)
         if is_named:  # else there is nothing to create a group for, as by Kafka
-            created = broker.coordinators.groups.share.ensure_empty(request.group_id)
-            if not created.done:
-                yield created
-            created.result()
+            yield from settled(groups.ensure_empty(request.group_id))
     except KqueueError as error:
         return error_response(request, context.api_version, error)
     moved: dict[bytes, StateTopic] = {}
@@ -72,22 +68,17 @@ def _handle_sliced(
             try:
                 context.topic_named(AclOperation.READ, topic.topic_name).partition(partition.partition_index)
                 key = SharePartitionKey(request.group_id, answer.topic_id, partition.partition_index)
-                promise = _reset(broker, key, max(partition.start_offset, NO_OFFSET))
-                if not promise.done:
-                    yield promise
-                promise.result()
+                yield from settled(broker.share.reset(key, max(partition.start_offset, NO_OFFSET)))
             except KqueueError as error:
                 part.error_code, part.error_message = code_of(error), message_of(error)
             else:
                 former = moved[answer.topic_id].partitions if answer.topic_id in moved else frozenset[int]()
                 moved[answer.topic_id] = StateTopic(topic.topic_name, former | {partition.partition_index})
-    if not is_named:
-        return response
-    noted = broker.coordinators.groups.share.add_states(request.group_id, moved)
-    if not noted.done:
-        yield noted
-    if noted.error is not None:
-        return error_response(request, context.api_version, noted.error)
+    if is_named:
+        try:
+            yield from settled(groups.add_states(request.group_id, moved))
+        except KqueueError as error:
+            return error_response(request, context.api_version, error)
     return response
 
 
@@ -96,9 +87,3 @@ def error_response(
 ) -> AlterShareGroupOffsetsResponse:
     """Return `error`."""
     return AlterShareGroupOffsetsResponse(error_code=code_of(error), error_message=message_of(error))
-
-
-def _reset(broker: Broker, key: SharePartitionKey, start_offset: int) -> Promise[None]:
-    promise: Promise[None] = Promise()
-    broker.share.reset(key, start_offset, broker.share.settles(promise))
-    return promise

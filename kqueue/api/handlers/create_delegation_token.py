@@ -14,8 +14,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kqueue.api.access import Rule
-from kqueue.api.errors import CodedError, code_of
-from kqueue.api.request_context import RequestContext, wait_for
+from kqueue.api.errors import code_of
+from kqueue.api.request_context import RequestContext, error_of, wait_for
+from kqueue.api.token_expiry import LATE, NO_TIME, TIMEOUT_MS
 from kqueue.base.errors import KqueueError
 from kqueue.base.promise import Promise
 from kqueue.broker.purgatory import DelayedOperation
@@ -23,7 +24,6 @@ from kqueue.security.errors import TokenAuthorizationFailed
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.security.principals import Principal
 from kqueue.security.token_principals import check_client, check_principals
-from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 
 if TYPE_CHECKING:
@@ -35,9 +35,6 @@ ITEM_WEIGHT = 10
 ACCESS = (
     Rule(AclOperation.CREATE_TOKENS, ResourceType.USER, note="for another user; DELEGATION_TOKEN_AUTHORIZATION_FAILED"),
 )
-TIMEOUT_MS = 30_000
-"""Wait for the store; the request has no timeout of its own."""
-NO_TIME = -1
 
 
 def handle(
@@ -59,9 +56,9 @@ def handle(
         return _refusal(owner, requester, error, context.api_version)
 
     def respond(promise: Promise[CreatedToken]) -> CreateDelegationTokenResponse:
-        if promise.error is not None or not promise.done:
-            late = CodedError(ErrorCode.REQUEST_TIMED_OUT, "the token was not stored in time")
-            return _refusal(owner, requester, promise.error or late, context.api_version)
+        error = error_of(promise, LATE)
+        if error is not None:
+            return _refusal(owner, requester, error, context.api_version)
         token, mac = promise.result()
         response = _response(owner, requester, context.api_version)
         response.issue_timestamp_ms = token.issue_ms

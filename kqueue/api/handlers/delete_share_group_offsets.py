@@ -6,9 +6,8 @@ from kqueue.api.access import on_each, on_group
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.modern_groups import check_served
 from kqueue.api.request_context import RequestContext
-from kqueue.api.slices import in_slices
+from kqueue.api.slices import in_slices, settled
 from kqueue.base.errors import KqueueError, UnknownTopicOrPartition
-from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.groups.group import GroupType
@@ -53,16 +52,9 @@ def _handle_sliced(
             state = group.state_partitions
             if known.id not in state.initialized and known.id not in state.initializing:
                 raise UnknownTopicOrPartition("There is no offset information to delete.")
-            noted = broker.coordinators.groups.share.forget_states(request.group_id, known.id)
-            if not noted.done:
-                yield noted
-            noted.result()
+            yield from settled(broker.coordinators.groups.share.forget_states(request.group_id, known.id))
             for index in range(len(known.partitions)):
-                promise: Promise[None] = Promise()
-                broker.share.delete(SharePartitionKey(request.group_id, known.id, index), broker.share.settles(promise))
-                if not promise.done:
-                    yield promise
-                promise.result()
+                yield from settled(broker.share.delete(SharePartitionKey(request.group_id, known.id, index)))
                 yield None
         except KqueueError as error:
             answer.error_code, answer.error_message = code_of(error), message_of(error)

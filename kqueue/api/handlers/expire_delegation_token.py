@@ -7,44 +7,29 @@ Versions 0 to 2; 2: flexible encoding. The owner and the renewers may end it. A 
 from __future__ import annotations
 
 from kqueue.api.access import Rule
-from kqueue.api.errors import CodedError, code_of
-from kqueue.api.request_context import RequestContext, wait_for
-from kqueue.base.errors import KqueueError
-from kqueue.base.promise import Promise
+from kqueue.api.request_context import RequestContext
+from kqueue.api.token_expiry import expiry_response, refused_expiry
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.security.token_principals import check_client
-from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 
 VERSIONS = (0, 2)
 ACCESS: tuple[Rule, ...] = ()
-TIMEOUT_MS = 30_000
-"""Wait for the store; the request has no timeout of its own."""
-NO_TIME = -1
 
 
 def handle(
     request: ExpireDelegationTokenRequest, context: RequestContext
 ) -> ExpireDelegationTokenResponse | DelayedOperation[ExpireDelegationTokenResponse]:
     """Respond when the token's new end is stored."""
-    try:
-        check_client(context.principal)
-        tokens = context.broker.security.tokens
-        promise = tokens.expire(context.principal, request.hmac, request.expiry_time_period_ms)
-    except KqueueError as error:
-        return error_response(request, context.api_version, error)
-
-    def respond(promise: Promise[int]) -> ExpireDelegationTokenResponse:
-        if promise.error is not None or not promise.done:
-            late = CodedError(ErrorCode.REQUEST_TIMED_OUT, "the token was not stored in time")
-            return error_response(request, context.api_version, promise.error or late)
-        return ExpireDelegationTokenResponse(expiry_timestamp_ms=promise.result())
-
-    return wait_for(promise, respond, context.change_deadline_ms(TIMEOUT_MS))
+    tokens = context.broker.security.tokens
+    return expiry_response(
+        context,
+        lambda: tokens.expire(context.principal, request.hmac, request.expiry_time_period_ms),
+        ExpireDelegationTokenResponse,
+    )
 
 
 def error_response(
     request: ExpireDelegationTokenRequest, version: int, error: BaseException
 ) -> ExpireDelegationTokenResponse:
     """Return `error`."""
-    return ExpireDelegationTokenResponse(error_code=code_of(error), expiry_timestamp_ms=NO_TIME)
+    return refused_expiry(ExpireDelegationTokenResponse, error)

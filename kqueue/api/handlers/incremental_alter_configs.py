@@ -8,9 +8,8 @@ Each resource is changed as a whole or not at all. Versions 0 and 1:
 
 from __future__ import annotations
 
-from kqueue.api.altered_configs import alter_all
+from kqueue.api.altered_configs import alter_all, resource_results
 from kqueue.api.config_access import config_rules
-from kqueue.api.errors import code_of, message_of
 from kqueue.api.request_context import RequestContext
 from kqueue.base.config_resources import ConfigChange, ConfigOperation
 from kqueue.base.errors import InvalidRequest
@@ -41,19 +40,14 @@ def handle(
         ]
         return context.broker.configs.alter(resource, changes, validate_only=request.validate_only)
 
-    return alter_all(
-        context,
-        request.resources,
-        alter,
-        lambda outcomes: IncrementalAlterConfigsResponse(responses=[_result(*outcome) for outcome in outcomes]),
-    )
+    return alter_all(context, request.resources, alter, _respond)
 
 
 def error_response(
     request: IncrementalAlterConfigsRequest, version: int, error: BaseException
 ) -> IncrementalAlterConfigsResponse:
     """Return `error` for every resource."""
-    return IncrementalAlterConfigsResponse(responses=[_result(resource, error) for resource in request.resources])
+    return _respond([(resource, error) for resource in request.resources])
 
 
 def _operation(number: int) -> ConfigOperation:
@@ -64,10 +58,5 @@ def _operation(number: int) -> ConfigOperation:
         raise InvalidRequest(f"Unknown operations type {number}: unknown operation, expected one of {known}") from None
 
 
-def _result(resource: AlterConfigsResource, error: BaseException | None) -> AlterConfigsResourceResponse:
-    return AlterConfigsResourceResponse(
-        error_code=code_of(error),
-        error_message=message_of(error),
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    )
+def _respond(outcomes: list[tuple[AlterConfigsResource, BaseException | None]]) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(responses=resource_results(AlterConfigsResourceResponse, outcomes))

@@ -221,8 +221,12 @@ class ShareGroups(TopicEvents):
             self.states.read(key, UNCHANGED, partial(read, key))
         initialized(None)
 
-    def reset(self, key: SharePartitionKey, start_offset: int, done: Done) -> None:
-        """Let a share partition begin at `start_offset`; `done` as of `SharePersister`."""
+    def reset(self, key: SharePartitionKey, start_offset: int) -> Promise[None]:
+        """Let a share partition begin at `start_offset`; return a promise that is settled once
+        that is persisted.
+        """
+        promise: Promise[None] = Promise()
+        done = self.settles(promise)
 
         def read(state: ShareState | KqueueError | None) -> None:
             if isinstance(state, KqueueError):
@@ -232,11 +236,14 @@ class ShareGroups(TopicEvents):
             self.states.initialize(key, 0 if state is None else state.state_epoch + 1, start_offset, done)
 
         self.states.read(key, UNCHANGED, read)
+        return promise
 
-    def delete(self, key: SharePartitionKey, done: Done) -> None:
-        """Forget a share partition, in memory and persisted; `done` as of `SharePersister`."""
+    def delete(self, key: SharePartitionKey) -> Promise[None]:
+        """Forget a share partition, in memory and persisted; return a promise of both."""
+        promise: Promise[None] = Promise()
         self.close(key)
-        self.states.delete(key, done)
+        self.states.delete(key, self.settles(promise))
+        return promise
 
     def summary(self, key: SharePartitionKey) -> Promise[ShareState | None]:
         """Return a promise of what is persisted of a share partition, without its batches."""

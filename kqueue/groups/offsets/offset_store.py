@@ -64,9 +64,10 @@ class OffsetStore:
         if partitions is None:
             offsets = {index: offset for index, offset in committed.items() if _is_of_topic(offset, topic_id)}
         else:
-            offsets = {index: committed.get(index, NOT_COMMITTED) for index in partitions}
+            find = committed.get
             offsets = {
-                index: offset if _is_of_topic(offset, topic_id) else NOT_COMMITTED for index, offset in offsets.items()
+                index: offset if _is_of_topic(offset := find(index, NOT_COMMITTED), topic_id) else NOT_COMMITTED
+                for index in partitions
             }
         if require_stable:
             is_pending = self.pending.is_pending

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from kqueue.api.request_context import RequestContext
-from kqueue.api.slices import SLICE_ITEMS, SLICE_MS, collect, in_slices
+from kqueue.api.slices import SLICE_ITEMS, SLICE_MS, collect, in_slices, settled
 from kqueue.base.errors import InvalidRequest
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
@@ -136,3 +136,17 @@ def test_work_waits_for_a_promise(sim: Simulation) -> None:
     sim.settle()
     assert responses == ["it is 7"]
     assert len(sim.broker.scheduler.purgatory) == 0
+
+
+def test_settled_waits_for_a_pending_promise_and_raises_its_error() -> None:
+    promise = Promise[int]()
+    work = settled(promise)
+    assert next(work) is promise
+    promise.resolve(7)
+    with pytest.raises(StopIteration) as end:
+        next(work)
+    assert end.value.value == 7
+    failed = Promise[int]()
+    failed.fail(InvalidRequest("no"))
+    with pytest.raises(InvalidRequest):
+        next(settled(failed))

@@ -23,6 +23,7 @@ from kqueue.metadata.memory import MemoryStore
 from kqueue.replication.registrations import NO_LEADER
 from kqueue.tests.broker.members import Members
 from kqueue.tests.broker.replicas.test_partition import append
+from kqueue.tests.network.harness import until
 
 FREE_PORT = "PLAINTEXT://127.0.0.1:0"
 
@@ -57,13 +58,6 @@ async def serving(*servers: Server) -> AsyncIterator[None]:
             await each.stop()
 
 
-async def until(met: object, *, seconds: float = 60) -> None:
-    assert callable(met)
-    async with asyncio.timeout(seconds):
-        while not met():
-            await asyncio.sleep(0.005)
-
-
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MemoryStore | str]:
     if request.param == "sqlite":
@@ -89,9 +83,9 @@ def test_three_servers_elect_leaders_and_a_stopped_one_gives_its_leaderships_awa
             await first.stop()
             for each in (second, third):
                 partitions = each.broker.topics.get("t").partitions
-                await until(lambda found=partitions: {one.leader for one in found} == {2, 3})
-                await until(lambda found=each: found.broker.metadata.cluster.controller_id in (2, 3))
-                await until(lambda found=each: [one.id for one in found.broker.metadata.cluster.brokers()] == [2, 3])
+                await until(lambda partitions=partitions: {one.leader for one in partitions} == {2, 3})
+                await until(lambda each=each: each.broker.metadata.cluster.controller_id in (2, 3))
+                await until(lambda each=each: [one.id for one in each.broker.metadata.cluster.brokers()] == [2, 3])
                 assert all(sorted(one.isr) == [2, 3] for one in partitions)
             again = server(1, store)
             async with serving(again):
@@ -271,8 +265,8 @@ def test_members_outlive_a_tool_that_holds_the_lock_of_the_store(
                 assert [one.broker.member.is_unfenced for one in servers] == [True, True]  # type: ignore[union-attr]
                 tool.execute("ROLLBACK")
             for each in servers:
-                found = each.broker.topics.partition("t", 0)
-                await until(lambda found=found: found.leader != -1 and len(found.isr) == 2)
+                partition = each.broker.topics.partition("t", 0)
+                await until(lambda partition=partition: partition.leader != -1 and len(partition.isr) == 2)
                 assert each.broker.member is not None
                 await until(lambda member=each.broker.member: member.is_unfenced)
             await until(lambda: any(one.broker.topics.partition("t", 0).is_leader for one in servers))
