@@ -26,6 +26,8 @@ from kqueue.replication.registrations import Endpoint
 class Member:
     """A broker's part in its cluster; made before the broker starts. Implements `Membership`.
 
+    It takes the whole broker, as it is above it: it joins six of its parts, its settings and its
+    logs. None of them knows a `Member`.
     Thread: owner thread.
     """
 

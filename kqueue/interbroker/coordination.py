@@ -13,7 +13,8 @@ from kqueue.interbroker.transactions import PeerTransactions
 
 def connect_coordinators(broker: Broker, peers: Peers) -> None:
     """Let a member of a cluster reach other brokers' parts of its transactions and share groups.
-    Call it once, before the first request.
+    Call it once, before the first request. It joins parts that do not know of each other, so it
+    has the broker.
     """
     transactions = PeerTransactions(peers, broker.metadata.cluster, broker.scheduler.purgatory.wake)
     broker.coordinators.marker_router.remote = transactions

@@ -6,9 +6,13 @@ from __future__ import annotations
 
 import zlib
 
-from kqueue.broker.broker import Broker
+from kqueue.base.config import Config
 from kqueue.broker.fetch.replication_throttle import ReplicationThrottle
+from kqueue.broker.metadata.brokers import Cluster
 from kqueue.broker.replicas.partition import Partition
+from kqueue.broker.replicas.partition_host import PartitionHost
+from kqueue.broker.scheduler import Scheduler
+from kqueue.broker.topics.topics import Topics
 from kqueue.interbroker.contract import Peers
 from kqueue.interbroker.replica_fetcher import Key, ReplicaFetcher
 from kqueue.replication.config import FOLLOWER_SIDE, FetcherConfig
@@ -16,29 +20,35 @@ from kqueue.replication.registrations import NO_LEADER
 
 
 class ReplicaFetchers:
-    """Implements `ReplicaEvents`: follows the leaders. Belongs to the owner thread."""
+    """Implements `ReplicaEvents`: follows the leaders. Belongs to the owner thread.
 
-    def __init__(self, broker: Broker, peers: Peers) -> None:
-        scheduler = broker.scheduler
+    Args: host: of all partitions; it reports their changes from now on.
+    """
+
+    def __init__(
+        self, config: Config, scheduler: Scheduler, cluster: Cluster, topics: Topics, host: PartitionHost, peers: Peers
+    ) -> None:
         self.clock = scheduler.clock
         self.timers = scheduler.timers
         self.purgatory = scheduler.purgatory
         self.peers = peers
-        self.node_id = broker.identity.node_id
-        self.flush_before_fetch = broker.replicas.host.flush_before_visible
-        self._broker = broker
+        self.node_id = cluster.node_id
+        self.flush_before_fetch = host.flush_before_visible
+        self._config = config
+        self._cluster = cluster
+        self._topics = topics
         self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}
         self._assigned: dict[Partition, tuple[ReplicaFetcher, Key]] = {}
-        self.throttle = ReplicationThrottle(FOLLOWER_SIDE, broker.config, broker.topics, self.clock, self.node_id)
-        self.config = FetcherConfig.of(broker.config)
+        self.throttle = ReplicationThrottle(FOLLOWER_SIDE, config, topics, self.clock, self.node_id)
+        self.config = FetcherConfig.of(config)
         names = [f"replica.fetch.{name}" for name in ("max.bytes", "min.bytes", "response.max.bytes", "wait.max.ms")]
-        broker.config.observe([*names, "replica.fetch.backoff.ms", "num.replica.fetchers"], self._reconfigure)
-        broker.replicas.host.replica_events.append(self)
+        config.observe([*names, "replica.fetch.backoff.ms", "num.replica.fetchers"], self._reconfigure)
+        host.replica_events.append(self)
 
     @property
     def broker_epoch(self) -> int:
         """The epoch of this broker's present registration; -1: it has none."""
-        own = self._broker.metadata.cluster.find(self.node_id)
+        own = self._cluster.find(self.node_id)
         return -1 if own is None else own.epoch
 
     def became_leader(self, partition: Partition) -> None:
@@ -47,7 +57,7 @@ class ReplicaFetchers:
 
     def became_follower(self, partition: Partition) -> None:
         """See `ReplicaEvents`."""
-        topic = self._broker.topics.find(partition.topic)
+        topic = self._topics.find(partition.topic)
         leader = partition.leader
         if leader == NO_LEADER or leader == self.node_id or topic is None:
             self._forget(partition)
@@ -80,7 +90,7 @@ class ReplicaFetchers:
             fetcher.remove(key)
 
     def _reconfigure(self) -> None:
-        before, self.config = self.config, FetcherConfig.of(self._broker.config)
+        before, self.config = self.config, FetcherConfig.of(self._config)
         if before.fetchers != self.config.fetchers:
             for partition in list(self._assigned):
                 self.became_follower(partition)

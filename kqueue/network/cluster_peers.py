@@ -43,4 +43,5 @@ def connect_peers(
     peers.is_leaving = lambda node_id: is_leaving(cluster, node_id)
     cluster.observe(lambda node_id: peers.refresh())
     connect_coordinators(broker, peers)
-    return peers, ReplicaFetchers(broker, peers)
+    fetchers = ReplicaFetchers(broker.config, broker.scheduler, cluster, broker.topics, broker.replicas.host, peers)
+    return peers, fetchers

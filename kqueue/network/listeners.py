@@ -94,9 +94,16 @@ class Listeners:
         """
         named = [plan.bind.name for plan in self._plans if plan.protocol.uses_sasl]
         if named:
+            from kqueue.broker.access.salt_secret import SaltSecret
             from kqueue.network.sasl_gate import SaslAuthentication, SaslListener  # on use: others do not need it
 
-            shared = SaslAuthentication(self._config, self._registry, broker)
+            shared = SaslAuthentication(
+                self._config,
+                self._registry,
+                broker.scheduler.purgatory,
+                broker.security,
+                SaltSecret(broker.metadata.cache),
+            )
             self._sasl = {name: SaslListener(shared, name) for name in named}
             for listener in self:
                 listener.sasl = self._sasl.get(listener.plan.bind.name)

@@ -36,7 +36,7 @@ from kqueue.wire.apis import API_VERSIONS, BY_KEY
 from kqueue.wire.frame import LENGTH
 
 if TYPE_CHECKING:
-    from kqueue.broker.broker import Broker
+    from kqueue.broker.access.security import BrokerSecurity
     from kqueue.network.session import Session
 
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
@@ -48,13 +48,19 @@ API_VERSIONS_MAX = 2
 class SaslAuthentication:
     """The objects that all authenticating connections of a broker share."""
 
-    def __init__(self, config: Config, registry: ConnectionRegistry, broker: Broker) -> None:
+    def __init__(
+        self,
+        config: Config,
+        registry: ConnectionRegistry,
+        purgatory: Purgatory,
+        security: BrokerSecurity,
+        salt_secret: SaltSecret,
+    ) -> None:
         self.config = config
         self.registry = registry
-        self.purgatory: Purgatory = broker.scheduler.purgatory
-        made_up = MadeUpCredentials(SaltSecret(broker.metadata.cache), [broker.security.scram.forms])
-        find_scram = broker.security.find_scram_account
-        self.sources = MechanismSources(find_scram, made_up, self._open_keys, registry.clock)
+        self.purgatory = purgatory
+        made_up = MadeUpCredentials(salt_secret, [security.scram.forms])
+        self.sources = MechanismSources(security.find_scram_account, made_up, self._open_keys, registry.clock)
         self.failures = AuthenticationFailures(registry.clock)
 
     def _open_keys(self, config: JwksConfig) -> SigningKeys:

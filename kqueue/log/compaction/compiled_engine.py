@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from kqueue.base.errors import CorruptBatch
 from kqueue.log.compaction import kernels
 from kqueue.log.compaction.engine import CompactionEngine, RetainedChunk
-from kqueue.log.compaction.offset_map import LOAD_FACTOR_DEFAULT, SLOT_BYTES, WINDOW_OFFSETS, OffsetMap, _prime_below
+from kqueue.log.compaction.offset_map import WINDOW_OFFSETS, OffsetMap
 from kqueue.log.compaction.python_engine import NOTHING, RetainedRecords
 from kqueue.records.batch import BatchHeader
 
-_SLOTS_MAX = 2**32 - 1  # a slot is chosen by 32 bits of the hash
 _OFFSET_MAX = 2**62
 _ROWS = 16_384  # batches per call, at most
 _RECORD_BYTES_MIN = 5  # what kernels decode: length, attributes, timestamp, offset, key's length
@@ -29,32 +28,13 @@ class CompiledOffsetMap(OffsetMap):
 
     __slots__ = ("fields", "out", "rows", "seed", "stage")
 
-    def __init__(
-        self,
-        memory_bytes: int,
-        load_factor: float = LOAD_FACTOR_DEFAULT,
-        *,
-        records_max: int | None = None,
-        start_offset: int = 0,
-    ) -> None:
-        """See `OffsetMap`."""
-        slots = min(max(memory_bytes // SLOT_BYTES, 3), _SLOTS_MAX)
-        if records_max is not None:
-            slots = min(slots, int(records_max / load_factor) + 16)
-        slots = _prime_below(slots)  # kernels do not need a prime; both engines' maps are full at the same record
+    def _allocate(self, slots: int) -> None:
         self.fields: NDArray[np.uint64] = np.zeros(slots * kernels.FIELDS, np.uint64)
         self.stage: NDArray[np.uint64] = np.zeros((kernels.STAGED, 4), np.uint64)
         self.rows: NDArray[np.int64] = np.zeros((_ROWS, 3), np.int64)
         self.out: NDArray[np.uint8] = np.zeros(0, np.uint8)
         # the result of a compaction does not depend on it
         self.seed = np.frombuffer(secrets.token_bytes(16), np.uint64)
-        self.capacity = max(min(int(slots * load_factor), slots - 1), 1)
-        self.count = 0
-        self.records = 0
-        self.start_offset = start_offset
-        self.end_offset = start_offset
-        self._window = bytearray()
-        self._window_start = 0
 
     def put_all(self, keys: Sequence[bytes | None], deltas: Sequence[int], base_offset: int) -> int:
         processed = 0

@@ -16,6 +16,10 @@ from collections.abc import Sequence
 from itertools import islice
 
 SLOT_BYTES = 24
+SLOTS_MAX = 2**32 - 1
+"""The compiled engine chooses a slot by 32 bits of the hash. Both engines have the same count of
+slots, so that their maps are full at the same record.
+"""
 LOAD_FACTOR_DEFAULT = 0.9
 WINDOW_OFFSETS = 1 << 24
 _FIELDS = 3
@@ -50,11 +54,11 @@ class OffsetMap:
         Args: load_factor: greatest share of used slots, above 0, up to 1; start_offset: of the
             first record.
         """
-        slots = max(memory_bytes // SLOT_BYTES, 3)
+        slots = min(max(memory_bytes // SLOT_BYTES, 3), SLOTS_MAX)
         if records_max is not None:
             slots = min(slots, int(records_max / load_factor) + 16)
         slots = _prime_below(slots)
-        self.slots = array("q", [0]) * (slots * _FIELDS)
+        self._allocate(slots)
         self.capacity = max(min(int(slots * load_factor), slots - 1), 1)
         self.count = 0
         self.records = 0
@@ -62,6 +66,9 @@ class OffsetMap:
         self.end_offset = start_offset
         self._window = bytearray()
         self._window_start = 0
+
+    def _allocate(self, slots: int) -> None:
+        self.slots = array("q", [0]) * (slots * _FIELDS)
 
     def put(self, key: bytes, offset: int) -> bool:
         """Set the latest offset of `key`; return False if the map is full and lacks the key."""

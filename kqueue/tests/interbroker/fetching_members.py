@@ -31,7 +31,14 @@ class FetchingMembers(Members):
         broker = self.sims[node].broker
         self.clients[node] = SimulatedClient(sim=self.sims[node])
         self.peers[node] = SimulatedPeers(self.clients)  # type: ignore[arg-type]
-        self.fetchers[node] = ReplicaFetchers(broker, self.peers[node])
+        self.fetchers[node] = ReplicaFetchers(
+            broker.config,
+            broker.scheduler,
+            broker.metadata.cluster,
+            broker.topics,
+            broker.replicas.host,
+            self.peers[node],
+        )
         for topic in broker.topics:
             for partition in topic.partitions:
                 if partition.has_replica and not partition.is_leader:

@@ -235,7 +235,14 @@ class BrokerProcess:
             cleanup.callback(self.member.stop)
             peers = NetworkPeers(self._host.network, self, self._host.process_of)
             connect_coordinators(broker, peers)
-            self._fetchers = ReplicaFetchers(broker, peers)
+            self._fetchers = ReplicaFetchers(
+                broker.config,
+                broker.scheduler,
+                broker.metadata.cluster,
+                broker.topics,
+                broker.replicas.host,
+                peers,
+            )
             self.dispatcher = StrictDispatcher(broker, broker.scheduler.purgatory, ClientLog(logger, node.clock))
             broker.start()
             cleanup.pop_all()
