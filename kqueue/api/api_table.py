@@ -90,7 +90,7 @@ def _kafkas(name: str) -> tuple[int, int] | None:
 
 def replace_table(text: str) -> str:
     """Return a Markdown text with the table of APIs that it has replaced by the one of now."""
-    return TABLE.sub(lambda found: markdown(), text)
+    return TABLE.sub(lambda _: markdown(), text)
 
 
 if __name__ == "__main__":

@@ -91,7 +91,7 @@ class Member:
         if not self._is_announced:
             self._is_announced = True
             logs, recovery = self._broker.logs, self._broker.upkeep.recovery
-            found = LogsFound(
+            logs_at_start = LogsFound(
                 logs.directory_ids,
                 logs.stopped_epochs,
                 recovery.is_intact,
@@ -99,7 +99,7 @@ class Member:
                 logs.has_new_folder,
                 self._is_in_sync(),
             )
-            self.registration.announce(found)
+            self.registration.announce(logs_at_start)
 
     def leave(self) -> Promise[None]:
         """Begin the controlled shutdown. Returns: resolved once this broker leads nothing, and is

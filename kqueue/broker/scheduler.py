@@ -1,4 +1,4 @@
-"""When the work of a broker runs: in a later turn, at a time, in slices, in a job.
+"""Runs the work of a broker: in a later turn, at a time, in slices, in a job.
 
     purgatory   what waits for an event, with a deadline or without
     timers      what is due at a time

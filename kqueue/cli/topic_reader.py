@@ -40,7 +40,7 @@ def take_up_join(consumer: KafkaConsumer) -> None:
 
 
 class ReaderLimits(NamedTuple):
-    """When a run ends.
+    """The conditions that end a run.
 
     `max_messages`: after so many records. `timeout_ms`: when none has arrived for so long.
     `exit_eof`: when all partitions are read to the end that they had at the beginning.

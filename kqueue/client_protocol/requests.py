@@ -56,10 +56,10 @@ def decode_response(codec: RequestCodec, frame: memoryview, correlation_id: int,
     Raises: MalformedMessage: it is not the response to that request, or has more elements.
     """
     api, version, _, read = codec
-    found, position = read_response_header(frame, api.key, version)
-    if found != correlation_id:
+    answered_id, position = read_response_header(frame, api.key, version)
+    if answered_id != correlation_id:
         raise MalformedMessage(
-            f"{api.name}: expected the response to request {correlation_id}, found one to request {found}"
+            f"{api.name}: expected the response to request {correlation_id}, found one to request {answered_id}"
         )
     if api is API_VERSIONS_API and frame[position : position + 2] == _UNSUPPORTED:
         read = codec_of(api, 0).read  # a broker that doesn't know the version answers in the first one (KIP-511)

@@ -75,9 +75,9 @@ class Mirror:
         """As `ClusterStore.changes`."""
         changed = self.last.changed_since(after) if after > 0 else None
         if changed is None:
-            return Changes(self.last.number, {key: found.entry for key, found in self._entries.items()}, True)
-        found = {key: self._entries[key].entry if key in self._entries else None for key in changed}
-        return Changes(self.last.number, found, False)
+            return Changes(self.last.number, {key: mirrored.entry for key, mirrored in self._entries.items()}, True)
+        entries = {key: self._entries[key].entry if key in self._entries else None for key in changed}
+        return Changes(self.last.number, entries, False)
 
     def committed(self, last: Last, version: int, puts: Mapping[str, MirroredEntry], deletes: Collection[str]) -> None:
         """Take over a commit of this store."""

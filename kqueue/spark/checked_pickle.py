@@ -1,4 +1,4 @@
-"""What Spark pickles to executors, so that those without kqueue say so in one sentence.
+"""Pickles objects for executors so that an executor without kqueue says so in one sentence.
 
 Unpickling looks classes up, which fails without kqueue before any of its code runs. What is pickled
 here brings the function that unpickles it as code. Executors without pyarrow fail still earlier, in
@@ -33,16 +33,16 @@ def _unpickler(version: str, remedy: str) -> Callable[[bytes], object]:
         import socket
         import sys
 
-        found = None
+        own_version = None
         try:
             from kqueue.base import version as installed
 
-            found = installed.__version__
+            own_version = installed.__version__
         except ImportError:
             pass
-        if found != version:
+        if own_version != version:
             os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # Spark ends this process after the error
-            has = "no kqueue" if found is None else f"kqueue {found}, and the driver has {version}"
+            has = "no kqueue" if own_version is None else f"kqueue {own_version}, and the driver has {version}"
             raise RuntimeError(
                 f"the executor on {socket.gethostname()} runs {sys.executable}, which has {has}: {remedy}"
             )

@@ -70,7 +70,7 @@ def check_master(master: str, wait_s: float = MASTER_WAIT_S) -> None:
 
 
 class Waiting:
-    """What a job that waits for executors has said, and whether it has given up.
+    """The state of a job that waits for executors: the notes it gave, and whether it has given up.
 
     Args:
         asked: `asked_for`.
@@ -91,7 +91,7 @@ class Waiting:
         self._is_noted = False
 
     def look(self, waits: bool, executors: int, now_s: float) -> None:
-        """Take what is seen at a time. `waits`: there is work for executors."""
+        """Note the state of the cluster at a time. `waits`: there is work for executors."""
         if executors or not waits:
             if executors and self._is_noted:
                 self._tell(f"The cluster has given {executors} executor{'s' * (executors > 1)}: the job goes on.")

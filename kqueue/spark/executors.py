@@ -38,7 +38,7 @@ Probe = Callable[[int], tuple[Any, ...]]
 
 
 class Looked(NamedTuple):
-    """What a probe saw in one executor. `version`: of kqueue; None: it is not installed.
+    """The report of a probe in one executor. `version`: of kqueue; None: it is not installed.
     `unwritable`: folders of the driver that the executor sees and may not write to.
     """
 
@@ -85,10 +85,10 @@ def check_executors(
         marked |= made
         probe = _probe(needed, addresses, list(marked), list(made), CONNECT_TIMEOUT_S)
         try:
-            found = _ask_by_query(spark, probe) if remote else _ask(spark, probe)
+            executors = _ask_by_query(spark, probe) if remote else _ask(spark, probe)
         except Exception as error:
             raise PipelineFailed(JAVA_ENDED if is_java_lost(error) else _refused(str(error))) from None
-    for one in found:
+    for one in executors:
         _judge(one, bootstrap, brokers, marked, SERVER_HINT if remote else PACK_HINT)
         if server in one.unreachable:
             raise PipelineFailed(
@@ -104,7 +104,7 @@ def _ask(spark: SparkSession, probe: Probe) -> list[Looked]:
 
 
 def _ask_by_query(spark: SparkSession, probe: Probe) -> list[Looked]:
-    """Do what `_ask` does without a Spark context."""
+    """Ask as `_ask`, without a Spark context."""
 
     def answer(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import json
@@ -156,22 +156,22 @@ def _marked(folders: Iterable[str]) -> Iterator[dict[str, str]]:
     what is in it already, else a file made for the block, else the folder itself.
     """
     with contextlib.ExitStack() as stack:
-        found = {}
+        paths = {}
         for folder in folders:
             if "://" in folder:
                 continue
             inside = next(Path(folder).iterdir(), None) if Path(folder).is_dir() else None
             if inside is not None:
-                found[str(inside)] = folder
+                paths[str(inside)] = folder
                 continue
             there = next(parent for parent in (Path(folder), *Path(folder).parents) if parent.exists())
             try:
                 file = stack.enter_context(tempfile.NamedTemporaryFile(dir=there, prefix=".kqueue-check-"))
             except OSError:
-                found[str(there)] = folder
+                paths[str(there)] = folder
             else:
-                found[file.name] = folder
-        yield found
+                paths[file.name] = folder
+        yield paths
 
 
 @contextlib.contextmanager
@@ -180,7 +180,7 @@ def _made(folders: Iterable[str]) -> Iterator[dict[str, str]]:
     is, or is to be, with the rights of those that jobs make. Removed after the block.
     """
     with contextlib.ExitStack() as stack:
-        found = {}
+        paths = {}
         for folder in folders:
             if "://" in folder:
                 continue
@@ -189,8 +189,8 @@ def _made(folders: Iterable[str]) -> Iterator[dict[str, str]]:
             with contextlib.suppress(OSError):  # the job itself will say that it can't write there
                 made.mkdir()
                 stack.callback(made.rmdir)
-                found[str(made)] = folder
-        yield found
+                paths[str(made)] = folder
+        yield paths
 
 
 def _judge(

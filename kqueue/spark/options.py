@@ -149,7 +149,7 @@ class OptionTable:
         return values
 
     def _find(self, name: str) -> Option | None:
-        """The option of this name, None: it has no meaning here. Raises OptionError."""
+        """Return the option of this name, None: it has no meaning here. Raises OptionError."""
         lower = name.lower()
         if lower in self.by_name:
             return self.by_name[lower]

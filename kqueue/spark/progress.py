@@ -1,4 +1,4 @@
-"""How far streaming queries are behind, in records, bytes and seconds.
+"""Measures the lag of streaming queries, in records, bytes and seconds.
 
 Spark's progress reports have metrics of each source, but a source in Python can't set any. So a
 listener measures:

@@ -1,4 +1,4 @@
-"""Which Python programs Spark runs: for the format on the driver, and in executors.
+"""Chooses the Python programs that Spark runs: for the format on the driver, and in executors.
 
 Spark looks up formats, and plans their queries, with one program on the driver:
 PYSPARK_DRIVER_PYTHON of Java's environment, else PYSPARK_PYTHON, else ``python3``. It is none of

@@ -269,18 +269,18 @@ def _is_connected() -> bool:
 
 
 def _settings(master: str | None, given: Mapping[str, object], quiet: bool) -> dict[str, str]:
-    found = dict(CALM)
+    settings = dict(CALM)
     if not quiet:
-        del found["spark.log.level"]
+        del settings["spark.log.level"]
     if master is not None and master.startswith("local"):
-        found |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    found |= {name: _text(value) for name, value in given.items()}
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    settings |= {name: _text(value) for name, value in given.items()}
     if quiet:
         java_options = (
-            f"-Dlog4j2.configurationFile={QUIET_LOG.as_uri()} {found.get('spark.driver.extraJavaOptions', '')}"
+            f"-Dlog4j2.configurationFile={QUIET_LOG.as_uri()} {settings.get('spark.driver.extraJavaOptions', '')}"
         )
-        found["spark.driver.extraJavaOptions"] = java_options.strip()
-    return found
+        settings["spark.driver.extraJavaOptions"] = java_options.strip()
+    return settings
 
 
 def _text(value: object) -> str:

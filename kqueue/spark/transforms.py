@@ -79,8 +79,8 @@ def checked(bronze: DataFrame, schema: EventSchema = FLIGHTS, values: ValueSchem
     parsed = computed_once(parsed, {_text(field): _json(field) for field in schema.fields})
     parsed = computed_once(parsed, {field.name: _value(field) for field in schema.fields})
     parsed = parsed.withColumn("event_time", F.coalesce(*schema.time))
-    found = computed_once(parsed, {"reason": _reason(undecoded, schema)})
-    return found.select(*bronze.columns, *schema.names, "event_time", "reason")
+    result = computed_once(parsed, {"reason": _reason(undecoded, schema)})
+    return result.select(*bronze.columns, *schema.names, "event_time", "reason")
 
 
 def computed_once(frame: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
@@ -305,8 +305,8 @@ def _byte(character: str) -> Column:
 
 
 def _has_bytes(field: Field, characters: Mapping[int, str]) -> Column:
-    found = (_byte_at(field, position) == _byte(character) for position, character in characters.items())
-    return functools.reduce(operator.and_, found)
+    matches = (_byte_at(field, position) == _byte(character) for position, character in characters.items())
+    return functools.reduce(operator.and_, matches)
 
 
 def _is_digit(field: Field, position: Column) -> Column:
@@ -336,7 +336,7 @@ def _reason(undecoded: Sequence[tuple[Column, Column]], schema: EventSchema) -> 
     Args:
         undecoded: why a value is no event.
     """
-    found: list[tuple[Column, str | Column]] = [
+    reasons: list[tuple[Column, str | Column]] = [
         (F.col("value").isNull(), "no value"),
         *undecoded,
         (~_is_object(schema), "not an object"),
@@ -344,14 +344,16 @@ def _reason(undecoded: Sequence[tuple[Column, Column]], schema: EventSchema) -> 
     for field in schema.fields:
         kind, wrong = F.col(_kind(field)), F.col(field.name).isNull()
         if not field.nullable:
-            found.append((kind.isNull(), f"{field.name}: missing"))
-        found.append((wrong & (kind != "VOID") if field.nullable else wrong, f"{field.name}: not a {field.kind.shown}"))
-    found += [(~F.expr(sql), words) for words, sql in schema.rules.items()]
-    found += [
+            reasons.append((kind.isNull(), f"{field.name}: missing"))
+        reasons.append(
+            (wrong & (kind != "VOID") if field.nullable else wrong, f"{field.name}: not a {field.kind.shown}")
+        )
+    reasons += [(~F.expr(sql), words) for words, sql in schema.rules.items()]
+    reasons += [
         (F.col("event_time").isNull(), f"no time: {' and '.join(schema.time)} are null"),
         (
             F.col("timestamp") > F.col("event_time") + F.expr(f"interval {schema.lateness}"),
             f"late: told more than {schema.lateness} after the event",
         ),
     ]
-    return F.coalesce(*(F.when(broken, F.lit(words) if isinstance(words, str) else words) for broken, words in found))
+    return F.coalesce(*(F.when(broken, F.lit(words) if isinstance(words, str) else words) for broken, words in reasons))

@@ -1,4 +1,4 @@
-"""Whether a former run had workers that would be missing now."""
+"""Tells whether a former run had workers that would be missing now."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class WorkerOrder(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """Why a worker does not serve. kind: the name of the error's class."""
+    """The error because of which a worker does not serve. kind: the name of its class."""
 
     kind: str
     text: str

@@ -1,4 +1,4 @@
-"""What this broker is called, and where it is reached."""
+"""The names and addresses of this broker."""
 
 from __future__ import annotations
 

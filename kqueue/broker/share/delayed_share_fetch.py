@@ -37,7 +37,7 @@ PASSES_MAX = 10
 
 
 class ShareFetchLimits(NamedTuple):
-    """What one request asks for. `acquire.records_max` 0: no records."""
+    """The limits of one request. `acquire.records_max` 0: no records."""
 
     acquire: AcquireLimits
     max_bytes: int
@@ -46,7 +46,7 @@ class ShareFetchLimits(NamedTuple):
 
 
 class ShareFetchResult(NamedTuple):
-    """What a member gets.
+    """The records and errors of one response.
 
     Attributes:
         acquired: partition of the session -> its records.
@@ -228,7 +228,7 @@ def _has_failed(result: SharePass) -> bool:
 
 
 def _last_errors(result: SharePass) -> dict[SessionPartition, KqueueError]:
-    """Why the partitions that are being opened once more could not be opened before."""
+    """Return the errors of partitions that could not be opened, and are being opened once more."""
     return {
         key: opened.error for key, opened in result.opened.items() if opened.share is None and opened.error is not None
     }

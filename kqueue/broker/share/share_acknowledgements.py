@@ -21,7 +21,7 @@ BATCHES_PER_STEP = 16
 
 
 class ShareAcknowledgements:
-    """What one request acknowledges.
+    """The acknowledgements of one request, and their results.
 
     Args:
         refusal: returns why the member may not read a topic, of which it gets the id; None: it may.

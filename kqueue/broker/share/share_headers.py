@@ -89,17 +89,17 @@ class HeaderReads:
             raise self.failed[partition]
         if partition in self.running:
             return None
-        found = read_headers(region, records_max, may_block=partition in self._read)
-        if found is None:
+        headers = read_headers(region, records_max, may_block=partition in self._read)
+        if headers is None:
             self.running.add(partition)
             run = partial(read_headers, region, records_max, may_block=True)
             self._jobs.submit(
                 IoJob("headers for a ShareFetch", run, partial(self._ended, partition, key), region.location)
             )
-        return found
+        return headers
 
     def _ended(
-        self, partition: SessionPartition, key: object, found: ReadHeaders | None, error: BaseException | None
+        self, partition: SessionPartition, key: object, headers: ReadHeaders | None, error: BaseException | None
     ) -> None:
         self.running.discard(partition)
         self._read.add(partition)

@@ -122,8 +122,8 @@ class Topic:
 
     def registration(self, partitions: Sequence[PartitionRegistration] | None = None) -> TopicRegistration:
         """Return what the store has of it, with its own partitions or these."""
-        found = [partition.registration for partition in self.partitions] if partitions is None else partitions
-        return TopicRegistration(self.id, _texts(self.config.overrides), tuple(found))
+        registrations = [partition.registration for partition in self.partitions] if partitions is None else partitions
+        return TopicRegistration(self.id, _texts(self.config.overrides), tuple(registrations))
 
 
 class TopicEvents:
@@ -173,11 +173,11 @@ class Topics:
             unknown now, such as a policy of a removed plugin.
         """
         for name, record in self._metadata.with_prefix(PREFIX).items():
-            found = self._read(name, record)
-            topic = Topic(name, found.id, stored_config(self._config, name, found.configs))
-            self._grow(topic, len(found.partitions))
+            registration = self._read(name, record)
+            topic = Topic(name, registration.id, stored_config(self._config, name, registration.configs))
+            self._grow(topic, len(registration.partitions))
             self._add(topic)
-            self._apply_partitions(topic, found)
+            self._apply_partitions(topic, registration)
         self._metadata.observe(PREFIX, self._apply_all)
 
     def _read(self, name: str, record: bytes) -> TopicRegistration:
@@ -253,8 +253,8 @@ class Topics:
 
     def _apply_partitions(self, topic: Topic, registration: TopicRegistration) -> None:
         if not self._host.cluster.is_alone:
-            for partition, found in zip(topic.partitions, registration.partitions, strict=False):
-                partition.apply(found)
+            for partition, partition_registration in zip(topic.partitions, registration.partitions, strict=False):
+                partition.apply(partition_registration)
 
     def __iter__(self) -> Iterator[Topic]:
         return iter(list(self._topics.values()))

@@ -1,4 +1,4 @@
-"""What is done with all logs from time to time: checkpoints, indexes, producers, locks, space."""
+"""Timers of all logs: checkpoints, indexes, producers, locks, space."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from kqueue.wire.messages.list_partition_reassignments import (
 
 
 class Refusal(NamedTuple):
-    """Why a broker refused one part of a request: number of the error, the broker's sentence."""
+    """The refusal of one part of a request: number of the error, the broker's sentence."""
 
     code: int
     message: str | None

@@ -245,7 +245,7 @@ class DataFolder:
 
     @property
     def lost(self) -> FolderLost | None:
-        """Why the folder is no longer ours; None: it is."""
+        """The error since which the folder is no longer ours; None: it is."""
         return self._lost
 
     def check_lock(self, jobs: Jobs | None, lost: Callable[[FolderLost], None]) -> None:

@@ -57,12 +57,12 @@ class LogDirListing:
         self._sizes = {key: 0 for key in folder.pending_creations() if wanted is None or key in wanted}
         self._futures = {key: size for key, size in (futures or {}).items() if wanted is None or key in wanted}
         self._closed: dict[TopicPartition, str] = {}
-        for key, found in folder.found.items():
+        for key, partition_folder in folder.found.items():
             if wanted is not None and key not in wanted:
                 continue
             log = logs.get(key)
             if log is None:
-                self._closed[key] = found.path
+                self._closed[key] = partition_folder.path
             else:
                 self._sizes[key] = log.segments.size
 

@@ -74,7 +74,7 @@ class SaslExchange:
 
     @property
     def refusal(self) -> SaslAuthenticationFailed | None:
-        """Why the client is refused, which it was told and has yet to acknowledge."""
+        """The refusal that the client was told and has yet to acknowledge; None: there is none."""
         return None if self._mechanism is None else self._mechanism.refusal
 
     @property

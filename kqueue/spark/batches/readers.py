@@ -28,7 +28,7 @@ def whole_files(place: str | Location, table: str | None = None, *, spark: Spark
         batches = Batches(store, RECORDS)
     else:
         batches = Batches(store, table, f"{CHECKPOINTS}/{table}", folder_each=True)
-    found = [batch for number in batches.numbers() if (batch := batches.read(number)) is not None]
-    if not found:
+    whole = [batch for number in batches.numbers() if (batch := batches.read(number)) is not None]
+    if not whole:
         raise PipelineFailed(f"{store.of(batches.data)} has no whole batch")
-    return [store.of(batches.data, file) for batch in found for file in batch.files]
+    return [store.of(batches.data, file) for batch in whole for file in batch.files]

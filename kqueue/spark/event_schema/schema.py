@@ -47,10 +47,10 @@ TYPES: dict[str, Type] = {
 
 def type_of(name: str) -> Type | None:
     """Return the type of this name, also ``decimal(10,2)``; None: unknown."""
-    found = _DECIMAL.fullmatch(name)
-    if found is None:
+    decimal = _DECIMAL.fullmatch(name)
+    if decimal is None:
         return TYPES.get(name)
-    digits, scale = int(found[1]), int(found[2])
+    digits, scale = int(decimal[1]), int(decimal[2])
     if not 1 <= digits <= DIGITS_MAX or scale > digits:
         return None
     shown = f"number of {digits} digits, {scale} of them after the point"
@@ -67,9 +67,9 @@ class Field(NamedTuple):
     @property
     def kind(self) -> Type:
         """Its type."""
-        found = type_of(self.type)
-        assert found is not None, f"a shape has types that there are, found {self.type!r}"
-        return found
+        field_type = type_of(self.type)
+        assert field_type is not None, f"a shape has types that there are, found {self.type!r}"
+        return field_type
 
 
 @dataclass(frozen=True)

@@ -145,17 +145,17 @@ def _name_of(table: Mapping[str, Any], key: str, fields: Mapping[str, Field]) ->
 
 
 def _texts(table: Mapping[str, Any], key: str) -> dict[str, str]:
-    found = table[key]
-    if not isinstance(found, dict) or (key == "fields" and not found):
+    value = table[key]
+    if not isinstance(value, dict) or (key == "fields" and not value):
         raise OptionError(f"{key}: expected a table, [{key}], with a line for each")
-    return {name: _text(found, name) for name in found}
+    return {name: _text(value, name) for name in value}
 
 
 def _text(table: Mapping[str, Any], key: str) -> str:
-    found = table[key]
-    if not isinstance(found, str) or not found.strip():
-        raise OptionError(f"{key}: expected a text in quotes, found {found!r}")
-    return found.strip()
+    value = table[key]
+    if not isinstance(value, str) or not value.strip():
+        raise OptionError(f"{key}: expected a text in quotes, found {value!r}")
+    return value.strip()
 
 
 FLIGHTS = load("flights")

@@ -148,8 +148,10 @@ def _bounds(
     partitions = reader.find_partitions(options.topics, strict=True)
     earliest, latest = reader.earliest(partitions), reader.latest(partitions)
     if until_ms is not None:
-        for topic_partition, found in reader.offsets_for_times(dict.fromkeys(latest, until_ms)).items():
-            latest[topic_partition] = latest[topic_partition] if found is None else min(found, latest[topic_partition])
+        for topic_partition, offset in reader.offsets_for_times(dict.fromkeys(latest, until_ms)).items():
+            latest[topic_partition] = (
+                latest[topic_partition] if offset is None else min(offset, latest[topic_partition])
+            )
     new = [topic_partition for topic_partition in latest if topic_partition not in known]
     since = reader.offsets_for_times(dict.fromkeys(new, since_ms)) if since_ms is not None and new else {}
     on_data_loss = data_loss_handler(options.fail_on_data_loss)

@@ -47,10 +47,10 @@ class ArchivedBatch:
     @property
     def partitions(self) -> dict[str, int]:
         """The number of partitions of each topic."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for topic_partition in self.ends:
-            found[topic_partition.topic] = max(found.get(topic_partition.topic, 0), topic_partition.partition + 1)
-        return found
+            counts[topic_partition.topic] = max(counts.get(topic_partition.topic, 0), topic_partition.partition + 1)
+        return counts
 
 
 class Archive:
@@ -59,7 +59,7 @@ class Archive:
     """
 
     def __init__(self, spark: SparkSession | None, place: Location) -> None:
-        """Args: spark: None: the archive is only looked at, and not in a place of Hadoop."""
+        """Open an archive. Args: spark: None: it is only read, and not in a place of Hadoop."""
         self.store = open_store(place, spark)
         self._batches = Batches(self.store, RECORDS)
 
@@ -77,8 +77,8 @@ class Archive:
 
     def batches(self) -> list[ArchivedBatch]:
         """Return all batches, oldest first; none if there is no archive."""
-        found = (self._batches.read(number) for number in self._batches.numbers())
-        return [self._archived(batch) for batch in found if batch is not None]
+        batches = (self._batches.read(number) for number in self._batches.numbers())
+        return [self._archived(batch) for batch in batches if batch is not None]
 
     def last(self) -> ArchivedBatch | None:
         """Return the newest batch."""
@@ -100,7 +100,7 @@ class Archive:
         return self._archived(self._batches.commit(staged, about))
 
     def _archived(self, batch: Batch) -> ArchivedBatch:
-        """Raises PipelineFailed: another form."""
+        """Return a batch of the archive. Raises PipelineFailed: it has another form."""
         about: dict[str, Any] = dict(batch.about)
         try:
             ends = {

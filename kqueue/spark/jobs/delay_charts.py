@@ -58,10 +58,8 @@ def _local(row: AirportHour) -> tuple[date, int]:
 
 def _days(gold: Iterable[AirportHour]) -> list[date]:
     """Return all days from the first to the last."""
-    found = {_local(row)[0] for row in gold}
-    return (
-        [min(found) + timedelta(days=number) for number in range((max(found) - min(found)).days + 1)] if found else []
-    )
+    days = {_local(row)[0] for row in gold}
+    return [min(days) + timedelta(days=number) for number in range((max(days) - min(days)).days + 1)] if days else []
 
 
 def _span(days: Sequence[date]) -> str:

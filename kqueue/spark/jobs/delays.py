@@ -149,8 +149,8 @@ class _Quarantine(_Table):
         self.reasons: Counter[str] = Counter()
 
     def note(self, rows: pa.Table) -> None:
-        for found in pc.value_counts(rows.column("reason")).to_pylist():
-            self.reasons[found["values"]] += found["counts"]
+        for count in pc.value_counts(rows.column("reason")).to_pylist():
+            self.reasons[count["values"]] += count["counts"]
 
 
 class _Query:

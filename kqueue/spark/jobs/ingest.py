@@ -159,7 +159,7 @@ def _watched(spark: SparkSession, source: Mapping[str, str], tell: Tell) -> Iter
     if tell is silent:
         yield
         return
-    lag = LagListener(source, tell=lambda found: tell(BEHIND, found.records))
+    lag = LagListener(source, tell=lambda lag_of_query: tell(BEHIND, lag_of_query.records))
     spark.streams.addListener(lag)
     try:
         yield

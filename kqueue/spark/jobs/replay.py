@@ -127,9 +127,9 @@ def _missing(client: Client, wanted: Mapping[str, int], *, create: bool) -> tupl
         raise PipelineFailed(f"{what}: make it with {partitions}, or have it made with --create")
     for name, count in wanted.items():
         if name in there and len(there[name].partitions) != count:
-            found = len(there[name].partitions)
+            there_count = counted(len(there[name].partitions), "partition")
             raise PipelineFailed(
-                f"topic {name!r} has {counted(found, 'partition')}, and the archive's records come from {count}: send "
+                f"topic {name!r} has {there_count}, and the archive's records come from {count}: send "
                 f"them to a topic with {count}"
             )
     existing = [name for name in wanted if name in there]

@@ -35,10 +35,10 @@ def copied_counts(client: Client, decided: DecidedBatch) -> dict[TopicPartition,
 def _copied(
     client: Client, decided: DecidedBatch, topic_partition: TopicPartition, since: int, sequence: int, total: int
 ) -> int:
-    found = 0
+    copied = 0
     begin, end = bounds(client, topic_partition)
     at = max(since, begin)
-    while at < end and found < total:
+    while at < end and copied < total:
         records = client.fetch({topic_partition: at}, partition_max_bytes=FETCH_BYTES, max_bytes=FETCH_BYTES)[
             topic_partition
         ].records
@@ -47,10 +47,10 @@ def _copied(
             at = header.next_offset
             if (header.producer_id, header.producer_epoch) == decided.producer:
                 ahead = (sequence_after(header.last_sequence, 1) - sequence) & 0x7FFFFFFF
-                found = max(found, ahead if ahead <= total else 0)
+                copied = max(copied, ahead if ahead <= total else 0)
         if at == begin:
             break
-    return found
+    return copied
 
 
 # --- copying
@@ -118,14 +118,14 @@ class StagedBatchReader:
         """
         if (staging_partition, offset) not in self._held:
             self._fetch(staging_partition, offset)
-        found = self._held.pop((staging_partition, offset), None)
-        if found is None:
+        held = self._held.pop((staging_partition, offset), None)
+        if held is None:
             raise StagingLost(
                 f"{self._journal.topic}-{staging_partition}: no batch begins at {offset}, where one was staged; {LEAVE}"
             )
         self._wanted.discard((staging_partition, offset))
-        self._held_bytes -= found[1].size
-        return found
+        self._held_bytes -= held[1].size
+        return held
 
     def _fetch(self, staging_partition: int, offset: int) -> None:
         topic_partition = TopicPartition(self._journal.topic, staging_partition)

@@ -173,14 +173,14 @@ def apply_entry(state: JournalState, entry: Mapping[str, Any], offset: int = 0) 
 
 
 def _guarded(state: JournalState, guard: Guard) -> JournalState:
-    """The first guard of each number is valid."""
+    """Take over a guard; the first one of each number is valid."""
     if state.has(guard.batch_id) or guard.number != next_guard(state, guard.batch_id):
         return state
     return replace(state, guard=guard)
 
 
 def _abandoned(state: JournalState, guard: Guard, writer: str) -> JournalState:
-    """A batch is given up by those who follow its decision, a guard only before the decision."""
+    """Give up a batch, for those who follow its decision, or a guard, before the decision only."""
     if guard.batch_id <= state.done or state.guard is None or state.guard[:2] != guard[:2]:
         return state
     if state.decided is not None and state.decided.writer != writer:
@@ -316,19 +316,19 @@ class Journal:
         """Create the topic if it does not exist; return the number of staging partitions."""
         name = self.topic
         try:
-            found = self._found()
-            if found is None:
-                found = self.client.create_topics([NewTopic(name, 1 + staging_partitions, settings=SETTINGS)]).topics[
+            topic = self._found()
+            if topic is None:
+                topic = self.client.create_topics([NewTopic(name, 1 + staging_partitions, settings=SETTINGS)]).topics[
                     name
                 ]
                 self.append(opened_entry())
         except BrokerRefused as error:
             if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
-            found = self.client.metadata([name]).topics[name]
-        if len(found.partitions) < 2:
+            topic = self.client.metadata([name]).topics[name]
+        if len(topic.partitions) < 2:
             raise StagingLost(f"topic {name!r} is no staging topic: it has 1 partition; delete it, or rename it")
-        return len(found.partitions) - 1
+        return len(topic.partitions) - 1
 
     def read(self) -> JournalState:
         """Return the current state."""

@@ -219,8 +219,8 @@ class SinkOptions:
     @property
     def topic(self) -> str | None:
         """The topic of all rows; None: rows name it."""
-        found: str | None = self.values["topic"]
-        return found
+        name: str | None = self.values["topic"]
+        return name
 
     @property
     def is_exactly_once(self) -> bool:
@@ -244,9 +244,9 @@ class SinkOptions:
         return IGNORES_KEYS if self.values["kafka.partitioner.ignore.keys"] else named
 
     def level(self, codec: str) -> int | None:
-        """The compression level of a codec; None: its default."""
-        found: int | None = self.values.get(f"kafka.compression.{codec}.level")
-        return found
+        """Return the compression level of a codec; None: its default."""
+        level: int | None = self.values.get(f"kafka.compression.{codec}.level")
+        return level
 
     @property
     def client(self) -> ClientOptions:
@@ -275,15 +275,15 @@ def parse_options(given: Mapping[str, str], *, streaming: bool) -> SinkOptions:
     if values["kafka.bootstrap.servers"] is None:
         raise OptionError("say where the broker is: kafka.bootstrap.servers=host:port")
     checkpoint = next((str(text) for name, text in given.items() if name.lower() == "checkpointlocation"), "")
-    found = SinkOptions(streaming, values, security_of(given), checkpoint.removeprefix("file://"))
+    options = SinkOptions(streaming, values, security_of(given), checkpoint.removeprefix("file://"))
     try:
-        _ = found.client
+        _ = options.client
     except ValueError as error:
         raise OptionError(f"kafka.bootstrap.servers: {error}") from None
     if values["partitioner"] is not None and values["kafka.partitioner.ignore.keys"]:
         raise OptionError("partitioner and kafka.partitioner.ignore.keys contradict each other: give one of them")
-    _check_delivery(found, given)
-    return found
+    _check_delivery(options, given)
+    return options
 
 
 def _check_delivery(options: SinkOptions, given: Mapping[str, str]) -> None:

@@ -70,7 +70,7 @@ class TargetTopics:
     def _ask(self, name: str) -> TargetTopic:
         check_topic(name)
         try:
-            found = self._client.metadata([name]).topics[name]
+            metadata = self._client.metadata([name]).topics[name]
         except BrokerRefused as error:
             if error.code not in _NOT_THERE:
                 raise
@@ -80,8 +80,8 @@ class TargetTopics:
         codec = settings.get(COMPRESSION, "producer")
         return TargetTopic(
             name,
-            len(found.partitions),
-            tuple(index for index, one in found.partitions.items() if one.leader >= 0),
+            len(metadata.partitions),
+            tuple(index for index, one in metadata.partitions.items() if one.leader >= 0),
             int(settings.get(MAX_BATCH, MAX_BATCH_DEFAULT)),
             self._options["kafka.compression.type"] or ("none" if codec in ("producer", "uncompressed") else codec),
             partitioner_name,
@@ -91,12 +91,12 @@ class TargetTopics:
     def _settings(self, name: str) -> dict[str, str]:
         """Return the topic's settings; empty for users who may write, but not see settings."""
         try:
-            found = self._client.configs(ResourceType.TOPIC, [name], [PARTITIONER, MAX_BATCH, COMPRESSION])[name]
+            configs = self._client.configs(ResourceType.TOPIC, [name], [PARTITIONER, MAX_BATCH, COMPRESSION])[name]
         except BrokerRefused as error:
             if error.code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 raise
             return {}
-        return {key: one.value for key, one in found.items() if one.value is not None}
+        return {key: one.value for key, one in configs.items() if one.value is not None}
 
     def _partitioner(self, topic: str, of_topic: str | None) -> tuple[str, Partitioner]:
         asked = self._options.partitioner
@@ -143,14 +143,14 @@ def partition_rows(
 
     chosen = _partitions(target, rows, engine)
     counts = np.bincount(chosen)
-    found = counts.nonzero()[0].tolist()
-    if len(found) == 1:
-        return [(TopicPartition(target.name, found[0]), rows)]
+    partitions = counts.nonzero()[0].tolist()
+    if len(partitions) == 1:
+        return [(TopicPartition(target.name, partitions[0]), rows)]
     order = np.argsort(
         chosen.astype(np.uint16) if target.count <= _SHORT else chosen, kind="stable"
     )  # a radix sort for short numbers
     sorted_rows, start, parts = rows.take(pa.array(order)), 0, []
-    for index in found:
+    for index in partitions:
         parts.append((TopicPartition(target.name, index), sorted_rows.slice(start, int(counts[index]))))
         start += int(counts[index])
     return parts
@@ -170,11 +170,11 @@ def _partitions(target: TargetTopic, rows: pa.RecordBatch, engine: EngineName) -
         raise RowRefused(
             f"a row asks for partition {wrong} of topic {target.name!r}, which has 0 to {target.count - 1}"
         )
-    found = np.array(pc.fill_null(given, -1).to_numpy(zero_copy_only=False), np.int64)
+    partitions = np.array(pc.fill_null(given, -1).to_numpy(zero_copy_only=False), np.int64)
     if given.null_count:
-        free = found < 0
-        found[free] = _choose(target, rows.filter(pc.is_null(given)), engine)
-    return found
+        free = partitions < 0
+        partitions[free] = _choose(target, rows.filter(pc.is_null(given)), engine)
+    return partitions
 
 
 def _choose(target: TargetTopic, rows: pa.RecordBatch, engine: EngineName) -> Any:

@@ -37,12 +37,12 @@ def check_open(client: Client, state: JournalState, batch_id: int, transactions:
 
 def _is_open(client: Client, producer: TransactionalProducer) -> bool:
     try:
-        found = client.transactions.describe(producer.transactional_id)
+        transaction = client.transactions.describe(producer.transactional_id)
     except BrokerRefused as error:
         if error.code not in LOST:
             raise
         return False
-    return (found.producer_id, found.producer_epoch, found.state) == (*producer[1:], ONGOING)
+    return (transaction.producer_id, transaction.producer_epoch, transaction.state) == (*producer[1:], ONGOING)
 
 
 def _state_of(client: Client, producer: TransactionalProducer) -> str:
@@ -146,14 +146,14 @@ def _open_transactions(
     client: Client, query_id: str, guard: TransactionalProducer | None
 ) -> list[TransactionalProducer]:
     """Return the open transactions of a query, without its guard."""
-    found = []
+    open_ids = []
     for listings in client.transactions.find([ONGOING], pattern=pattern_of(query_id)).values():
         for listing in listings:
             with contextlib.suppress(BrokerRefused):
                 one = client.transactions.describe(listing.transactional_id)
                 if one.state == ONGOING:
-                    found.append(TransactionalProducer(one.transactional_id, one.producer_id, one.producer_epoch))
-    return [one for one in found if one != guard]
+                    open_ids.append(TransactionalProducer(one.transactional_id, one.producer_id, one.producer_epoch))
+    return [one for one in open_ids if one != guard]
 
 
 def _abort(client: Client, producers: Iterable[TransactionalProducer]) -> None:
@@ -172,12 +172,14 @@ def _wait_until_ended(client: Client, producers: Collection[TransactionalProduce
     for producer in producers:
         while True:
             try:
-                found = client.transactions.describe(producer.transactional_id)
+                transaction = client.transactions.describe(producer.transactional_id)
             except BrokerRefused as error:
                 if error.code not in LOST:
                     raise
                 break
-            if (found.producer_id, found.producer_epoch) != producer[1:] or found.state not in RUNNING:
+            if (transaction.producer_id, transaction.producer_epoch) != producer[
+                1:
+            ] or transaction.state not in RUNNING:
                 break
             if deadline.is_expired:
                 raise ClientError(

@@ -91,10 +91,10 @@ def check_transactions(client: Client, timeout_ms: int) -> None:
         ) from None
     broker = min(client.metadata([]).brokers)
     try:
-        found = client.configs(ResourceType.BROKER, [str(broker)], [LIMIT])[str(broker)]
+        configs = client.configs(ResourceType.BROKER, [str(broker)], [LIMIT])[str(broker)]
     except BrokerRefused:
         return
-    allowed = found[LIMIT].value if LIMIT in found else None
+    allowed = configs[LIMIT].value if LIMIT in configs else None
     if allowed is not None and timeout_ms > int(allowed):
         raise OptionError(too_long(timeout_ms, allowed))
 

@@ -56,16 +56,16 @@ class BrokerReader:
         wanted = topics.names or tuple(
             dict.fromkeys(topic_partition.topic for topic_partition in topics.assigned or ())
         )
-        found = self._metadata(wanted)
+        metadata = self._metadata(wanted)
         if strict:
             for name in wanted:
-                if name not in found.topics:
-                    raise OptionError(missing_topic(name, found.topics, f"on {self.client.options.bootstrap}"))
+                if name not in metadata.topics:
+                    raise OptionError(missing_topic(name, metadata.topics, f"on {self.client.options.bootstrap}"))
         there = {
             topic_partition
             for name in wanted
-            if name in found.topics
-            for topic_partition in found.topics[name].topic_partitions
+            if name in metadata.topics
+            for topic_partition in metadata.topics[name].topic_partitions
         }
         if topics.assigned is None:
             return sorted(there)
@@ -90,7 +90,7 @@ class BrokerReader:
         unknown = [name for name in wanted if self.client.topic_id(name) == NO_ID]
         if unknown:
             self._metadata(unknown)
-        return {name: uuid_text(found) for name in wanted if (found := self.client.topic_id(name)) != NO_ID}
+        return {name: uuid_text(topic_id) for name in wanted if (topic_id := self.client.topic_id(name)) != NO_ID}
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         return self._known(dict.fromkeys(partitions, EARLIEST))
@@ -101,13 +101,13 @@ class BrokerReader:
         return self._known(dict.fromkeys(partitions, LATEST))
 
     def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
-        return {topic_partition: found.offset for topic_partition, found in self._offsets(times).items()}
+        return {topic_partition: position.offset for topic_partition, position in self._offsets(times).items()}
 
     def _known(self, asked: Mapping[TopicPartition, int]) -> Offsets:
         return {
-            topic_partition: found.offset
-            for topic_partition, found in self._offsets(asked).items()
-            if found.offset is not None
+            topic_partition: position.offset
+            for topic_partition, position in self._offsets(asked).items()
+            if position.offset is not None
         }
 
     def _offsets(self, asked: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, OffsetAndTimestamp]:
@@ -235,20 +235,21 @@ class BrokerReader:
 
 
 def _after(fetched: FetchedRecords) -> int | None:
-    """As `FetchedRecords.next_offset`.
+    """Return the offset after them, as `FetchedRecords.next_offset`.
 
     Raises: CorruptBatch: offsets decrease, so one of two batches is wrong; no checksum covers
         offsets.
     """
-    found: int | None = None
+    next_offset: int | None = None
     for position, unit in iter_any_batches(fetched.records):
         first = unit.base_offset if isinstance(unit, BatchHeader) else unit.last_offset
-        if found is not None and first < found:
+        if next_offset is not None and first < next_offset:
             raise CorruptBatch(
-                f"the batch at position {position} begins at offset {first}, and that before it ends at {found - 1}"
+                f"the batch at position {position} begins at offset {first}, and that before it ends at "
+                f"{next_offset - 1}"
             )
-        found = unit.next_offset
-    return found
+        next_offset = unit.next_offset
+    return next_offset
 
 
 class _Helper:

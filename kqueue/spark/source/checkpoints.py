@@ -68,15 +68,15 @@ def _without_annotations(file: Path) -> tuple[list[str], set[str]]:
     if not lines or lines[0] != VERSION:
         first = lines[0][:20] if lines else ""
         raise OptionError(f"{file} begins with {first!r}: expected offsets of the version {VERSION}")
-    found: set[str] = set()
+    names: set[str] = set()
     for place, line in enumerate(lines[HEADER_LINES:], HEADER_LINES):
         value: Any = parse_json(line, str(file)) if line.startswith("{") else None
         annotated = {name for name in ANNOTATIONS if isinstance(value, dict) and name in value}
         if annotated:
             from_json(value, str(file))
             lines[place] = json.dumps(plain(value), separators=(",", ":"))
-            found |= annotated
-    return lines, found
+            names |= annotated
+    return lines, names
 
 
 def _replace(file: Path, text: str) -> None:

@@ -97,17 +97,17 @@ class FileReader:
                 yield topic_partition, log
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        wanted, found = set(topics), dict[str, str]()
+        wanted, topic_ids = set(topics), dict[str, str]()
         for topic_partition in sorted(
             topic_partition for topic_partition in self._there() if topic_partition.topic in wanted
         ):
             if (
-                topic_partition.topic not in found
+                topic_partition.topic not in topic_ids
                 and (log := self._log(topic_partition)) is not None
                 and (topic_id := log.topic_id) is not None
             ):
-                found[topic_partition.topic] = uuid_text(topic_id)
-        return found
+                topic_ids[topic_partition.topic] = uuid_text(topic_id)
+        return topic_ids
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
         return {

@@ -1,4 +1,4 @@
-"""What a stream has not read yet: records, bytes and seconds. No pyspark."""
+"""The lag of a stream: records, bytes and seconds that it has not read. No pyspark."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BOUNDED = ("kafka.default.api.timeout.ms", "kafka.request.timeout.ms")
 
 @dataclass(frozen=True, slots=True)
 class TopicLag:
-    """What is not read yet of one topic.
+    """The unread part of one topic.
 
     records: offsets between the end of the last batch and the readable log end; compaction and
         transactions may have left fewer records in them.
@@ -50,7 +50,7 @@ class TopicLag:
 
 @dataclass(frozen=True, slots=True)
 class QueryLag:
-    """How far a query is behind.
+    """The lag of one query.
 
     batch: the last finished batch. taken_ms: when this was measured, in ms since 1970. running:
     False: the query has ended. topics: by name, of all sources that are known.
@@ -66,10 +66,10 @@ class QueryLag:
     @property
     def total(self) -> TopicLag:
         """All topics together; `seconds` is the greatest that is known."""
-        found = TopicLag()
+        total = TopicLag()
         for one in self.topics.values():
-            found = found.plus(one)
-        return found
+            total = total.plus(one)
+        return total
 
     @property
     def records(self) -> int:
@@ -164,8 +164,8 @@ class SourceLag:
         latest = self._reader.latest(self._reader.find_partitions(self.options.topics, strict=False), ends)
         longer = [one for one, end in latest.items() if end > ends.get(one, 0)]
         earliest = self._reader.earliest(longer)
-        found = {one: (max(ends.get(one, 0), earliest.get(one, 0)), latest[one]) for one in longer}
-        return {one: (begin, end) for one, (begin, end) in found.items() if begin < end}
+        unread = {one: (max(ends.get(one, 0), earliest.get(one, 0)), latest[one]) for one in longer}
+        return {one: (begin, end) for one, (begin, end) in unread.items() if begin < end}
 
     def _topic(self, parts: list[tuple[int, TopicPartition, int, int]], until: float) -> TopicLag:
         if not parts:

@@ -57,7 +57,7 @@ class LagWatch:
 
     def note(self, query: str, name: str | None, batch: int, offsets: Sequence[str | None]) -> None:
         """Note a finished batch. `offsets`: the end offsets of each source, as JSON."""
-        ends = [found for one in offsets if (found := _offsets(one)) is not None]
+        ends = [parsed for one in offsets if (parsed := _offsets(one)) is not None]
         if not ends:
             return
         with self._changed:
@@ -151,12 +151,12 @@ class LagWatch:
             return
         self._has_failed = False
         if topics:
-            found = QueryLag(query, one.name, one.batch, wall_ms(), topics, running=not ended)
+            lag = QueryLag(query, one.name, one.batch, wall_ms(), topics, running=not ended)
             self.latest.pop(query, None)  # the newest is the last
-            self.latest[query] = found
+            self.latest[query] = lag
             self._forget()
             if self._tell is not None:
-                self._tell(found)
+                self._tell(lag)
 
     def _topics(self, one: _Watched) -> dict[str, TopicLag]:
         topics: dict[str, TopicLag] = {}

@@ -71,8 +71,8 @@ class MicroBatchPlanner:
     def initial(self) -> JsonObject:
         """Return where a new query begins. Raises: OptionError."""
         partitions = self._reader.find_partitions(self.options.topics, strict=True)
-        found = starting_offsets(self.options, partitions, self._reader, self._lost)
-        self._initial = _with_ids(found, self._ids(found))
+        offsets = starting_offsets(self.options, partitions, self._reader, self._lost)
+        self._initial = _with_ids(offsets, self._ids(offsets))
         unread = self._reader.unread(partitions)
         if unread:
             logger.warning("%s", unread)
@@ -94,15 +94,15 @@ class MicroBatchPlanner:
         self._seen = dict(end)
         if limit is not None:
             end = rate_limited(begin, end, limit)
-        found = _with_ids(end, known | ids)
-        is_same = plain(found) == plain(start) and not _renewed(known, ids)
+        latest = _with_ids(end, known | ids)
+        is_same = plain(latest) == plain(start) and not _renewed(known, ids)
         is_first = start == self._initial and BEGIN not in start
         if not is_first and self._is_too_early(begin, end):
             return start
         self._last_look_s = self._clock()
         if is_first and (not is_same or not self.options.starting.is_fixed):
-            return found | {BEGIN: start}
-        return start if is_same else found
+            return latest | {BEGIN: start}
+        return start if is_same else latest
 
     def ranges(self, start: JsonObject, end: JsonObject) -> list[OffsetRange]:
         """Return the ranges of the batch between two offsets."""
@@ -110,7 +110,7 @@ class MicroBatchPlanner:
         begin, until = from_json(start, CHECKPOINT), from_json(end, CHECKPOINT)
         ids, renewed = ids_of(end, CHECKPOINT), _renewed(ids_of(start, CHECKPOINT), ids_of(end, CHECKPOINT))
         earliest, elsewhere = self._reader.earliest(until), _renewed(ids, self._ids(until))
-        found = []
+        ranges = []
         for topic_partition, stop in until.items():
             if topic_partition not in earliest:
                 self._lost(f"{topic_partition} is gone, and was to be read up to {stop}")
@@ -132,8 +132,8 @@ class MicroBatchPlanner:
                 self._lost(f"{topic_partition}: {gone}; its log begins at {earliest[topic_partition]}")
                 first = min(earliest[topic_partition], stop)
             if first < stop:
-                found.append(OffsetRange(*topic_partition, first, stop, ids.get(topic_partition.topic, "")))
-        return found
+                ranges.append(OffsetRange(*topic_partition, first, stop, ids.get(topic_partition.topic, "")))
+        return ranges
 
     def splits(self, start: JsonObject, end: JsonObject) -> list[tuple[OffsetRange, ...]]:
         """Return `ranges` as splits for tasks."""

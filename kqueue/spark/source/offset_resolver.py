@@ -38,21 +38,21 @@ def resolve(
     _check_named(bound, bound.listed, partitions)
     earliest, latest = reader.earliest(partitions), reader.latest(partitions)
     words = {EARLIEST: earliest, LATEST: latest}
-    found: Offsets = {}
+    offsets: Offsets = {}
     for topic_partition in partitions:
         asked = bound.listed[topic_partition]
-        found[topic_partition] = words[asked][topic_partition] if asked in words else asked
-        if found[topic_partition] < earliest[topic_partition]:
+        offsets[topic_partition] = words[asked][topic_partition] if asked in words else asked
+        if offsets[topic_partition] < earliest[topic_partition]:
             on_data_loss(
                 f"{bound.option} names offset {asked} of {topic_partition}, whose log begins at "
                 f"{earliest[topic_partition]}"
             )
-            found[topic_partition] = earliest[topic_partition]
-        elif found[topic_partition] > latest[topic_partition]:
+            offsets[topic_partition] = earliest[topic_partition]
+        elif offsets[topic_partition] > latest[topic_partition]:
             raise OptionError(
                 f"{bound.option} names offset {asked} of {topic_partition}, whose log ends at {latest[topic_partition]}"
             )
-    return found
+    return offsets
 
 
 def _at_times(
@@ -64,16 +64,16 @@ def _at_times(
     else:
         assert bound.time is not None
         times = dict.fromkeys(partitions, bound.time)
-    found = reader.offsets_for_times(times)
-    late = [topic_partition for topic_partition in partitions if found.get(topic_partition) is None]
+    offsets = reader.offsets_for_times(times)
+    late = [topic_partition for topic_partition in partitions if offsets.get(topic_partition) is None]
     if late and not none_is_latest:
         raise OptionError(
             f"{bound.option}: {_few(late)} has no record from {times[late[0]]} (ms since 1970) on; "
             "set startingOffsetsByTimestampStrategy to latest to begin at the end then"
         )
-    return {topic_partition: offset for topic_partition, offset in found.items() if offset is not None} | reader.latest(
-        late
-    )
+    return {
+        topic_partition: offset for topic_partition, offset in offsets.items() if offset is not None
+    } | reader.latest(late)
 
 
 def _check_named(bound: OffsetBound, named: Mapping[TopicPartition, int], partitions: list[TopicPartition]) -> None:
@@ -106,7 +106,7 @@ def batch_ranges(options: SourceOptions, reader: RecordReader, on_data_loss: Dat
     ids = reader.topic_ids(dict.fromkeys(topic_partition.topic for topic_partition in partitions))
     begin = starting_offsets(options, partitions, reader, on_data_loss)
     end = resolve(options.ending, partitions, reader, on_data_loss, none_is_latest=True)
-    found = []
+    ranges = []
     for topic_partition in partitions:
         if topic_partition not in begin or topic_partition not in end:
             on_data_loss(f"{topic_partition} was deleted while the query was planned")
@@ -122,12 +122,12 @@ def batch_ranges(options: SourceOptions, reader: RecordReader, on_data_loss: Dat
                 f"{end[topic_partition]} now"
             )
             continue
-        found.append(
+        ranges.append(
             OffsetRange(
                 *topic_partition, begin[topic_partition], end[topic_partition], ids.get(topic_partition.topic, "")
             )
         )
-    return found
+    return ranges
 
 
 def splits(options: SourceOptions, ranges: list[OffsetRange], reader: RecordReader) -> list[tuple[OffsetRange, ...]]:

@@ -40,8 +40,8 @@ class Chunk(NamedTuple):
 
 
 def valid_chunks(log: LogFolder, start: int, end: int) -> Iterator[Chunk]:
-    """The batches from the one that holds `start` to beyond `end`, or to the first that is not
-    plainly right; checksums are not looked at.
+    """Yield the batches from the one that holds `start` to beyond `end`, or to the first that is
+    not plainly right; checksums are not looked at.
 
     Raises: StorageFailed, FileNotFoundError: a broker has deleted a segment meanwhile.
     """
@@ -56,7 +56,7 @@ def valid_chunks(log: LogFolder, start: int, end: int) -> Iterator[Chunk]:
 
 
 def _of_segment(segment: Segment, limit: int, start: int, end: int) -> Generator[Chunk, None, bool]:
-    """Returns whether the file was read to its end, or to `end`."""
+    """Yield chunks of one segment. Returns whether the file was read to its end, or to `end`."""
     expected, position, size = segment.base_offset, position_of(segment, start), FIRST_BYTES
     file = segment.storage.open(segment.path(), size=segment.size)
     try:
@@ -77,8 +77,8 @@ def _of_segment(segment: Segment, limit: int, start: int, end: int) -> Generator
 
 
 def _whole(data: bytes, expected: int, limit: int, *, is_end: bool) -> tuple[int, int, int]:
-    """How many bytes are whole batches in order, the offset after them, and how much to read for
-    the next one, 0: there is none.
+    """Return the size of whole batches in order, the offset after them, and the bytes to read for
+    the next batch, 0: there is none.
 
     No checksum covers a batch's offset, so each is taken only once the one behind it, or the
     segment's end, agrees with it. Args: expected: the least offset that may come; limit: the least

@@ -39,8 +39,8 @@ def columns(*, headers: bool, values: ValueSchema | None = None) -> StructType:
 
     if values is None:
         return from_arrow_schema(arrow_schema(headers=headers), prefer_timestamp_ntz=True)
-    found = arrow_schema(headers=headers, value=values.reader().type, permissive=values.permissive)
-    return from_arrow_schema(found, prefer_timestamp_ntz=True)
+    schema = arrow_schema(headers=headers, value=values.reader().type, permissive=values.permissive)
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
 
 class Split(InputPartition):

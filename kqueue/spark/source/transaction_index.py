@@ -38,8 +38,8 @@ class AbortedTxnRange(NamedTuple):
 class AbortedTransactions:
     """The aborted transactions of an offset range, for one pass in offset order."""
 
-    def __init__(self, found: Iterable[AbortedTxnRange]) -> None:
-        self._coming = sorted(found, key=lambda one: -one.first)  # the earliest last
+    def __init__(self, aborted: Iterable[AbortedTxnRange]) -> None:
+        self._coming = sorted(aborted, key=lambda one: -one.first)  # the earliest last
         self._here: list[AbortedTxnRange] = []
         self._spans = AbortedRanges()
         for one in sorted(self._coming, key=lambda one: one.last):
@@ -77,7 +77,7 @@ def aborted_transactions(log: LogFolder, start: int, end: int) -> AbortedTransac
 
 
 class _Indexed(NamedTuple):
-    """What the indexes of segments below `end` list.
+    """The aborted transactions in the indexes of segments below `end`.
 
     `is_all`: no other segment can add to it.
     """
@@ -88,24 +88,24 @@ class _Indexed(NamedTuple):
 
 
 def _from_indexes(log: LogFolder, start: int, end: int) -> _Indexed:
-    found: list[AbortedTxnRange] = []
+    aborted: list[AbortedTxnRange] = []
     limit, known_from = _whole_to(log), log.segments[0].base_offset
     for segment, following in pairwise((*log.segments, None)):
         assert segment is not None
         after = None if following is None else following.base_offset
         if limit is not None and (after is None or after > limit):
-            return _Indexed(found, known_from, False)
+            return _Indexed(aborted, known_from, False)
         if after is None or after > start:
             entries = _index_of(segment, after)
             if entries is None:
-                return _Indexed(found, known_from, False)
-            found += (
+                return _Indexed(aborted, known_from, False)
+            aborted += (
                 AbortedTxnRange(*one[:3]) for one in entries if one.last_offset >= start and one.first_offset < end
             )
             if any(one.last_stable_offset >= end for one in entries):  # what began before had ended by then
                 break
         known_from = segment.base_offset if after is None else after
-    return _Indexed(found, known_from, True)
+    return _Indexed(aborted, known_from, True)
 
 
 def _whole_to(log: LogFolder) -> int | None:

@@ -1,4 +1,4 @@
-"""Where archives and tables are: a mounted folder, an object store, or what Hadoop knows."""
+"""The places of archives and tables: a mounted folder, an object store, or what Hadoop knows."""
 
 from kqueue.spark.stores.opening import check_url, needs_spark, open_store
 from kqueue.spark.stores.store import Location, Store, Written, location_of

@@ -28,7 +28,7 @@ Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class Objects(Protocol):
-    """Where tasks put and get objects; it goes to them with the task."""
+    """An object store as tasks use it; it goes to them with the task."""
 
     def get(self, path: str) -> bytes:
         """Return an object."""

@@ -45,10 +45,10 @@ class HadoopStore:
             return []
         root = self._path(self.of(folder))
         depth = len(root.toUri().getPath().rstrip("/")) + 1
-        found = self._files.listFiles(root, True)
+        files = self._files.listFiles(root, True)
         names = []
-        while found.hasNext():
-            names.append(str(found.next().getPath().toUri().getPath())[depth:])
+        while files.hasNext():
+            names.append(str(files.next().getPath().toUri().getPath())[depth:])
         return sorted(names)
 
     def read(self, path: str) -> bytes | None:
@@ -61,7 +61,7 @@ class HadoopStore:
             stream.close()
 
     def put_new(self, path: str, data: bytes) -> bool:
-        """Written beside its place and renamed into it: HDFS doesn't rename over another file."""
+        """Write it beside its place and rename it: HDFS doesn't rename over another file."""
         if self.exists(path):
             return False
         beside = self._path(self.of(f"{path}.tmp"))
@@ -107,7 +107,7 @@ class HadoopStore:
 
     @contextlib.contextmanager
     def lock(self, name: str) -> Iterator[None]:
-        """There are none: of two jobs at once, `put_new` lets one win."""
+        """Hold nothing: of two jobs at once, `put_new` lets one win."""
         yield
 
 

@@ -23,10 +23,10 @@ def check_url(url: str) -> None:
     """Raise OptionError, with the right spelling, for what looks like a URL and is not one that is
     known: ``s3:/lake`` would be a folder ``s3:`` here. ``./s3:/lake`` is one.
     """
-    found = _SCHEME.fullmatch(url)
-    if found is None or url.startswith(SCHEME):
+    match = _SCHEME.fullmatch(url)
+    if match is None or url.startswith(SCHEME):
         return
-    scheme, slashes, rest = found.groups()
+    scheme, slashes, rest = match.groups()
     if scheme.lower() in _OF_S3:
         raise OptionError(f"{url!r} is no URL of an object store: write {SCHEME}{rest or 'BUCKET/PREFIX'}")
     if slashes == "/" or (slashes and not rest):

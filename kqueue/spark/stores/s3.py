@@ -80,15 +80,15 @@ def settings_of(given: Mapping[str, str], environment: Mapping[str, str]) -> dic
     for name in given:
         if name not in SETTINGS:
             raise OptionError(f"storage: {name!r} is unknown{did_you_mean(name, SETTINGS)}")
-    found = {name: environment[name] for name in SETTINGS if environment.get(name)}
+    settings = {name: environment[name] for name in SETTINGS if environment.get(name)}
     if environment.get(ENDPOINT_OF_S3):
-        found["AWS_ENDPOINT_URL"] = environment[ENDPOINT_OF_S3]
-    found |= given
-    found.setdefault("AWS_REGION", found.pop("AWS_DEFAULT_REGION", "us-east-1"))
-    found.pop("AWS_DEFAULT_REGION", None)
-    if found.get("AWS_ENDPOINT_URL", "").startswith("http://"):
-        found.setdefault("AWS_ALLOW_HTTP", "true")
-    return found
+        settings["AWS_ENDPOINT_URL"] = environment[ENDPOINT_OF_S3]
+    settings |= given
+    settings.setdefault("AWS_REGION", settings.pop("AWS_DEFAULT_REGION", "us-east-1"))
+    settings.pop("AWS_DEFAULT_REGION", None)
+    if settings.get("AWS_ENDPOINT_URL", "").startswith("http://"):
+        settings.setdefault("AWS_ALLOW_HTTP", "true")
+    return settings
 
 
 def server_of(place: Location) -> str | None:
@@ -96,8 +96,8 @@ def server_of(place: Location) -> str | None:
     if not place.url.startswith(SCHEME):
         return None
     endpoint = _endpoint_of(place)
-    found = urlsplit(endpoint)
-    return endpoint and f"{found.hostname}:{found.port or (80 if found.scheme == 'http' else 443)}"
+    parts = urlsplit(endpoint)
+    return endpoint and f"{parts.hostname}:{parts.port or (80 if parts.scheme == 'http' else 443)}"
 
 
 def _endpoint_of(place: Location) -> str:
@@ -172,7 +172,7 @@ class Bucket:
 
     @cached_property
     def store(self) -> Any:
-        """obstore's store of the prefix."""
+        """Return obstore's store of the prefix."""
         from obstore.store import S3Store as Client
 
         check_installed()
@@ -200,13 +200,13 @@ class S3Store:
     renames = False
 
     def __init__(self, place: Location, environment: Mapping[str, str] = os.environ) -> None:
-        found = _URL.fullmatch(place.url)
-        if found is None:
+        match = _URL.fullmatch(place.url)
+        if match is None:
             raise OptionError(f"expected s3://BUCKET/PREFIX, found {place.url!r}")
         self._obstore = check_installed()
         self.url = place.url.rstrip("/")
         self.settings: Mapping[str, str] = settings_of(place.storage, environment)
-        self._bucket = Bucket(found[1], (found[2] or "").strip("/"), self.settings)
+        self._bucket = Bucket(match[1], (match[2] or "").strip("/"), self.settings)
         self._has_keys = False
 
     def of(self, *parts: str) -> str:
@@ -262,7 +262,7 @@ class S3Store:
             yield _ObjectFile(file)
 
     def write(self, frame: DataFrame, folder: str, by: Sequence[str], codec: str = "snappy") -> Written:
-        """Tasks write the objects themselves; those that count tell their names."""
+        """Let tasks write the objects; those that count tell their names."""
         ordered = frame.sortWithinPartitions(*by) if by else frame
         write = write_task(self._bucket, folder, by, codec)
         told = ordered.mapInArrow(write, "name string, rows bigint").collect()
@@ -279,7 +279,7 @@ class S3Store:
 
     @contextlib.contextmanager
     def lock(self, name: str) -> Iterator[None]:
-        """There are none: of two jobs at once, `put_new` lets one win."""
+        """Hold nothing: of two jobs at once, `put_new` lets one win."""
         yield
 
     def _is_object(self, path: str) -> bool:

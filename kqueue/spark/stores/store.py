@@ -1,4 +1,4 @@
-"""What archives and tables need of the place where they are: no atomic rename, no lock.
+"""The contract of a place of archives and tables: it needs no atomic rename and no lock.
 
 Paths are relative to the store, with "/" between parts; "" is the store itself.
 """
@@ -20,7 +20,7 @@ NULL_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True)
 class Location:
-    """Where a job's results are.
+    """The place of a job's results.
 
     Attributes:
         url: a folder, ``s3://bucket/prefix``, or a URL that Spark's Hadoop knows.
@@ -42,7 +42,7 @@ def location_of(place: str | Location) -> Location:
 
 
 class Written(NamedTuple):
-    """What Spark has written. names: of files, below their folder. rows: in all of them."""
+    """The files that Spark has written. names: below their folder. rows: in all of them."""
 
     names: tuple[str, ...]
     rows: int

@@ -86,7 +86,7 @@ class DeltaLog:
             ) from None
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
     def files(self) -> list[str]:
         """Return the table's current files, below its folder."""
@@ -126,11 +126,11 @@ def _stats(file: Any) -> dict[str, Any]:
     most: dict[str, Any] = {}
     nulls: dict[str, int] = {}
     for column in range(footer.num_columns):
-        found = [footer.row_group(group).column(column).statistics for group in range(footer.num_row_groups)]
+        statistics = [footer.row_group(group).column(column).statistics for group in range(footer.num_row_groups)]
         name = footer.schema.column(column).path
-        if found and all(one is not None and one.has_null_count for one in found):
-            nulls[name] = sum(one.null_count for one in found)
-        valued = [one for one in found if one is None or one.num_values]
+        if statistics and all(one is not None and one.has_null_count for one in statistics):
+            nulls[name] = sum(one.null_count for one in statistics)
+        valued = [one for one in statistics if one is None or one.num_values]
         if valued and all(one is not None and one.has_min_max and _is_told(one.min) for one in valued):
             least[name] = _told(min(one.min for one in valued))
             most[name] = _told(max(one.max for one in valued))

@@ -160,8 +160,8 @@ def open_tables(
     catalog = checkpoints / "catalog.db" if place.catalog is None else Path(place.catalog).absolute()
     try:
         with contextlib.ExitStack() as closing:
-            found = Tables(open_store(place, spark), checkpoints, storage, format, catalog, closing, "")
-            tables = replace(found, writer=_agreed(found, _description(schema, format, source), folder))
+            opened = Tables(open_store(place, spark), checkpoints, storage, format, catalog, closing, "")
+            tables = replace(opened, writer=_agreed(opened, _description(schema, format, source), folder))
             shutil.rmtree(checkpoints / "staging", ignore_errors=True)  # where the first releases wrote
             yield tables
     except ConnectionError:  # of the bridge to Spark's Java

@@ -95,12 +95,14 @@ class Table:
 
     def tally(self, batch: int, column: str) -> Counter[str]:
         """Return how often each text occurs in a column of a batch."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for name in self._files(batch):
             with self._store.open(f"{self._name}/{name}") as file, pq.ParquetFile(file) as opened:
                 for rows in opened.iter_batches(columns=[column]):
-                    found.update({pair["values"]: pair["counts"] for pair in rows.column(0).value_counts().to_pylist()})
-        return found
+                    counts.update(
+                        {pair["values"]: pair["counts"] for pair in rows.column(0).value_counts().to_pylist()}
+                    )
+        return counts
 
     def _folder(self, batch: int) -> str:
         return f"{self._name}/batch={batch}"

@@ -116,32 +116,32 @@ def _parsed(schema: SchemaText, *, to_read: bool) -> Side:
     boxes = count()
 
     def raw(text: str) -> Any:
-        found = _raw_schema(text)
-        return _without_logical(found, boxes) if to_read else found
+        schema = _raw_schema(text)
+        return _without_logical(schema, boxes) if to_read else schema
 
     try:
         for _, text in schema.references:
             fastavro.parse_schema(raw(text), named_schemas=names)
-        found = fastavro.parse_schema(raw(schema.text), named_schemas=names)
+        parsed = fastavro.parse_schema(raw(schema.text), named_schemas=names)
     except (SchemaParseException, UnknownType) as error:
         raise SchemaRefused(f"{WHAT} can't be used: {shortened(error)}") from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise SchemaRefused(f"{WHAT} can't be used: {type(error).__name__}: {shortened(error)}") from None
     except RecursionError:
         raise SchemaRefused(f"{WHAT} is nested too deeply") from None
-    _refuse_dangerous(found, names)
-    return Side(found, names)
+    _refuse_dangerous(parsed, names)
+    return Side(parsed, names)
 
 
 def _raw_schema(text: str) -> Any:
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         if text.strip().isidentifier():
             return text.strip()
         raise SchemaRefused(f"{WHAT} is no JSON: {shortened(error)}") from None
-    refuse_deep(found, WHAT)
-    return found
+    refuse_deep(document, WHAT)
+    return document
 
 
 def _without_logical(schema: Any, boxes: Iterator[int]) -> Any:
@@ -166,8 +166,8 @@ def _without_logical(schema: Any, boxes: Iterator[int]) -> Any:
 
 
 def _kind(schema: Any) -> str:
-    found = schema.get("type") if isinstance(schema, dict) else schema
-    return found if isinstance(found, str) else ""
+    kind = schema.get("type") if isinstance(schema, dict) else schema
+    return kind if isinstance(kind, str) else ""
 
 
 def _boxed(kind: str, boxes: Iterator[int]) -> dict[str, Any]:
@@ -203,9 +203,9 @@ def _refuse_dangerous(schema: Any, names: Names) -> None:
             if one["name"] in within:
                 raise SchemaRefused(f"{WHAT}: {one['name']} is in itself; columns can't be recursive")
             within.append(one["name"])
-            found = [is_empty(field["type"]) for field in one["fields"]]
+            are_empty = [is_empty(field["type"]) for field in one["fields"]]
             within.pop()
-            return all(found)
+            return all(are_empty)
         if kind == "array":
             if is_empty(one["items"]):
                 raise SchemaRefused(f"{WHAT} has an array of items that take no bytes")
@@ -259,9 +259,9 @@ class _AvroTypes:
         self._nesting.count(names, schema["name"])
         if not names:
             raise SchemaRefused(f"{WHAT}: {schema['name']} has no fields")
-        found = pa.struct([pa.field(field["name"], self.of(field["type"])) for field in fields])
+        struct = pa.struct([pa.field(field["name"], self.of(field["type"])) for field in fields])
         self._nesting.leave()
-        return found
+        return struct
 
     def _array(self, schema: Any) -> pa.DataType:
         self._nesting.enter(f"array {id(schema)}")
@@ -284,8 +284,8 @@ class _AvroTypes:
         return self._members(members)
 
     def _members(self, members: list[Any]) -> pa.DataType:
-        """A union of several types: a struct with a column for each, as of Spark's `from_avro`."""
-        found = [self.of(one) for one in members]
+        """Return a struct with a column for each type of a union, as Spark's `from_avro`."""
+        types = [self.of(one) for one in members]
         columns = [f"member{number}" for number in range(len(members))]
         self._nesting.count(columns, "a union")
         places: dict[str, str] = {}
@@ -296,7 +296,7 @@ class _AvroTypes:
             if place in places:
                 raise SchemaRefused(f"{WHAT}: members of a union can't be told apart: {column} and {places[place]}")
             places[place] = column
-        return pa.struct([pa.field(name, kind) for name, kind in zip(columns, found, strict=True)])
+        return pa.struct([pa.field(name, kind) for name, kind in zip(columns, types, strict=True)])
 
 
 def _enum(_: Any) -> pa.DataType:

@@ -172,7 +172,7 @@ class _Resolution:
         return lambda row: {name: convert(row[source]) for name, source, convert in pairs} | defaults
 
     def _from_union(self, written: list[Any], read: Any) -> Convert | None:
-        """Values of named types come with the name, others are told apart by class."""
+        """Convert from a union: named types come with the name, others are told apart by class."""
         table: dict[Any, Convert | None] = {}
         named = False
         for member in written:
@@ -199,20 +199,20 @@ class _Resolution:
         return convert_member
 
     def _to_union(self, written: Any, read: list[Any]) -> Convert | None:
-        """The same type counts first, then the first one that it is promoted to."""
+        """Convert to a union: to the same type first, else to the first that it is promoted to."""
         one = _plain(written, self._written)
         if one["type"] == "null":
             return None if "null" in read else _wrong("null is written, expected a value")
         members = [member for member in read if member != "null"]
         plain = [_plain(member, self._read) for member in members]
         name = one.get("name")
-        found = [number for number, other in enumerate(plain) if name is not None and other.get("name") == name]
-        found += [number for number, other in enumerate(plain) if _is_same(one, other)]
-        found += [number for number, other in enumerate(plain) if (one["type"], other["type"]) in PROMOTIONS]
-        if not found:
+        candidates = [number for number, other in enumerate(plain) if name is not None and other.get("name") == name]
+        candidates += [number for number, other in enumerate(plain) if _is_same(one, other)]
+        candidates += [number for number, other in enumerate(plain) if (one["type"], other["type"]) in PROMOTIONS]
+        if not candidates:
             return _wrong(f"{_called(one)} is written, expected {', '.join(map(_called, plain))}")
-        convert = self.of(written, members[found[0]])
-        return convert if shares_column(members) else _as_member(found[0], convert)
+        convert = self.of(written, members[candidates[0]])
+        return convert if shares_column(members) else _as_member(candidates[0], convert)
 
     def _logical(self, read: dict[str, Any]) -> Convert | None:
         if read.get("logicalType") != "decimal" or read["type"] not in ("bytes", "fixed"):
@@ -243,17 +243,17 @@ class _Resolution:
             return data if logical is None else logical(data)
         if type(given) is not CLASSES[kind] or (kind == "enum" and given not in read["symbols"]):
             raise Unresolved(f"not {kind}")
-        found: Any = given
+        default: Any = given
         if kind == "array":
-            return [self._default(read["items"], one) for one in found]
+            return [self._default(read["items"], one) for one in default]
         if kind == "map":
-            return [(key, self._default(read["values"], one)) for key, one in found.items()]
+            return [(key, self._default(read["values"], one)) for key, one in default.items()]
         if kind == "record":
             return {
-                field["name"]: self._default(field["type"], found.get(field["name"], field.get("default")))
+                field["name"]: self._default(field["type"], default.get(field["name"], field.get("default")))
                 for field in read["fields"]
             }
-        return found
+        return default
 
     def _default_of_union(self, schema: list[Any], given: Any) -> Any:
         members = [one for one in schema if one != "null"]
@@ -261,10 +261,10 @@ class _Resolution:
             return None
         for number, member in enumerate(members):
             try:
-                found = self._default(member, given)
+                default = self._default(member, given)
             except (Unresolved, KeyError, AttributeError, UnicodeError):
                 continue
-            return found if shares_column(members) else {f"member{number}": found}
+            return default if shares_column(members) else {f"member{number}": default}
         raise Unresolved("of no type of the union")
 
 

@@ -70,7 +70,7 @@ class Nesting:
             raise SchemaRefused(f"{self._what} is nested in more than {DEPTH_MAX} levels")
 
     def leave(self) -> None:
-        """Come back."""
+        """Leave the type that was entered last."""
         self._within.pop()
 
     def count(self, fields: Sequence[str], where: str) -> None:
@@ -103,8 +103,8 @@ def columns_of(rows: Sequence[Any], type: pa.StructType, errors: dict[int, str])
 def _parts(rows: Sequence[Any], type: Any, final: Any, start: int, errors: dict[int, str]) -> Any:
     """Yield the arrays of rows. Halves of what raises are tried, down to the rows at fault."""
     try:
-        found = pa.array(rows, type)
-        yield found if final is type else found.cast(final)
+        array = pa.array(rows, type)
+        yield array if final is type else array.cast(final)
         return
     except WRONG as error:
         if len(rows) == 1:

@@ -1,4 +1,4 @@
-"""What all formats share: settings, texts of schemas, decoded columns, limits."""
+"""Common parts of all formats: settings, texts of schemas, decoded columns, limits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ERROR_CHARACTERS_MAX = 300
 
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
-    """How to reach a registry; it can be pickled, and `repr` shows no secret.
+    """The address and credentials of a registry; it can be pickled, and `repr` shows no secret.
 
     `tls`: None: the authorities of the system.
     """
@@ -37,7 +37,7 @@ class RegistrySettings:
 
 @dataclass(frozen=True, slots=True)
 class ValueSettings:
-    """What the options say of values.
+    """The options about values.
 
     Attributes:
         schema: its text, or the path of a file.

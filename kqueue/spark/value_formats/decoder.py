@@ -88,7 +88,7 @@ class ValueDecoder:
 
         Raises: RegistryFailed.
         """
-        found: dict[Writer | None, tuple[list[int], list[bytes]]] = {}
+        by_writer: dict[Writer | None, tuple[list[int], list[bytes]]] = {}
         errors: dict[int, str] = {}
         framed = self._registry is not None
         for index, value in enumerate(values.to_pylist()):
@@ -102,19 +102,19 @@ class ValueDecoder:
                     errors[index] = str(error)
                     continue
                 writer, value = (frame.schema_id, frame.indexes), value[frame.start :]
-            rows, parts = found.setdefault(writer, ([], []))
+            rows, parts = by_writer.setdefault(writer, ([], []))
             rows.append(index)
             parts.append(value)
-        return self._joined(len(values), found, errors)
+        return self._joined(len(values), by_writer, errors)
 
     def _joined(
-        self, count: int, found: dict[Writer | None, tuple[list[int], list[bytes]]], errors: dict[int, str]
+        self, count: int, by_writer: dict[Writer | None, tuple[list[int], list[bytes]]], errors: dict[int, str]
     ) -> Decoded:
         """Decode the values of each writer, and put them where they were."""
         places: list[int | None] = [None] * count
         arrays: list[pa.Array] = []
         start = 0
-        for writer, (rows, parts) in found.items():
+        for writer, (rows, parts) in by_writer.items():
             decoder = self._decoder(writer)
             if isinstance(decoder, str):
                 errors.update(dict.fromkeys(rows, decoder))
@@ -137,31 +137,31 @@ class ValueDecoder:
         if writer in self._decoders:
             return self._decoders[writer]
         if self._registry is None or writer is None:
-            found: Decoder | str = self._reader.decoder(None, ())
+            decoder: Decoder | str = self._reader.decoder(None, ())
         elif self._unknown >= UNKNOWN_MAX:
             return f"its schema was not looked for: {UNKNOWN_MAX:,} others before it can't be used"
         else:
             try:
-                found = self._reader.decoder(self._written(self._registry, writer[0]), writer[1])
+                decoder = self._reader.decoder(self._written(self._registry, writer[0]), writer[1])
             except SchemaRefused as error:
-                found = str(error)
+                decoder = str(error)
                 self._unknown += 1
-        self._decoders[writer] = found
-        return found
+        self._decoders[writer] = decoder
+        return decoder
 
     def _written(self, registry: Registry, schema_id: int) -> SchemaText:
         """Return a writer's schema. With messages in it, each of which has a decoder, it is kept.
 
         Raises: SchemaRefused, RegistryFailed.
         """
-        found = self._texts.get(schema_id)
-        if found is None:
+        text = self._texts.get(schema_id)
+        if text is None:
             try:
-                found = registry.by_id(schema_id)
+                text = registry.by_id(schema_id)
             except SchemaRefused as error:
-                found = str(error)
+                text = str(error)
             if self._with_indexes:
-                self._texts[schema_id] = found
-        if isinstance(found, str):
-            raise SchemaRefused(found)
-        return found
+                self._texts[schema_id] = text
+        if isinstance(text, str):
+            raise SchemaRefused(text)
+        return text

@@ -99,11 +99,11 @@ def _validator(schema: SchemaText) -> Any:
 
 def _document(text: str) -> Any:
     try:
-        found = _decode(text)
+        document = _decode(text)
     except (ValueError, RecursionError) as error:
         raise SchemaRefused(f"{WHAT} is no JSON: {shortened(error)}") from None
-    refuse_deep(found, WHAT)
-    return found
+    refuse_deep(document, WHAT)
+    return document
 
 
 class _JsonTypes:
@@ -141,9 +141,9 @@ class _JsonTypes:
 
     def _within(self, what: str, schema: Any, file: str) -> tuple[pa.DataType, Convert]:
         self._nesting.enter(f"{what} {id(schema)}")
-        found = self.of(schema, file)
+        column = self.of(schema, file)
         self._nesting.leave()
-        return found
+        return column
 
     def _object(self, schema: dict[str, Any], file: str) -> tuple[pa.DataType, Convert]:
         properties = schema.get("properties")
@@ -154,14 +154,14 @@ class _JsonTypes:
             return map_of(item), _checked(dict, lambda row: [(name, convert(one)) for name, one in row.items()])
         self._nesting.enter(f"an object {id(schema)}")
         self._nesting.count(list(properties), "an object")
-        found = {name: self.of(one, file) for name, one in properties.items()}
+        columns = {name: self.of(one, file) for name, one in properties.items()}
         self._nesting.leave()
-        converts = {name: convert for name, (_, convert) in found.items()}
+        converts = {name: convert for name, (_, convert) in columns.items()}
 
         def convert_all(row: dict[str, Any]) -> dict[str, Any]:
             return {name: converts[name](one) for name, one in row.items() if name in converts}
 
-        return pa.struct([pa.field(name, kind) for name, (kind, _) in found.items()]), _checked(dict, convert_all)
+        return pa.struct([pa.field(name, kind) for name, (kind, _) in columns.items()]), _checked(dict, convert_all)
 
     def _referred(self, reference: str, file: str) -> tuple[pa.DataType, Convert]:
         name, _, part = reference.partition("#")
@@ -169,9 +169,9 @@ class _JsonTypes:
         part = unquote(part)
         self._nesting.enter(f"{file}#{part}")
         document = self._others[file] if file else self.document
-        found = self.of(_at(document, part) if part[:1] in ("", "/") else _anchored(document, part), file)
+        column = self.of(_at(document, part) if part[:1] in ("", "/") else _anchored(document, part), file)
         self._nesting.leave()
-        return found
+        return column
 
     def _file(self, name: str, within: str) -> str:
         """Return which document a reference from another one, or the same, means."""
@@ -191,16 +191,16 @@ class _JsonTypes:
 
 def _at(document: Any, pointer: str) -> Any:
     """Return what a JSON pointer leads to. Raises: SchemaRefused."""
-    found = document
+    value = document
     for part in pointer.split("/")[1:]:
         key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, list) and key.isdecimal() and int(key[:9]) < len(found):
-            found = found[int(key[:9])]
-        elif isinstance(found, dict) and key in found:
-            found = found[key]
+        if isinstance(value, list) and key.isdecimal() and int(key[:9]) < len(value):
+            value = value[int(key[:9])]
+        elif isinstance(value, dict) and key in value:
+            value = value[key]
         else:
             raise SchemaRefused(f"{WHAT} refers to {shortened('#' + pointer)!r}, which is not there")
-    return found
+    return value
 
 
 def _anchored(document: Any, name: str) -> Any:
@@ -219,8 +219,8 @@ def _anchored(document: Any, name: str) -> Any:
 
 def _own_uri(document: Any) -> str:
     """Return the URI that a schema gives itself; "": none."""
-    found = (document.get("$id") or document.get("id")) if isinstance(document, dict) else None
-    return found.partition("#")[0] if isinstance(found, str) else ""
+    uri = (document.get("$id") or document.get("id")) if isinstance(document, dict) else None
+    return uri.partition("#")[0] if isinstance(uri, str) else ""
 
 
 def _kind(schema: dict[str, Any]) -> str:
@@ -267,16 +267,16 @@ def _integer(row: Any) -> int | None:
 def _number(row: Any) -> float | None:
     if row is None:
         return None
-    if type(row) not in (int, float) or not math.isfinite(found := float(row)):
+    if type(row) not in (int, float) or not math.isfinite(number := float(row)):
         raise ValueError(f"expected a number of 64 bits, found {shortened(row)}")
-    return found
+    return number
 
 
 def _moment(row: str) -> datetime:
-    found = datetime.fromisoformat(row)
-    if found.tzinfo is None:
+    moment = datetime.fromisoformat(row)
+    if moment.tzinfo is None:
         raise ValueError(f"{shortened(row)} has no zone")
-    return found
+    return moment
 
 
 def _boolean(row: Any) -> Any:

@@ -27,9 +27,9 @@ def find_schema(settings: ValueSettings) -> ValueSchema:
         text = Registry(settings.registry, settings.format).newest(settings.subject)
         if settings.format == "protobuf":
             text = _descriptors(text, None)
-    found = ValueSchema(settings.format, text, settings.message, settings.registry, settings.permissive)
-    found.reader()
-    return found
+    schema = ValueSchema(settings.format, text, settings.message, settings.registry, settings.permissive)
+    schema.reader()
+    return schema
 
 
 def _given(schema: str, format: FormatName) -> SchemaText:

@@ -108,13 +108,13 @@ def _indexed(writer: SchemaText, indexes: tuple[int, ...]) -> str:
     """Return the full name of the message that the indexes of a frame lead to."""
     file, _ = messages_of(serialized(writer))
     messages = list(file.message_types_by_name.values())
-    found: Any = None
+    message: Any = None
     for index in indexes:
         if index >= len(messages):
             raise SchemaRefused(f"its schema has no message at {'/'.join(map(str, indexes))}")
-        found = messages[index]
-        messages = list(found.nested_types)
-    return str(found.full_name)
+        message = messages[index]
+        messages = list(message.nested_types)
+    return str(message.full_name)
 
 
 class _Messages:
@@ -135,14 +135,14 @@ class _Messages:
             return pa.bool_(), lambda _: True
         self._nesting.enter(descriptor.full_name)
         self._nesting.count([field.name for field in descriptor.fields], descriptor.full_name)
-        found = [(field.name, *self._field(field)) for field in descriptor.fields]
+        fields = [(field.name, *self._field(field)) for field in descriptor.fields]
         self._nesting.leave()
-        readers = [(name, reader) for name, _, reader in found]
+        readers = [(name, reader) for name, _, reader in fields]
 
         def convert(message: Any) -> dict[str, Any]:
             return {name: read(message) for name, read in readers}
 
-        return pa.struct([pa.field(name, kind) for name, kind, _ in found]), convert
+        return pa.struct([pa.field(name, kind) for name, kind, _ in fields]), convert
 
     def _field(self, field: Any) -> tuple[pa.DataType, Convert]:
         """Return the type of a field, and what reads it from its message."""

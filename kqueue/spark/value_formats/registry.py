@@ -62,27 +62,27 @@ class Registry:
 
         Raises: SchemaRefused: there is none, or it is of another format. RegistryFailed.
         """
-        found = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
-        if found is None:
+        answer = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
+        if answer is None:
             raise SchemaRefused(
                 f"the registry {self._settings.url} has no subject {subject!r}: name valueSchemaSubject"
             )
-        return self._text(found, f"the subject {subject!r}")
+        return self._text(answer, f"the subject {subject!r}")
 
     def by_id(self, schema_id: int) -> SchemaText:
         """Return the schema of an id. Raises: as `newest`."""
-        found = self._get(f"/schemas/ids/{schema_id}")
-        if found is None:
+        answer = self._get(f"/schemas/ids/{schema_id}")
+        if answer is None:
             raise SchemaRefused(f"the registry has no schema {schema_id}")
-        return self._text(found, f"schema {schema_id}")
+        return self._text(answer, f"schema {schema_id}")
 
-    def _text(self, found: dict[str, Any], what: str) -> SchemaText:
-        kind = found.get("schemaType", "AVRO")
+    def _text(self, answer: dict[str, Any], what: str) -> SchemaText:
+        kind = answer.get("schemaType", "AVRO")
         if kind != TYPES[self._format]:
             raise SchemaRefused(f"{what} of the registry is {shortened(kind)}, expected {TYPES[self._format]}")
         references: dict[str, str] = {}
-        self._add_references(found, references, [])
-        return SchemaText(_schema(found, what), tuple(references.items()))
+        self._add_references(answer, references, [])
+        return SchemaText(_schema(answer, what), tuple(references.items()))
 
     def _add_references(self, schema: dict[str, Any], known: dict[str, str], within: list[str]) -> None:
         """Add what a schema refers to, each after what it needs itself."""
@@ -98,11 +98,11 @@ class Registry:
                 continue
             if name in within or len(within) + len(known) >= REFERENCES_MAX:
                 raise SchemaRefused(f"schemas of the registry refer to each other in a circle, or to {REFERENCES_MAX}")
-            found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
-            if found is None:
+            answer = self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
+            if answer is None:
                 raise SchemaRefused(f"the registry has no version {version} of {subject!r}, which a schema refers to")
-            self._add_references(found, known, [*within, name])
-            known[name] = _schema(found, f"the subject {subject!r}")
+            self._add_references(answer, known, [*within, name])
+            known[name] = _schema(answer, f"the subject {subject!r}")
 
     def _get(self, path: str) -> dict[str, Any] | None:
         """Return an answer; None: the registry says that there is no such thing."""
@@ -110,9 +110,9 @@ class Registry:
         waits = iter(RETRY_S)
         while True:
             try:
-                found = json.loads(read_url(Request(url, headers=self._headers), self._options))
-                if isinstance(found, dict):
-                    return found
+                answer = json.loads(read_url(Request(url, headers=self._headers), self._options))
+                if isinstance(answer, dict):
+                    return answer
                 raise ValueError("expected a JSON object")
             except HTTPError as error:
                 with error:
@@ -131,8 +131,8 @@ class Registry:
             time.sleep(wait_s)
 
 
-def _schema(found: dict[str, Any], what: str) -> str:
-    text = found.get("schema")
+def _schema(answer: dict[str, Any], what: str) -> str:
+    text = answer.get("schema")
     if not isinstance(text, str) or len(text) > SCHEMA_BYTES_MAX:
         raise SchemaRefused(f"{what} of the registry is no text of at most {SCHEMA_BYTES_MAX:,} characters")
     return text

@@ -220,12 +220,12 @@ def _explained(
     gap = min((first for first, _ in ranges), default=stable)
     begin = gap_explanation.scan_start(reader, one.topic_partition, row.start, gap, stable)
     spans = gap_explanation.batch_spans(reader, options, one.topic_partition, begin, row.end)
-    found = gap_explanation.find_gaps(spans, begin, row.end, ranges)
+    report = gap_explanation.find_gaps(spans, begin, row.end, ranges)
     is_compacted = why.may_have_removed(one.topic_partition)
-    explained = gap_explanation.explain_gaps(ranges, found, is_compacted=is_compacted)
-    between = min(found.between, missing)
-    markers = min(found.markers, missing - between)
-    has_transactions = bool(found.markers or found.open)
+    explained = gap_explanation.explain_gaps(ranges, report, is_compacted=is_compacted)
+    between = min(report.between, missing)
+    markers = min(report.markers, missing - between)
+    has_transactions = bool(report.markers or report.open)
     return replace(
         row,
         markers=markers,
@@ -234,8 +234,8 @@ def _explained(
         gaps=tuple(explained[:GAPS_NAMED]),
         gap_count=count,
         holes=tuple(explained),
-        aborted=found.aborted if has_transactions else None,
-        open=found.open if has_transactions else None,
+        aborted=report.aborted if has_transactions else None,
+        open=report.open if has_transactions else None,
     )
 
 

@@ -141,10 +141,10 @@ def _timed(report: AuditReport) -> list[PartitionAudit]:
 
 
 def _together(some: Sequence[Times], level: int) -> Times:
-    found = Times(level)
+    total = Times(level)
     for times in some:
-        found = found.plus(times)
-    return found
+        total = total.plus(times)
+    return total
 
 
 def _window(times: Times) -> tuple[int, int, int, int]:
@@ -196,8 +196,8 @@ def most_skewed(partitions: Sequence[PartitionAudit]) -> list[PartitionAudit]:
     for row in partitions:
         topics.setdefault(row.topic, []).append(row.records)
     average = {topic: sum(counts) / len(counts) for topic, counts in topics.items()}
-    found = sorted(partitions, key=lambda row: -abs(row.records - average[row.topic]))[:ROWS_MAX]
-    return sorted(found, key=lambda row: -row.records)
+    by_skew = sorted(partitions, key=lambda row: -abs(row.records - average[row.topic]))[:ROWS_MAX]
+    return sorted(by_skew, key=lambda row: -row.records)
 
 
 def _skew(figure: Figure, report: AuditReport) -> None:
@@ -252,9 +252,9 @@ def _gaps(figure: Figure, report: AuditReport) -> None:
     axes.tick_params(left=False)
     axes.spines["left"].set_visible(False)
     count_axis(axes, "x")
-    found = {gap.why for row in rows for gap in row.holes} | ({DELETED} if any(row.start for row in rows) else set())
+    reasons = {gap.why for row in rows for gap in row.holes} | ({DELETED} if any(row.start for row in rows) else set())
     patches = [Patch(color=COLOURS["blue"], label="records")]
-    patches += [Patch(color=colour, label=WHY_WORDS[why]) for why, colour in WHY_COLOURS.items() if why in found]
+    patches += [Patch(color=colour, label=WHY_WORDS[why]) for why, colour in WHY_COLOURS.items() if why in reasons]
     axes.legend(handles=patches, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(patches))
 
 
@@ -265,11 +265,11 @@ def _filled(row: PartitionAudit) -> list[tuple[float, float]]:
     width = (row.end - row.start) / CELLS
     if width < 1 or not row.cells:  # cells are finer than offsets: the gaps say it all
         return [(row.start, row.end - row.start)]
-    found: list[tuple[float, float]] = []
+    filled: list[tuple[float, float]] = []
     for number, count in enumerate(row.cells):
         if count:
-            found.append((row.start + number * width, width))
-    return found
+            filled.append((row.start + number * width, width))
+    return filled
 
 
 # --- lag

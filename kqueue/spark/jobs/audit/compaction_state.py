@@ -1,4 +1,4 @@
-"""Whether compaction may have removed records of a topic. No pyspark."""
+"""Tells whether compaction may have removed records of a topic. No pyspark."""
 
 from __future__ import annotations
 
@@ -49,22 +49,22 @@ def compaction(reader: RecordReader, topics: Collection[str]) -> CompactionState
 
 def _of_brokers(reader: BrokerReader, topics: Collection[str]) -> dict[str, str]:
     try:
-        found = reader.client.configs(ResourceType.TOPIC, topics, [POLICY])
+        configs = reader.client.configs(ResourceType.TOPIC, topics, [POLICY])
     except BrokerRefused:  # who may read may not be allowed to see settings
         return {}
-    return {topic: values[POLICY].value or DEFAULT for topic, values in found.items() if POLICY in values}
+    return {topic: values[POLICY].value or DEFAULT for topic, values in configs.items() if POLICY in values}
 
 
 def _of_folder(reader: FileReader) -> dict[str, str]:
-    found = {}
+    compacted = {}
     for name, value in _stored(Path(str(reader.storage.location), FILE_NAME)):
         with contextlib.suppress(ValueError, AttributeError):
-            found[name] = str(json.loads(value)["configs"].get(POLICY) or DEFAULT)
+            compacted[name] = str(json.loads(value)["configs"].get(POLICY) or DEFAULT)
     folder = f"{METADATA_TOPIC}-0"
     if reader.storage.exists(folder):
         for topic in read_topics(reader.storage, folder).by_id.values():
-            found.setdefault(topic.name, topic.configs.get(POLICY) or DEFAULT)
-    return found
+            compacted.setdefault(topic.name, topic.configs.get(POLICY) or DEFAULT)
+    return compacted
 
 
 def _stored(path: Path) -> list[tuple[str, bytes]]:

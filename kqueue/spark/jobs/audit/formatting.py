@@ -49,10 +49,10 @@ def offsets_text(first: int, end: int) -> str:
 
 def findings(report: AuditReport) -> Iterator[str]:
     """Yield a sentence per problem, or one that says there are none."""
-    found = [sentence for row in report.partitions for sentence in _of_partition(row)]
-    found += [sentence for lag in report.lags for sentence in _of_group(lag)]
+    sentences = [sentence for row in report.partitions for sentence in _of_partition(row)]
+    sentences += [sentence for lag in report.lags for sentence in _of_group(lag)]
     subject = "All that was read is there" if report.note else "All is there"
-    yield from found or [f"{subject}: each offset has a record, or it is known why not."]
+    yield from sentences or [f"{subject}: each offset has a record, or it is known why not."]
 
 
 def _of_partition(row: PartitionAudit) -> Iterator[str]:

@@ -60,7 +60,7 @@ class BatchSpan(NamedTuple):
 
 @dataclass
 class GapReport:
-    """What batches tell about offsets without a record.
+    """The causes of offsets without a record, as the batches tell them.
 
     markers, compacted, between: offsets of control batches, missing inside batches, and outside any
     batch. aborted, open: records of aborted and of open transactions. ranges: `Gap`s of MARKER, and
@@ -81,7 +81,7 @@ def find_gaps(spans: Iterable[BatchSpan], start: int, end: int, near: Ranges) ->
     Args:
         near: ascending ranges; only gaps that touch one of them are listed.
     """
-    found, at, number = GapReport(), start, 0
+    report, at, number = GapReport(), start, 0
     begun: dict[int, int] = {}
 
     def hole(first: int, last: int, why: str) -> None:
@@ -89,29 +89,29 @@ def find_gaps(spans: Iterable[BatchSpan], start: int, end: int, near: Ranges) ->
         while number < len(near) and near[number][1] <= first:
             number += 1
         if number < len(near) and near[number][0] < last:
-            found.ranges.append(Gap(first, last, why))
+            report.ranges.append(Gap(first, last, why))
 
     for span in spans:
         first, last = max(span.first, at), min(span.last + 1, end)
         if first > at:
-            found.between += min(first, end) - at
+            report.between += min(first, end) - at
             hole(at, min(first, end), MISSING)
         if span.control is not None:
-            found.markers += max(last - first, 0)
+            report.markers += max(last - first, 0)
             hole(first, last, MARKER)
         else:
             is_whole = span.first >= start and span.last < end
-            found.compacted += span.last - span.first + 1 - span.records if is_whole else 0
-        _follow(found, begun, span, min(span.records, max(last - first, 0)))
+            report.compacted += span.last - span.first + 1 - span.records if is_whole else 0
+        _follow(report, begun, span, min(span.records, max(last - first, 0)))
         at = max(at, last)
     if at < end:
-        found.between += end - at
+        report.between += end - at
         hole(at, end, MISSING)
-    found.open = sum(begun.values())
-    return found
+    report.open = sum(begun.values())
+    return report
 
 
-def _follow(found: GapReport, begun: dict[int, int], span: BatchSpan, records: int) -> None:
+def _follow(report: GapReport, begun: dict[int, int], span: BatchSpan, records: int) -> None:
     """Count records of transactions. records: those of the span that are between start and end."""
     if span.producer is None:
         return
@@ -119,16 +119,16 @@ def _follow(found: GapReport, begun: dict[int, int], span: BatchSpan, records: i
         begun[span.producer] = begun.get(span.producer, 0) + records
         return
     count = begun.pop(span.producer, 0) if span.control in (ABORT, COMMIT) else 0
-    found.aborted += count if span.control == ABORT else 0
+    report.aborted += count if span.control == ABORT else 0
 
 
-def explain_gaps(gaps: Ranges, found: GapReport, *, is_compacted: bool) -> list[Gap]:
+def explain_gaps(gaps: Ranges, report: GapReport, *, is_compacted: bool) -> list[Gap]:
     """Return each range with its reason: the worst that applies to a part of it.
 
     Args:
         is_compacted: compaction may have removed whole batches.
     """
-    result, ranges = [], iter(found.ranges)
+    result, ranges = [], iter(report.ranges)
     hole = next(ranges, None)
     for first, end in gaps:
         covered, why = 0, MARKER
@@ -157,8 +157,8 @@ def stable_offsets(reader: RecordReader, ends: Offsets) -> Offsets:
     if isinstance(reader, FileReader):
         return {one: LastStableOffset().find(_folder(reader, one), end, None) for one, end in ends.items()}
     assert isinstance(reader, BrokerReader)
-    found = reader.client.offsets(dict.fromkeys(ends, LATEST), isolation="read_committed") if ends else {}
-    known = {one: answer.offset for one, answer in found.items() if answer.offset is not None}
+    offsets = reader.client.offsets(dict.fromkeys(ends, LATEST), isolation="read_committed") if ends else {}
+    known = {one: answer.offset for one, answer in offsets.items() if answer.offset is not None}
     return {one: min(known.get(one, end), end) for one, end in ends.items()}
 
 

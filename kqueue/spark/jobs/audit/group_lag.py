@@ -60,16 +60,16 @@ def group_lags(
     Raises: OptionError: a named group has no commits in any topic. ClientError, StorageFailed.
     """
     committed = _of_broker(reader, groups) if isinstance(reader, BrokerReader) else _of_folder(reader, groups)
-    found = []
+    lags = []
     for group, offsets in sorted(committed.items()):
         for topic_partition, offset in sorted(offsets.items()):
             if topic_partition in ends:
-                found.append(
+                lags.append(
                     _lag(
                         reader, group, topic_partition, offset, earliest.get(topic_partition, 0), ends[topic_partition]
                     )
                 )
-    return found
+    return lags
 
 
 def _lag(
@@ -114,22 +114,22 @@ def _check(groups: Iterable[str], there: Iterable[str], where: str) -> None:
 def _of_folder(reader: RecordReader, groups: Sequence[str]) -> Committed:
     """Return the offsets in the folder's `__consumer_offsets`; empty if it has none."""
     assert isinstance(reader, FileReader)
-    found: Committed = {}
+    committed: Committed = {}
     for entry in reader.storage.list(""):
         topic, _, number = entry.name.rpartition("-")
         if entry.is_folder and topic == OFFSETS_TOPIC and number.isdecimal():
-            _read_into(found, LogFolder(reader.storage, entry.name))
-    _check(groups, found, f"in {reader.storage.location}")
-    return {name: found[name] for name in groups or found}
+            _read_into(committed, LogFolder(reader.storage, entry.name))
+    _check(groups, committed, f"in {reader.storage.location}")
+    return {name: committed[name] for name in groups or committed}
 
 
-def _read_into(found: Committed, log: LogFolder) -> None:
+def _read_into(committed: Committed, log: LogFolder) -> None:
     for record in log.records(isolation="read_committed", on_damage="skip"):
         try:
             key = read_key(record.key) if record.key is not None else None
             if not isinstance(key, OffsetCommitKey):
                 continue
-            offsets, topic_partition = found.setdefault(key.group, {}), TopicPartition(key.topic, key.partition)
+            offsets, topic_partition = committed.setdefault(key.group, {}), TopicPartition(key.topic, key.partition)
             if record.value is None:
                 offsets.pop(topic_partition, None)
             else:

@@ -54,14 +54,14 @@ class Times:
 
     def coarser(self, level: int) -> Times:
         """Return the histogram at this level or a coarser one with at most `TIMES_MAX` counts."""
-        found = self
-        while found.level < level or len(found.counts) > TIMES_MAX:
-            ratio = WIDTHS_MS[found.level + 1] // WIDTHS_MS[found.level]
+        coarse = self
+        while coarse.level < level or len(coarse.counts) > TIMES_MAX:
+            ratio = WIDTHS_MS[coarse.level + 1] // WIDTHS_MS[coarse.level]
             counts: dict[int, int] = {}
-            for span, count in found.counts.items():
+            for span, count in coarse.counts.items():
                 counts[span // ratio] = counts.get(span // ratio, 0) + count
-            found = Times(found.level + 1, counts)
-        return found
+            coarse = Times(coarse.level + 1, counts)
+        return coarse
 
     def plus(self, other: Times) -> Times:
         """Return the sum of two histograms."""
@@ -209,13 +209,13 @@ def summarize(columns: Columns, start: int, end: int) -> PartitionSummary:
 
 def merge_summaries(summaries: Iterable[PartitionSummary]) -> PartitionSummary | None:
     """Return a partition's summaries merged; duplicates count once. None: no summaries."""
-    found: PartitionSummary | None = None
+    merged: PartitionSummary | None = None
     for one in sorted(summaries, key=lambda one: one.first):
-        if found is None:
-            found = one
-        elif one.first > found.last:
-            found = found.plus(one)
-    return found
+        if merged is None:
+            merged = one
+        elif one.first > merged.last:
+            merged = merged.plus(one)
+    return merged
 
 
 def _cells(offset: np.ndarray, start: int, end: int) -> list[int]:

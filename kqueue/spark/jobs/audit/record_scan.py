@@ -177,14 +177,14 @@ def _columns(rows: pa.RecordBatch) -> Columns:
     import pyarrow.compute as pc
 
     def whole(name: str) -> np.ndarray:
-        found: np.ndarray = (
+        is_whole: np.ndarray = (
             pc.fill_null(rows.column(name), 0).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
         )
-        return found
+        return is_whole
 
     def there(name: str) -> np.ndarray:
-        found: np.ndarray = rows.column(name).is_valid().to_numpy(zero_copy_only=False)
-        return found
+        is_valid: np.ndarray = rows.column(name).is_valid().to_numpy(zero_copy_only=False)
+        return is_valid
 
     return Columns(
         whole("offset"),

@@ -75,11 +75,11 @@ class PartitionAudit:
 
     def as_json(self) -> dict[str, Any]:
         """Return all fields except those that only charts use."""
-        found: dict[str, Any] = {
+        document: dict[str, Any] = {
             name: getattr(self, name) for name in self.__slots__ if name not in ("cells", "times", "holes")
         }
-        found["gaps"] = [gap._asdict() for gap in self.gaps[:GAPS_NAMED]]
-        return found
+        document["gaps"] = [gap._asdict() for gap in self.gaps[:GAPS_NAMED]]
+        return document
 
 
 @dataclass(frozen=True, slots=True)
