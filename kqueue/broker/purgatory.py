@@ -126,6 +126,8 @@ class Purgatory:
         if not watched_set:
             return
         for watched in watched_set:
+            # Once, however many events woke it: an operation on a hundred partitions is retried
+            # once for a turn.
             if not watched.queued:
                 watched.queued = True
                 self._push(watched)
@@ -156,6 +158,8 @@ class Purgatory:
         """
         count = 0
         if self._later:
+            # One in each run: that is what divides long work into turns, between which sockets are
+            # served.
             later = self._later.popleft()
             if isinstance(later, _LaterCall):
                 later.run()
@@ -194,6 +198,7 @@ class Purgatory:
             response = watched.operation.try_complete(expired)
             assert response is not None or not expired, "an expired operation must complete"
         except Exception as error:
+            # First, so that it is out of the purgatory whatever `failed` does.
             watched._finish()
             if watched._failed is None:
                 raise
@@ -205,6 +210,7 @@ class Purgatory:
             done = watched._finish()
             if done is not None:
                 done(response)
+        # It may have been cancelled by what it called.
         elif watched.operation.deadline_ms != watched.deadline_ms and watched.pending:
             self._set_timer(watched)
 

@@ -90,6 +90,8 @@ class BatchedRequests(Generic[T]):
         broker, peer = self._cluster.find(node_id), self._queues.get(node_id)
         if peer is None or (broker is not None and not broker.fenced):
             return
+        # Before the calls: items are sent again to the brokers that lead now, and may come back
+        # here.
         del self._queues[node_id]
         if peer.cancel is not None:
             peer.cancel()

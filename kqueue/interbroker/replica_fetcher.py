@@ -131,6 +131,8 @@ class ReplicaFetcher:
         known = self._partitions.get(key)
         if known is not None and known.partition is partition:
             known.follower.applied(partition.registration)
+            # A new epoch: what is outstanding was asked of another leader, or of an earlier life of
+            # it.
             known.fetch = None
         else:
             self._partitions[key] = FetchedPartition(key, partition)
@@ -160,6 +162,8 @@ class ReplicaFetcher:
     def _fetch_soon(self) -> None:
         if not self._is_busy and self._pause is None and not self._closed:
             self._is_busy = True
+            # In a later turn: a failover adds partitions one by one, and the first request should
+            # name all of them.
             self._host.purgatory.run_in_later_turn(self._fetch)
 
     def _fetch(self) -> None:
@@ -170,6 +174,8 @@ class ReplicaFetcher:
         named = self._named(config)
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=self._host.node_id, replica_epoch=self._host.broker_epoch),
+            # Some were not named for want of room. The leader must not wait for news of the others
+            # meanwhile.
             max_wait_ms=0 if self._to_name else config.wait_ms,
             min_bytes=config.min_bytes,
             max_bytes=config.response_bytes,
@@ -257,6 +263,7 @@ class ReplicaFetcher:
         if self._closed:
             return
         if isinstance(response, PeerError):
+            # Whether the leader took the request is unknown, so is what its session holds.
             self._restart_session()
             self._pause_for(self._host.config.backoff_ms)
             return
@@ -270,7 +277,10 @@ class ReplicaFetcher:
             return
         if self._session_id != response.session_id:
             self._session_id, self._session_epoch = response.session_id, 0
+        # After 2^31-1 comes 1: 0 would ask for a new session (KIP-227).
         self._session_epoch = self._session_epoch % (2**31 - 1) + 1
+        # Counted up before any flush begins: in memory a flush ends within `after_flush`, and the
+        # count must not reach 0 before the whole response is applied.
         self._unflushed = 1  # the response itself
         self._answers.extend(
             _Answer((topic.topic_id, data.partition_index), data)
@@ -308,6 +318,8 @@ class ReplicaFetcher:
                     self._apply(fetched, fetched.fetch, answer.data)
                 except KqueueError as error:
                     self._failed(fetched, error)
+            # A view of the received buffer: kept over a slice it would hold the memory of the whole
+            # response.
             del answer
             if self._answers and self._host.clock.monotonic_ms() >= until_ms:
                 self._host.purgatory.run_in_later_turn(self._apply_some)
@@ -332,6 +344,7 @@ class ReplicaFetcher:
                 if log.start_offset != start:  # the leader waits for it
                     self._to_name[key] = None
             return
+        # Rule 18. Named again, so that the next request says where the log is now.
         if not fetched.follower.accepts(fetch, log.end_offset, log.epochs.latest):
             fetched.fetch = None
             self._to_name[key] = None
@@ -348,11 +361,16 @@ class ReplicaFetcher:
             return
         else:
             assert isinstance(data.records, memoryview)
+            # What is copied counts before it is appended: the leader has sent it, and the network
+            # has carried it, either way.
             self._host.throttle.count(partition, len(data.records))
             end_offset = partition.follow(epoch).append(data.records)
+            # After the append: high watermark and log start are bounded by this log's end.
             self._take_over(partition, data, epoch)
             if self._host.flush_before_fetch:
                 self._unflushed += 1
+                # The next fetch confirms this offset to the leader, which commits by it: so it must
+                # be on this disk first (rule 21).
                 partition.after_flush(end_offset, self._flushed)
         fetched.failed_code = 0
         self._to_name[key] = None
@@ -378,6 +396,7 @@ class ReplicaFetcher:
             diverging[0],
             ": committed records are lost" if cut.is_loss else "",
         )
+        # Out of the session: until the cut ends its offset would be asked for again and again.
         self._leave_out(fetched)
         partition.follow(epoch).truncate(cut.offset, partial(self._cut, fetched))
 
@@ -403,6 +422,7 @@ class ReplicaFetcher:
         """Go on within the leader's log. Return False: this log's end lies within it already."""
         partition, done = fetched.partition, partial(self._cut, fetched)
         start, end = partition.log_start_offset, partition.log_end_offset
+        # Three ways for a log to lie outside of its leader's; each has one way back into it.
         if end < leaders.start:
             said, go_on_at = "begins again at offset %d", leaders.start
             partition.follow(epoch).restart_at(go_on_at, done)
@@ -433,6 +453,7 @@ class ReplicaFetcher:
         """Handle an error of this broker's replica."""
         partition = fetched.partition
         if isinstance(error, StorageFailed) and not isinstance(error, StorageUnavailable) and partition.is_offline:
+            # Final until the next start: a log that failed is never written again (`log_state`).
             logger.error("%s-%d is copied no more: %s", partition.topic, partition.index, error)
             self.remove(fetched.key)
             return

@@ -133,6 +133,8 @@ class PeerTransactions:
                 for topic in transaction.topic_results
                 for partition in topic.results_by_partition
             }
+        # Requests of several producers share one to the broker. Each has its own result; an error
+        # of the whole request is everybody's.
         for producer, partitions, promise in additions:
             error = failure or _first_error(producer.transactional_id, partitions, codes)
             if isinstance(error, OperationNotAttempted):  # what shared the request was refused

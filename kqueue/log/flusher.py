@@ -91,6 +91,8 @@ class Flusher:
         """Note that the log was truncated to `offset`, durably."""
         self.flushed_offset = min(self.flushed_offset, offset)
         if self._target >= 0:
+            # The running job confirms its own end. Above the cut there may be other batches by
+            # then, which it has not synced.
             self._target = min(self._target, offset)
 
     def job(
@@ -122,6 +124,7 @@ class Flusher:
     def run_now(self, end_offset: int, active: Segment, epochs: LeaderEpochCache) -> None:
         """Flush everything, the active segment's indexes too. Blocks. Raises: StorageFailed."""
         if self.flushed_offset < end_offset or self._files or self._names or epochs.changed:
+            # The active segment's indexes too: after a clean stop no start rebuilds them.
             self.add(*active.files.all()[1:])
             run, put_back = self._collect(active.log, epochs)
             try:
@@ -134,6 +137,8 @@ class Flusher:
     def _collect(self, active: File, epochs: LeaderEpochCache) -> tuple[Callable[[], None], Callable[[], None]]:
         """Collect what is due. Return (do the work, make it all due again)."""
         storage, folder = self._storage, self._folder
+        # All marks are taken off now, in the owner's thread, not when the job ends: what changes
+        # while it runs in another thread belongs to the next job.
         due = self._in_flight = self._files
         names, parent = self._names, self._parent
         files, self._files = [*self._files, active], []

@@ -164,11 +164,16 @@ class Log:
         if self.health.failure is not None:
             raise self.health.failure
         if header.producer_id >= 0:
+            # Before anything that may refuse: a batch that is in the log already is confirmed
+            # again, on a full disk too. Otherwise its producer could never learn that it was
+            # written.
             duplicate = self.producers.check(header, client=client)
             if duplicate is not None:
                 offsets_and_time = duplicate.first_offset, duplicate.last_offset, duplicate.timestamp
                 return AppendResult(*offsets_and_time, self.start_offset, True, self.end_offset)
         offset, space = self.end_offset, self.space
+        # Both fields lie before the range of the CRC, which begins at the attributes: no batch is
+        # read for it. The append time is within, so it costs a checksum.
         stamp(buf, 0, offset, leader_epoch)
         append_time_ms = -1
         if self.config.log_append_time:
@@ -181,6 +186,7 @@ class Log:
                 space.check()
             self._write(buf, header, last_offset, leader_epoch)
         except StorageUnavailable as error:
+            # StorageUnavailable is a StorageFailed that left nothing behind: the log stays online.
             self.producers.refuse(header)
             if space is not None and isinstance(error, DiskFull) and error is not space.refusal:
                 space.on_disk_full(error)
@@ -189,6 +195,8 @@ class Log:
             self._fail(error)
             raise
         if space is not None:
+            # The free space is asked of the system once in so many bytes, as each call costs as
+            # much as a small append.
             space.bytes_until_refresh -= len(buf)
             if space.bytes_until_refresh < 0:
                 space.refresh()
@@ -223,6 +231,8 @@ class Log:
             self.epochs.assign(leader_epoch, offset)
         if header.producer_id >= 0:
             self.producers.apply(header, marker, offset, self._clock.wall_ms())
+        # Last: readers, followers and the flusher go by it, and a failure above leaves it where it
+        # was.
         self.end_offset = last_offset + 1
 
     # --- rolling
@@ -361,6 +371,8 @@ class Log:
             raise OffsetOutOfRange(f"{self.folder}: can't truncate to {offset}, the log starts at {self.start_offset}")
         if offset >= self.end_offset:
             return self.epochs.truncate_from_end(self.end_offset)
+        # First the recovery point on disk: one above the log's new end would make the next start
+        # report the truncated records as lost.
         if self.on_truncate is not None:
             self.on_truncate(offset)
         try:
@@ -379,6 +391,8 @@ class Log:
         self.flusher.truncated(end_offset)
         if self._producer_limit is not None:
             self._producer_limit.unwatch(self.producers)
+        # Producer state can't go back. It is read anew: from the newest snapshot up to the end,
+        # then from the batches behind it, of which the oldest may be deleted.
         self.producers = load_producers(self.storage, self.folder, self._snapshots.offsets, end_offset)
         self.producers.end_offset = max(self.producers.end_offset, self.segments.base_offset)
         replay(list(self.segments), self.producers, end_offset)
@@ -415,6 +429,8 @@ class Log:
         Durability: after a crash the segments are back, unless the log start was checkpointed.
         """
         is_offline = self.health.state is LogState.OFFLINE
+        # As Kafka, nothing above the high watermark: a leader may still make a follower truncate
+        # there, and no log can be truncated below its start.
         end = 0 if is_offline else min(offset, high_watermark, self.readable_end)
         deleted = self.segments.delete_below(end, why, self.producers, self.flusher)
         self.advance_start(self.segments.base_offset)
@@ -477,6 +493,8 @@ class Log:
 
     def _flushed(self, error: BaseException | None) -> None:
         self.flush_refused = isinstance(error, StorageUnavailable)
+        # An fsync that failed has dropped the dirty pages on Linux: the next one would succeed and
+        # prove nothing. Only a refusal (no room, no descriptor) is repeated.
         if error is not None and not self.flush_refused:
             self._fail(error)
         else:

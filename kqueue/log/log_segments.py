@@ -163,6 +163,9 @@ class LogSegments:
     ) -> DeletedSegments | None:
         """Remove the sealed segments that end at or below `offset`; see `Log.delete_before`."""
         removed = self.sealed_below(offset)
+        # A deletion takes the batches from which producer state could be rebuilt. Before the
+        # snapshot at the new start is durable, a power cut would lose the sequences of idle
+        # producers, and their retries would be appended twice.
         if not removed or not self.keeps_producers(self._list[len(removed)].base, producers, flusher):
             return None
         del self._list[: len(removed)]
@@ -201,6 +204,7 @@ class LogSegments:
         Raises: StorageFailed, CorruptData.
         """
         self._reader.clear_hints()
+        # The newest first: whenever a crash ends this, the segments that are left have no gap.
         while len(self._list) > 1 and self._list[-1].base > offset:
             self._list.pop().files.remove()
         self.active = self._list[-1]

@@ -156,9 +156,12 @@ class ProducerStateManager:
         if header.producer_epoch != producer.epoch:
             self._check_new_epoch(header, producer)
         else:
+            # Before the sequence: to the expected one a repetition is a gap backwards, and it must
+            # be confirmed, not refused.
             repeated = _repeated(header, producer)
             if repeated is not None:
                 return repeated
+            # Sequences are int32 and go on at 0 after the greatest.
             expected = (producer.batches[-1].last_sequence + 1) & SEQUENCE_MAX if producer.batches else 0
             if header.base_sequence != expected:
                 _check_not_refused(header, producer)
@@ -166,6 +169,8 @@ class ProducerStateManager:
                     f"producer {header.producer_id} (epoch {producer.epoch}): expected sequence {expected}, found "
                     f"{header.base_sequence}"
                 )
+        # It could be neither committed nor aborted: readers tell transactions apart by producer id
+        # alone.
         if producer.transaction_offset >= 0 and not header.is_transactional:
             raise InvalidTransactionState(
                 f"producer {header.producer_id} has an open transaction, the batch is none of it"
@@ -207,6 +212,8 @@ class ProducerStateManager:
         producer = self.by_id.get(producer_id)
         if producer is None:
             return
+        # KIP-890: the epoch of a marker is above that of its transaction's batches. A delayed one
+        # of the transaction before has the epoch of this one, and must not end it.
         is_raised = transaction_version >= RAISED_EPOCH_VERSION and producer.transaction_offset >= 0
         if producer_epoch < producer.epoch or (is_raised and producer_epoch == producer.epoch < EPOCH_MAX):
             raise _old_epoch(producer_id, producer_epoch, producer.epoch)
@@ -311,6 +318,8 @@ class ProducerStateManager:
         producer.transaction_offset = NONE
         self.end_offset = offset + 1
         if first >= 0:
+            # No longer open, but not yet stable: consumers see it once its marker is committed
+            # (`first_unstable`).
             self._open.pop(first, None)
             self.ended.append((first, offset))
         return aborted
@@ -323,6 +332,8 @@ class ProducerStateManager:
         if producer is None or producer.transaction_offset < 0:
             return None
         first = producer.transaction_offset
+        # The last stable offset at this marker. As in Kafka it is in the index: a search for
+        # aborted transactions ends at the first entry whose value is beyond its bound.
         first_open = next((other for other in self._open if other != first), offset + 1)
         return AbortedTxn(producer_id, first, offset, min(first_open, offset + 1))
 

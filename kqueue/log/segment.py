@@ -114,11 +114,14 @@ class Segment:
             self.log.truncate(self.size)  # needs no room
             raise
         size = len(data)
+        # Kafka rolls by the time of a segment's first batch, which is not in an index.
         if position == 0:
             self._rolling_timestamp = max_timestamp
         if max_timestamp > self._max_timestamp:
             self._max_timestamp = max_timestamp
             self._max_timestamp_offset = last_offset
+        # Looked at after the write, with the bytes before this batch: the entry maps the last
+        # offset of the batch to the position of its first byte, as Kafka's do.
         if self._unindexed > interval_bytes:
             # the batch is written: an entry that finds no room is left to the next batch
             with contextlib.suppress(StorageUnavailable):
@@ -139,6 +142,8 @@ class Segment:
             return False
         if self.size + size > bytes_max or self.indexes_full or last_offset - self.base > RELATIVE_OFFSET_MAX:
             return True
+        # The age is a difference of record times: old records that are written again roll as they
+        # did the first time. Only batches without a time go by the clock.
         first = self.first_timestamp
         waited_ms = max_timestamp - first if first >= 0 else clock.wall_ms() - self.created_ms
         return waited_ms > age_max_ms
@@ -270,6 +275,8 @@ class Segment:
         Raises: CorruptBatch, StorageFailed.
         """
         end = position + max_bytes
+        # Jump near the end by the index. A scan from `position` would read the headers of all the
+        # batches of a fetch, which may have a megabyte of them.
         if max_bytes > SEARCH_CHUNK_BYTES:
             try:
                 entry = self.index.by_position(end)
@@ -452,6 +459,8 @@ class Segment:
         self.note_full(index_bytes_max)
         if located is None:
             return None
+        # Indexes first, the log last: one that ends early costs a longer scan, one that goes on
+        # behind the log's end leads reads astray.
         self.index.truncate_to(offset)
         self.timeindex.truncate_to(offset)
         self.txnindex.truncate_to(offset)
@@ -462,6 +471,7 @@ class Segment:
         for file in self.files.all():
             file.sync()
         self.read_tail()
+        # The first batch may be another one now.
         self._rolling_timestamp = _UNREAD
         self.note_full(index_bytes_max)
         return min(first_offset(located.unit), offset)

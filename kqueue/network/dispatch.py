@@ -134,6 +134,9 @@ class Dispatcher:
         """
         if self.gate is not None:
             self.gate.begin(len(frame))
+        # The route is chosen by four bytes, and holds all that depends on API and version only:
+        # compiled readers and writers, the handler, the response header. So a request costs one
+        # look-up.
         route = self.route_of(frame)
         header, position = route.read_header(frame, 0)
         # bytes after the body are ignored, as in Kafka: librdkafka's Metadata for all topics leaves
@@ -149,6 +152,8 @@ class Dispatcher:
         try:
             result = route.handle(request, call)
         except Exception as error:
+            # The request was decoded, so it has a response of its own shape: every error of a
+            # handler is answered, and the connection goes on.
             result = self.error_response(route, request, error, connection)
         if result is None:
             return None
@@ -176,6 +181,8 @@ class Dispatcher:
             bound = f"at most {self._plain_bytes_max} bytes (kqueue.request.max.bytes)"
             raise MalformedMessage(f"expected {bound} for a request without records, found {len(frame)}")
         route = self._routes.get(key_and_version) or self._make_route(*key_and_version)
+        # An item takes a byte at least. Shorter requests can't have too many, and are read without
+        # counting.
         if len(frame) > route.items_max:
             route = self._counted_routes.get(key_and_version) or self._count_items(route)
         return route
@@ -193,6 +200,7 @@ class Dispatcher:
             connection.throttle,
             connection.principal,
         )
+        # Kept for as long as the connection: a client id may have 32 KB, and connections are many.
         if client_id is None or len(client_id) <= CLIENT_ID_KEPT_MAX:
             connection.call = call
         return call
@@ -207,6 +215,7 @@ class Dispatcher:
         try:
             return _framed(route, correlation_id, response)
         except Exception as error:
+            # A response too large to be framed, say. The client gets an error, not silence.
             return _framed(route, correlation_id, self.error_response(route, request, error, connection))
 
     def defer(

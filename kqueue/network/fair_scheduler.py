@@ -76,6 +76,8 @@ class FairScheduler:
         `MUST_QUEUE`.
         """
         now = self._began_s = self.now()
+        # To be served without queueing is an advantage, so it ends where those that queue would pay
+        # for it: when they have waited for a pass, or this connection's slices are long.
         is_queue_due = self._unqueued_s >= PASS_S or (self._queue and connection.slice_s >= SHORT_SLICE_S)
         self._deferred = bool(is_queue_due) and not self._in_pass
         return MUST_QUEUE if self._deferred else now + SLICE_S
@@ -94,7 +96,11 @@ class FairScheduler:
 
     def _charge(self, connection: Schedulable, cost_s: float) -> None:
         average_s = connection.slice_s
+        # A long slice counts in full at once, and is forgotten slowly: a client that sends one
+        # large request in ten must not pass as a light one nine times.
         connection.slice_s = cost_s if cost_s > average_s else average_s + COST_DECAY * (cost_s - average_s)
+        # From the tag that is being served on, not from its own old one: time in which a connection
+        # was idle earns it no credit to spend in a burst.
         served_s = connection.served_s = max(self._served_s, connection.served_s) + cost_s
         if served_s > self._served_max_s:
             self._served_max_s = served_s
@@ -133,4 +139,6 @@ class FairScheduler:
             if queue:
                 self._schedule_pass()
             else:
+                # The busy period is over. Without the jump a connection that was served much would
+                # have to wait, in the next one, for what it got in this.
                 self._served_s = self._served_max_s

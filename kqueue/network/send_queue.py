@@ -204,6 +204,7 @@ class SendQueue:
         else:
             assert isinstance(chunk, Region)
             self._regions -= 1
+            # TLS encrypts in this process, so its bytes have to come through memory.
             self._current = RegionSender(chunk, by_sendfile=isinstance(self._socket, socket.socket))
 
     def _read_small(self, region: Region) -> bytes:
@@ -225,6 +226,7 @@ class SendQueue:
         # A short send means that the socket is full. 0 ends the pass without another send, which
         # would fail with EAGAIN.
         self._current = memory[sent:]
+        # Counted here, as the caller counts what is returned, which is 0.
         self.sent_bytes += sent
         return 0
 
@@ -258,6 +260,8 @@ class SendQueue:
 
     def _have_read(self, data: bytes | None, error: BaseException | None) -> None:
         self._reading_ahead = False
+        # `resume` sends when the simulated partition ends; an error closes the connection even
+        # then.
         if self.closed or (self._suspended and error is None):
             return
         if error is not None:

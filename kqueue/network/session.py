@@ -132,6 +132,9 @@ class Session:
             self._pause_reading()
             return
         try:
+            # One read per call: the loop calls again while bytes are left (add_reader is
+            # level-triggered), after it has served the other sockets. Reading until EAGAIN would
+            # let one fast sender keep the loop.
             count = self._socket.recv_into(input_.space())
         except (BlockingIOError, InterruptedError):
             return
@@ -160,8 +163,11 @@ class Session:
             self._input.restore()
             began_all = self._begin_requests(until)
         else:
+            # Mostly it is busy because the client owes a read: sending is what ends that.
             self._output.flush()
         scheduler.end(self)
+        # Not all began: the flush may just have ended the reason. All began: the pause was for the
+        # queue alone.
         if not began_all:
             self._continue_reading()
         elif not (self._reading or self._waits_for_memory or self._is_busy):
@@ -187,6 +193,8 @@ class Session:
                     input_.put_back(frame)
                     self._queue_slice()
                     break
+                # The API key decides, before the request is decoded: it is put back, and decoded
+                # when it begins.
                 if self._responses and not (self._overlapping and frame[:2] == PRODUCE):
                     input_.put_back(frame)
                     self._block()
@@ -201,6 +209,8 @@ class Session:
             # answered: reading on would only fill memory with it.
             if self._responses and not self._overlapping and input_.has_partial:
                 self._block()
+        # The dispatcher answers what a handler raises. What gets here has no response: the frame is
+        # malformed, so where the next one begins is unknown.
         except KqueueError as error:
             self.cut_off(str(error))
         except OSError as error:
@@ -232,11 +242,14 @@ class Session:
                 self._parked_bytes = len(frame) * DECODED_FACTOR
                 self._blocked_since_ms = registry.clock.monotonic_ms()
                 registry.request_budget.take(self._parked_bytes)
+        # Complete, but behind others: clients match responses to requests by their order, and only
+        # compare the correlation id.
         elif self._responses:
             self._responses.append(response)
             registry.waiting_requests += 1
             self._responses_bytes += memory_bytes(response)
         else:
+            # The usual case, with no request before it: the response is not even queued here.
             self._output.add(response)
 
     def _queue_slice(self) -> None:
@@ -321,6 +334,8 @@ class Session:
         self._continue_reading()
 
     def _send(self, chunks: Chunks) -> None:
+        # Looked at before this response is added: one of any size may be queued, a second only once
+        # the client has read of the first.
         queued_bytes = self._output.queued_bytes
         if queued_bytes > self._registry.limits.response_bytes:
             self.cut_off(f"it does not read its answers: {queued_bytes} bytes wait (kqueue.queued.max.response.bytes)")
@@ -428,6 +443,7 @@ class Session:
 
         A paused connection continues here if it may.
         """
+        # Measured first: a retry of the send may free what keeps the connection paused.
         self._measure(now_ms)
         self._continue_reading()
         if self._blocked and self._responses and peer_has_closed(self._socket):

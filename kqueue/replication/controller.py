@@ -89,6 +89,7 @@ def decide(
     for broker in fenced:
         log.add(f"broker {broker.id} (epoch {broker.epoch}) is fenced: its session has ended")
     changed = {}
+    # A broker that comes or goes may concern any partition.
     if topics is None or fenced or unfenced:
         topics = image.topics
     for name in topics:
@@ -155,6 +156,8 @@ def _broker_changes(
         else:
             members.add(node)
             if not broker.shutting_down:
+                # Else it shuts down: it stays a member of its sets until others have taken over
+                # (`_settle`), and is not elected any more.
                 active.add(node)
     return tuple(fenced), tuple(unfenced), _Brokers(frozenset(active), frozenset(members), frozenset(lost))
 
@@ -169,6 +172,8 @@ def _settle_topic(
     for index, partition in enumerate(topic.partitions):
         is_led = partition.leader in active and active.issuperset(partition.isr)
         is_changing = partition.adding or partition.removing or partition.elr
+        # Before the settings are looked up: a cluster of a hundred thousand partitions is gone
+        # through at each failover.
         if is_led and not is_changing:
             continue  # nearly all, nearly always
         if min_isr is None:
@@ -196,8 +201,10 @@ def _settle(partition: PartitionRegistration, brokers: _Brokers, min_isr: int, u
         after.leader not in brokers.active and not brokers.active.isdisjoint(after.isr)
     ):
         after = elect(after, brokers.active, min_isr)
+        # Only where no clean election is possible, and the topic allows it: records are lost.
         if after.leader == NO_LEADER and unclean:
             after = elect_unclean(after, brokers.active)
+    # Last: whether the target can go on alone depends on the set and leader of this decision.
     if after.leader != NO_LEADER and is_complete(after, min_isr):
         after = complete_reassignment(after, brokers.active, min_isr)
     return after

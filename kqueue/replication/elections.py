@@ -44,6 +44,8 @@ def with_isr(
     members = tuple(node for node in partition.replicas if node in isr)
     if len(members) >= effective_min_isr(partition, min_isr):
         return partition._replace(isr=members, elr=())
+    # All of these had everything committed. Below the minimum nothing more is committed, so those
+    # that leave now still do (KIP-966).
     held_all = {*partition.isr, *partition.elr}
     elr = tuple(node for node in partition.replicas if node in held_all and node not in members and node not in lost)
     return partition._replace(isr=members, elr=elr)
@@ -57,8 +59,10 @@ def elect(partition: PartitionRegistration, active: Container[int], min_isr: int
     tells. Else the partition has no leader.
     """
     for members in (partition.isr, partition.elr):
+        # In the order of replicas, so that the preferred leader comes back where it may.
         leader = next((node for node in partition.replicas if node in members and node in active), NO_LEADER)
         if leader != NO_LEADER:
+            # An eligible one leads alone: the others may lack what it has, and join by fetching.
             chosen = partition if leader in partition.isr else with_isr(partition, (leader,), min_isr)
             return chosen._replace(leader=leader)
     last = partition.last_known_leader
@@ -74,6 +78,7 @@ def leave(partition: PartitionRegistration, node: int, active: Container[int], m
     Returns: `partition` itself where none of them is in sync or eligible: the last one stays.
     """
     members = tuple(other for other in partition.isr if other != node)
+    # The last one keeps its place: to leave would give up its records for an unclean election.
     if not any(other in active for other in (*members, *partition.elr)):
         return partition
     after = with_isr(partition, members, min_isr, (node,))
@@ -118,6 +123,8 @@ def raise_epochs(before: PartitionRegistration, after: PartitionRegistration) ->
     leader_epoch, partition_epoch = before.leader_epoch, before.partition_epoch
     if after._replace(leader_epoch=leader_epoch, partition_epoch=partition_epoch) == before:
         return before
+    # Where a replica leaves, its fetches in the old epoch must not count any more if it comes back
+    # (rule 9); a leader forgets its followers only with a new epoch.
     if after.leader != before.leader or not set(before.replicas) <= set(after.replicas):
         leader_epoch += 1
     return after._replace(leader_epoch=leader_epoch, partition_epoch=partition_epoch + 1)

@@ -74,6 +74,8 @@ class FollowerReplica:
         if fetch is not self._outstanding:
             return False
         self._outstanding = None
+        # The epoch too: after a truncation and new batches the log may end at the same offset with
+        # other records.
         return fetch.offset == log_end and fetch.last_epoch == last_epoch
 
     def abandon(self, fetch: FollowerFetch) -> None:
@@ -97,6 +99,8 @@ class FollowerReplica:
         """
         epoch, end = diverging
         _, own_end = end_of_epoch(epoch)
+        # The smaller of both ends: up to there both logs have this epoch. Behind it the follower
+        # has other epochs, which the next fetch compares.
         offset = min(max(end, 0), log_end if own_end == UNKNOWN else min(own_end, log_end))
         return Truncation(offset, offset < high_watermark)
 

@@ -123,10 +123,13 @@ class LeaderReplica:
         self.registration = registration
         self.leso = leo
         self.high_watermark = min(high_watermark, leo)
+        # At least what the store has: the controller may elect any of these.
         self.maximal_isr = frozenset(registration.isr)
         self._pending: IsrProposal | None = None
         self._uncertain: frozenset[int] = frozenset()  # of proposals whose outcome is unknown
         self.followers = {
+            # Members of the set get the whole `replica.lag.time.max.ms` to show up; a new leader
+            # has seen no fetch, and would throw out all of them.
             node: FollowerState(now_ms if node in registration.isr else NEVER)
             for node in registration.replicas
             if node != node_id
@@ -179,6 +182,8 @@ class LeaderReplica:
         follower = self.followers.get(fetch.node_id)
         if follower is None:
             raise NotLeader(f"broker {fetch.node_id} is no replica of the partition: {self.registration.replicas}")
+        # Rule 15. A fetch of the follower's former life, delayed by the network, would claim a log
+        # end that it may have lost since.
         if fetch.broker_epoch < follower.broker_epoch:
             raise NotLeader(
                 f"the fetch is of broker epoch {fetch.broker_epoch} of broker {fetch.node_id}; "
@@ -218,11 +223,15 @@ class LeaderReplica:
         Args: own_leo: what counts of the leader's log: its end, or its flushed end (rule 21).
         Returns: whether it was raised.
         """
+        # Rule 6. An eligible replica outside of the set may be elected, so nothing may be committed
+        # that it lacks.
         if self.registration.elr or self.is_under_min_isr(min_isr):
             return False
         end = own_leo
         for node in self.maximal_isr:
             if node != self._node_id:
+                # -1 of one that has not fetched in this epoch holds all back: what it has is
+                # unknown.
                 end = min(end, self.followers[node].leo)
         if end <= self.high_watermark:
             return False
@@ -251,12 +260,16 @@ class LeaderReplica:
         Args:
             active: broker epoch by node id, of the brokers that may join.
         """
+        # One at a time (rule 26): the next one would be made from a registration that this one is
+        # about to change.
         if self._pending is not None:
             return None
         now = self.registration
         lagging = self._lagging(log_end, now_ms, lag_max_ms)
         added = self._joining(active)
         is_due = lagging or added or self._uncertain or now.recovering
+        # Or only to end the ELR of a set that is large enough again, as until then nothing is
+        # committed.
         if not is_due and not (now.elr and not self.is_under_min_isr(min_isr)):
             return None
         members = {*now.isr, *added} - lagging.keys()
@@ -296,6 +309,8 @@ class LeaderReplica:
         if registration.partition_epoch <= self.registration.partition_epoch:
             return False
         if registration.leader_epoch != self.leader_epoch:
+            # What is known of followers ends with the epoch (rule 9): `broker.replicas.replica`
+            # makes a new object.
             raise AssertionError(f"epoch {registration.leader_epoch} applied to the leader of {self.leader_epoch}")
         for node in registration.replicas:
             if node != self._node_id and node not in self.followers:
@@ -304,6 +319,8 @@ class LeaderReplica:
             del self.followers[node]
         self.registration = registration
         self._pending = None
+        # Settled: the store takes a proposal at its own partition epoch only, and this registration
+        # is of a later one (rule 28).
         self._uncertain = frozenset()
         self.maximal_isr = frozenset(registration.isr)
         return True
@@ -312,6 +329,8 @@ class LeaderReplica:
         lagging = {}
         for node in self.registration.isr:
             follower = self.followers.get(node)
+            # One that is at the log end does not lag, however long ago it asked: nothing was
+            # appended since.
             if follower is not None and follower.leo != log_end:
                 behind_ms = now_ms - follower.last_caught_up_ms
                 if behind_ms > lag_max_ms:
@@ -327,6 +346,7 @@ class LeaderReplica:
             for node, follower in self.followers.items()
             if follower.leo >= enough
             and node not in self.registration.isr
+            # Its fetches and its registration are of the same life (rule 25).
             and active.get(node) == follower.broker_epoch
         }
 

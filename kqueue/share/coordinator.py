@@ -214,6 +214,8 @@ class ShareCoordinator:
                 )
             if UNCHANGED < update.leader_epoch < state.leader_epoch:
                 return _fenced_leader(key, update.leader_epoch, state)
+            # A load replays a snapshot and at most so many updates; and what is before the snapshot
+            # can be deleted.
             if known.updates >= self._updates_per_snapshot():
                 return self._snapshot(key, updated(state, update), state)
             return records.update_key(key), records.update_value(update, state.snapshot_epoch)
@@ -265,6 +267,8 @@ class ShareCoordinator:
                 batch.add(queued.done, made)
                 continue
             batch.records.append(made)
+            # Changes of a batch see each other's effect, in `batch.known`; `entry.known` stays what
+            # is committed.
             batch.add(queued.done, None)
             _replay(batch.known, StateEntry(offset, *made))
             size += len(made[0]) + len(made[1] or b"")
@@ -283,6 +287,7 @@ class ShareCoordinator:
             nonlocal is_settled
             is_settled = True
             if error is None:
+                # Only now: what a read returns is in the log.
                 entry.known = batch.known
             batch.report(None if error is None else coordinator_error(error))
             if is_waiting:

@@ -242,6 +242,7 @@ class SharePartition:
 
     def _fill(self, offset: int) -> None:
         """Let `offset` be the end: records up to it are missing in the log."""
+        # With no range there is no gap to fill: the first one moves the start.
         if self._ranges.end < offset and len(self._ranges):
             self._ranges.append(InFlightRange(self._ranges.end, offset - 1, RecordState.ARCHIVED, 0))
 
@@ -281,6 +282,8 @@ class SharePartition:
         hold. InvalidRequest: records that were never acquired, or a wrong type.
         """
         try:
+            # All are checked before one is applied: the request takes effect as a whole, or not at
+            # all.
             planned = [step for each in acknowledgements for step in self._plan(member_id, each)]
         except KqueueError as error:
             done(error)
@@ -291,6 +294,8 @@ class SharePartition:
                 self._renew(first, last)
                 continue
             for each in self._ranges.cut(first, last):
+                # Marked, not changed: the state is what is persisted. The mark keeps the timer and
+                # other acknowledgements away from these records meanwhile.
                 each.event = self._event(each, EVENTS[type])
             spans.append((first, last))
         if spans:
@@ -324,6 +329,8 @@ class SharePartition:
 
     def _event(self, each: InFlightRange, event: RecordEvent) -> RecordEvent:
         is_last = each.delivery_count >= self._host.config().delivery_count_limit
+        # Released for the last time allowed: else a record that no consumer can process would come
+        # round for ever (KIP-932).
         return RecordEvent.EXHAUST if event is RecordEvent.RELEASE and is_last else event
 
     def _renew(self, first: int, last: int) -> None:
@@ -394,6 +401,7 @@ class SharePartition:
             run()
 
     def _write(self) -> None:
+        # Everything that came during the last write is one update.
         changes, self._changes = self._changes, []
         spans = [span for change in changes for span in change.spans]
         ranges = sorted((each for span in spans for each in self._ranges.cut(*span)), key=lambda each: each.first)
@@ -428,6 +436,8 @@ class SharePartition:
                         each.end(each.event)
                         has_released = has_released or each.is_available
                     else:
+                        # Not persisted, so nothing has changed: the member still holds them until
+                        # the lock ends. That is tried again, but not at once if it is over.
                         each.event = None
                         self._arm(max(each.lock_until_ms, retry_ms))
         for first, last in _joined_spans(change.spans for change in changes):

@@ -141,6 +141,7 @@ class _Completion:
             for partition in self._missing
             if (error := results.get(partition)) is not None and not isinstance(error, ENDED_OTHERWISE)
         }
+        # Only those that failed are tried again. One that is not in the results has its marker.
         self._missing = list(failed)
         if not failed:
             self._append()
@@ -176,6 +177,7 @@ class _Completion:
         self._retries += 1
         self._retry_timer = self._timers.at(self._clock.monotonic_ms() + self._retry_ms, run)
         self._retry_ms = min(2 * self._retry_ms, RETRY_MS_MAX)
+        # The client need not wait for a partition that is away: the decision is in the log.
         self._answer()
 
     def _answer(self) -> None:

@@ -97,12 +97,15 @@ class TransactionUpkeep:
     def remove_expired(self) -> SlicedWork[None]:
         """Remove the ids that were not used for `transactional.id.expiration.ms`."""
         last_used_ms = self._clock.wall_ms() - self._config.expiration_ms
+        # By partition of the log, as a batch of tombstones goes to one.
         by_partition: dict[int, list[Transaction]] = {}
         for transaction in list(self._store):
             metadata = transaction.metadata
             is_idle = transaction.pending is None and metadata.state in IDLE
             if is_idle and metadata.updated_ms <= last_used_ms and self._store.serves(transaction):
                 partition = self._store.partitions.of(metadata.transactional_id)
+                # Held until its tombstone is in the log: a producer that comes meanwhile is told to
+                # retry, and then begins with a new id.
                 self._store.hold(transaction, metadata._replace(state=after(metadata.state, TransactionEvent.EXPIRE)))
                 by_partition.setdefault(partition, []).append(transaction)
             yield None

@@ -94,11 +94,15 @@ class TransactionEnder:
             else:
                 accepted = accepts_v2(transaction, request)
                 if accepted and metadata.epochs_exhausted and new_id == NO_PRODUCER_ID:
+                    # The next epoch needs a new producer id, which may take a commit to the
+                    # metadata store. All checks are made again after it.
                     self._allocate(request, promise)
                     return
         except KqueueError as error:
             self._fail(promise, error)
             return
+        # The answer to the first request was lost: the same one again, with the producer that it
+        # gave.
         if not accepted:
             self._resolve(promise, metadata.producer)
             return
@@ -133,6 +137,8 @@ class TransactionEnder:
             if error is not None:
                 done(error)
             else:
+                # From here on it can't be undone: the record is what a restart or another
+                # coordinator completes.
                 self._completer.complete(transaction, lambda: done(None))
 
         self._store.change(transaction, decided, appended)
@@ -193,6 +199,7 @@ def accepts_v2(transaction: Transaction, request: EndRequest) -> bool:
         raise metadata.other_producer(request.producer)
     is_retry_with_old_epoch = ended_by_v2 and metadata.epoch == epoch + 1
     is_retry = is_retry_with_old_epoch or is_retry_with_old_id
+    # V2 raises the epoch with the decision, so a request that is repeated has the epoch before.
     if metadata.state in PREPARED:
         valid = is_retry_with_old_epoch
     elif metadata.state in _COMPLETE:
@@ -206,6 +213,8 @@ def accepts_v2(transaction: Transaction, request: EndRequest) -> bool:
     if metadata.state in _COMPLETE and is_retry:
         if _COMPLETE[metadata.state] is request.commit:
             return False
+    # KIP-890: a producer aborts when it does not know whether its transaction began. The new epoch
+    # fences what it has still on the way.
     elif metadata.state in IDLE and not request.commit:
         return True
     if _PREPARE.get(metadata.state) is request.commit:

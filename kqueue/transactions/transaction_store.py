@@ -187,6 +187,7 @@ class TransactionStore:
         value = records.transaction_value(pending, self._transaction_version())
         partition = self.partitions.of(pending.transactional_id)
         settle = self.partitions.begin_write(partition, appended)
+        # None: the partition has left, and `appended` was called with the error.
         if settle is not None:
             self._log.append(partition, [(key, value)], settle)
 
@@ -224,6 +225,7 @@ class TransactionStore:
     def _release(self, transaction: Transaction) -> None:
         self._partitions_held -= self._growth(transaction)
         transaction.pending = None
+        # Its first record was not written: no replay would give it.
         if transaction.metadata.epoch == NO_EPOCH:
             del self._transactions[transaction.transactional_id]
 
@@ -246,6 +248,8 @@ class TransactionStore:
         """
         latest: dict[bytes, bytes | None] = {}
         for key, value in log_records:
+            # Only the last record of an id counts. Where compaction has not run yet, a busy id has
+            # thousands.
             latest.pop(key, None)  # keeps the order of the log
             latest[key] = value
             yield None
@@ -258,6 +262,7 @@ class TransactionStore:
                 yield None
         except MalformedMessage as error:
             raise MalformedMessage(f"partition {partition} of the transactions topic: {error}") from None
+        # After all were read: a partition that can't be read leaves nothing behind.
         for transaction in loaded:
             self._transactions[transaction.transactional_id] = transaction
             self._partitions_held += len(transaction.metadata.partitions)

@@ -103,6 +103,8 @@ class _Look(NamedTuple):
         term = self._campaign()
         holder = self.store.controller()
         controller = holder or NO_CONTROLLER
+        # No decision with a term that the owner thread does not know yet: it has collected no
+        # changes under it.
         if term is None or term is not self.term:
             return _Decided(controller, term)  # with the next look, which has the topics
         sessions = {node_id: info.epoch for node_id, info in self.store.sessions().items()}
@@ -111,6 +113,8 @@ class _Look(NamedTuple):
         seen = (self.brokers, sessions, self.options)
         decision = decide(image, sessions, self.options, self.changed if seen == self.seen else None)
         if not decision and self.balances:
+            # Leaders are balanced only while nothing else is to be done: an election for comfort
+            # must not delay one that a failure needs.
             decision = balance_leaders(image, 0, self.options)
         return _Decided(controller, term, decision, tuple(self._parts(decision)), seen)
 
@@ -123,6 +127,9 @@ class _Look(NamedTuple):
         return self.store.campaign(self.session) if holder is None or is_own else None
 
     def _parts(self, decision: Decision) -> Iterator[_Part]:
+        # This order is rules 2 and 3: fenced first, so that no leader adds the broker to a set
+        # again behind the topics' change; unfenced last, when it has left the sets of its former
+        # life.
         yield from self._brokers_part(decision.fenced)
         puts: dict[str, bytes] = {}
         size = 0
@@ -195,6 +202,7 @@ class Controller:
         """Find out who is the controller; if it is this broker, do what is to be done."""
         session = self._registration.session
         if self._running:
+            # What is being looked at now may lack the change that this call is about.
             self._again = True
         elif session is not None and not self._stopped:
             self._running, self._again = True, False
@@ -218,6 +226,8 @@ class Controller:
         changed: dict[str, bytes | None] = {}
         if self.term is not None:
             if self._changed is None:
+                # A new term, or a decision that was void: all topics are read anew. After that only
+                # changed ones are looked at.
                 self._images, self._seen = _Images(), ()
                 changed = dict(self._metadata.with_prefix(TOPICS_PREFIX))
             else:
@@ -250,10 +260,13 @@ class Controller:
         """Commit the part of this number, and those after it."""
         if number == len(decided.parts):
             self._report(decided.decision)
+            # Something was committed, and may make more due: `decide` is repeated until it decides
+            # nothing.
             self._again |= number > 0
             self._end()
             return
         part = decided.parts[number]
+        # The store would refuse it too. Asked here, a decision that is out of date costs no commit.
         if self.term is not decided.term or not self._is_basis(part):
             self._void(decided, number)
             return
@@ -261,6 +274,8 @@ class Controller:
         def done(error: KqueueError | None) -> None:
             if error is None:
                 self._commit(decided, number + 1)
+            # Expected: leaders change their in-sync sets meanwhile. The next decision is made from
+            # what they wrote.
             elif isinstance(error, Conflict):
                 self._void(decided, number)
             else:

@@ -92,6 +92,7 @@ class FailedLogs:
             return
         puts: dict[str, bytes] = {}
         count = 0
+        # A fenced broker has left the sets already, or is about to: the controller does it.
         for name in list(by_topic)[:TOPICS_MAX] if self._registration.is_unfenced else ():
             left = self._left(name, by_topic[name])
             if left is not None:

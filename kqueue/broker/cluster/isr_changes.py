@@ -107,6 +107,8 @@ class IsrChanges:
         now = leadership.registration
         if len(now.isr) == len(now.replicas) and not now.recovering:
             return
+        # The same test as `LeaderReplica._joining`, without the brokers: each fetch of a follower
+        # comes here, and mostly nothing is due.
         enough = max(leadership.high_watermark, leadership.leso)
         joins = any(follower.leo >= enough and node not in now.isr for node, follower in leadership.followers.items())
         if joins or now.recovering or now.elr:
@@ -131,6 +133,7 @@ class IsrChanges:
         self._next = None
         session = self._registration.session
         if self._stopped or session is None or not self._registration.is_unfenced:
+            # A fenced broker leads nothing, so it has nothing to propose (rule 9).
             self._wanted.clear()  # the check comes again
             return
         brokers = {broker.id: broker for broker in self._cluster.all()}
@@ -193,12 +196,16 @@ class IsrChanges:
         self._committing.update(batch)
         puts = {TOPICS_PREFIX + name: registration.to_bytes() for name, (registration, _) in batch.items()}
         proposed = [each for _, of_topic in batch.values() for each in of_topic]
+        # Guards: a broker that is fenced or registers anew while the commit is under way must not
+        # be added (rule 27).
         added = {f"{BROKERS_PREFIX}{node}" for each in proposed for node in each.proposal.added}
 
         def done(error: KqueueError | None) -> None:
             self._committing.difference_update(batch)
             for each in proposed:
                 self._settle(each, error)
+            # One topic's conflict voids the commit of all. Alone, the others do not wait for it
+            # again.
             if error is not None and len(batch) > 1:
                 self._alone.update(batch)
             if self._wanted:

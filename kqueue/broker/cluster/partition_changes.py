@@ -149,6 +149,8 @@ class PartitionChanges:
             except KqueueError as error:
                 outcomes.append(error.with_traceback(None))  # it would keep the request's frames
             yield None
+        # By identity: a registration is replaced, never changed, so a comparison of thousands costs
+        # little.
         if self._topics.get(request.name) is not topic or any(map(is_not, _registrations(topic), known)):
             self._again(request, left)  # changed between two slices
         elif any(map(is_not, after, known)):

@@ -130,6 +130,7 @@ def join_cluster(store: ClusterStore, folders: Iterable[tuple[str, str | None]],
         try:
             store.commit({CLUSTER_KEY: None}, {CLUSTER_KEY: record}, ())
         except Conflict:
+            # Another broker was first: its id is the cluster's.
             record = store.read(CLUSTER_KEY)[CLUSTER_KEY].value
     else:
         record = entry.value
@@ -218,6 +219,8 @@ class Registration:
         Raises: OlderStore: a data folder knows a later registration than the store. NodeIdInUse:
             another broker of this node id is alive. StorageFailed.
         """
+        # Before the session: registering raises the broker epoch in the store, and a store that was
+        # put back from a copy must be refused before it is changed.
         self._identity.check_store(self._cluster.find(self._cluster.node_id))
         wait_s = (self._settings.session_timeout_ms + GRACE_MS) / 1000
         until_s = monotonic_s() + wait_s
@@ -242,6 +245,8 @@ class Registration:
     def start(self, timers: Timers) -> None:
         """Give signs of life from now on."""
         assert self.session is not None
+        # At least three signs within a timeout, whatever is configured: one that is late or lost
+        # must not end the session.
         interval_ms = min(self._settings.heartbeat_interval_ms, max(self.session.timeout_ms / 3, 1))
         self._timer = timers.every(interval_ms, self._beat)
         self._renewal_timer = timers.every(RENEW_MS, self._renew)
@@ -299,6 +304,8 @@ class Registration:
             try:
                 session.keep_alive()
             except SessionLost:
+                # A new session at once, in the same job: until it is registered this broker can
+                # change nothing, and is fenced.
                 return self._register()
             return session
 
@@ -317,6 +324,8 @@ class Registration:
         if self._is_unwritable:
             self._is_unwritable = False
             logger.warning("the metadata store takes signs of life again")
+        # The new session has a new broker epoch, under which nothing is led until the controller
+        # has unfenced it.
         if session is not self.session:
             logger.warning("the session with the cluster was lost; registered again, broker epoch %d", session.epoch)
             self._took(session)
@@ -341,6 +350,8 @@ class Registration:
         if record is None or self._committing:
             return
         self._committing = True
+        # The record of this session is there already, and only says more: the folders carry its
+        # mark.
         if self.own is not None:
             self._commit(record)
             return
@@ -410,6 +421,7 @@ class Registration:
         puts: dict[str, bytes | None] = {f"{BROKERS_PREFIX}{record.id}": record.to_bytes()}
         if stamp is not None:
             puts[self._identity.key] = self._identity.encode(stamp)
+        # Before the outcome is known: a commit that seemed to fail may have been executed.
         self._attempted.add(record.epoch)
 
         def done(error: KqueueError | None) -> None:

@@ -124,6 +124,7 @@ class Replicas:
         Durability: see `LogCut`. Errors: StorageFailed: the log is offline, or as it was where the
             recovery point could not be written.
         """
+        # A copy to another data folder has the records that are cut now.
         self._moves.forget(partition)
         key = topic, index = partition.topic, partition.index
 
@@ -138,6 +139,7 @@ class Replicas:
             end(cut.end(error))
 
         def end(error: KqueueError | None) -> None:
+            # Before the release: a deletion that waited must find the log in use again, not locked.
             done(error)
             self._recovery.release(topic, index)
 

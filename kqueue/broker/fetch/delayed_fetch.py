@@ -92,6 +92,8 @@ class DelayedFetch(Generic[R]):
 
     def _started(self, result: FetchResult) -> R | DelayedOperation[R]:
         self._missing = result.missing
+        # Unverified records are never answered with, however short the client's wait is: bytes from
+        # before the start may be damaged, and clients do not all check the CRC.
         if not result.unverified and (self._max_wait_ms <= 0 or self._is_complete(result)):
             return self._respond(result)
         self._deadline_ms = self._after_ms(self._max_wait_ms)
@@ -103,6 +105,7 @@ class DelayedFetch(Generic[R]):
         return self._operation
 
     def _try_complete(self, expired: bool) -> R | DelayedOperation[R] | None:
+        # Nothing of the last pass is used: what it read may be deleted or truncated by now.
         result = self._read()
         # The end of the verification wakes the fetch again. When time is over, unverified records
         # are left out.
@@ -111,6 +114,8 @@ class DelayedFetch(Generic[R]):
         if expired or self._is_complete(result) or self._clock.monotonic_ms() >= self._deadline_ms:
             self._operation.try_complete = _completed  # ends the reference cycle of operation and fetch
             return self._respond(result)
+        # Verified, and still too little: back from the deadline of the verification to the client's
+        # own.
         self._operation.deadline_ms = self._deadline_ms
         return None
 

@@ -153,6 +153,8 @@ def read_partitions(
         limits = limits.without_records()
     for fetch in fetches:
         partition = fetch.partition
+        # A large session has thousands of partitions and news for a few. The idle ones cost a
+        # comparison each, and no result object.
         if partition is not None and _is_idle(fetch, partition, limits):
             idle.append((fetch, partition))
             continue
@@ -161,6 +163,7 @@ def read_partitions(
             limits = limits.without_records()
             result = _read_partition(topics, fetch, limits, size)
         results.append(result)
+        # The client is to ask another replica: it has nothing to wait for here (KIP-392).
         urgent = urgent or result.preferred != NO_REPLICA
         if result.read is not None:
             size += len(result.read.fetched)
@@ -213,9 +216,12 @@ def _read_partition(topics: Topics, fetch: PartitionFetch, limits: FetchLimits, 
         preferred = NO_REPLICA if limits.selector is None else limits.selector.select(partition, fetch.offset)
         if preferred != NO_REPLICA:
             watermarks = partition.high_watermark, partition.last_stable_offset, partition.log_start_offset
+            # No records: the answer names the replica that is nearer, and the client fetches there.
             read = PartitionRead(*watermarks, ReadResult(None, fetch.offset, 0, 0))
             return PartitionFetchResult(fetch, partition, read, preferred=preferred)
         max_bytes = max(min(fetch.max_bytes, limits.max_bytes - size), 0)
+        # The first partition with records gives a batch even if it is larger than all limits, as in
+        # Kafka: else a consumer could never get past it (KIP-74).
         min_one_batch = size == 0 or limits.each_one_batch
         read = partition.read(
             fetch.offset, max_bytes, read_committed=limits.read_committed, min_one_batch=min_one_batch
@@ -243,6 +249,8 @@ def find_partition(topics: Topics, fetch: PartitionFetch) -> Partition | None:
     partition = fetch.partition
     if partition is None or partition.deleted:
         partition = _look_up(topics, fetch)
+        # Only what exists is cached: an unknown partition is looked up again by each pass, so that
+        # it is found once it is created.
         if partition is not None:
             fetch.partition = partition
     return partition
@@ -266,6 +274,8 @@ def _divergence(partition: Partition, fetch: PartitionFetch) -> DivergingEpoch |
         raise OffsetOutOfRange(
             f"{partition!r} knows no epoch up to {fetch.last_fetched_epoch}, which the client fetched last"
         )
+    # Rule 16, as for followers: the client's log or position has records of an epoch that this
+    # leader does not have, or has fewer of.
     if epoch < fetch.last_fetched_epoch or end_offset < fetch.offset:
         return DivergingEpoch(epoch, end_offset)
     return None

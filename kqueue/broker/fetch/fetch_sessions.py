@@ -208,6 +208,8 @@ class FetchSessions:
             must start again with a full fetch.
         """
         if epoch in (EPOCH_FULL, EPOCH_NONE):
+            # A full fetch ends the session that it names, even if the new one gets no slot: its
+            # client has forgotten it.
             if self._find(session_id, principal) is not None:
                 self._remove(session_id)
             partitions = list({fetch.key: fetch for fetch in fetches}.values())
@@ -217,6 +219,8 @@ class FetchSessions:
             raise FetchSessionNotFound(f"fetch session {session_id} is unknown or was evicted")
         if session.epoch != epoch:
             raise InvalidFetchSessionEpoch(f"fetch session {session_id}: expected epoch {session.epoch}, found {epoch}")
+        # Version 13 names topics by id. A client that is upgraded or rolled back within a session
+        # has to begin a new one, as keys of both kinds would be two partitions.
         if session.by_id != by_id:
             raise FetchSessionTopicIdError(
                 f"fetch session {session_id} names topics by {'id' if session.by_id else 'name'} only"
@@ -246,8 +250,11 @@ class FetchSessions:
         if not partitions or too_long or self._partition_count > PARTITIONS_MAX:
             self._remove(session.id)
             return FetchContext(list(partitions.values()))
+        # Counted before the response is made: a request that comes twice, after a lost connection,
+        # has the old epoch and is refused, as what its response said is lost.
         session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
         session.used_ms = self._clock.monotonic_ms()
+        # To the end of the dict, which is ordered by last use for `_evict_stale`.
         self._sessions[session.id] = self._sessions.pop(session.id)
         return IncrementalContext(session)
 
@@ -258,6 +265,8 @@ class FetchSessions:
         self._evict_stale(len(fetches), now)
         if self._partition_count + len(fetches) > PARTITIONS_MAX or not self._free_slot(len(fetches), now):
             return NO_SESSION
+        # Random, not counted: a client of a former start should get FETCH_SESSION_ID_NOT_FOUND, and
+        # not hit a session of this start.
         id = self._rng.randrange(1, EPOCH_MAX)
         while id in self._sessions:
             id = self._rng.randrange(1, EPOCH_MAX)

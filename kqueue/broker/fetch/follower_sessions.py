@@ -144,6 +144,7 @@ class FollowerSession:
         is_urgent = False
         due, until_ms = len(self.due), self._clock.monotonic_ms() + LOOK_MS
         looked_at: list[Key] = []
+        # A copy of the first ones: a look makes partitions no longer due.
         for key in list(islice(self.due, LOOKS_MAX)):
             if looked_at and self._clock.monotonic_ms() >= until_ms:
                 break
@@ -154,6 +155,8 @@ class FollowerSession:
             is_full = regions >= REGIONS_MAX or (size > 0 and size >= max_bytes)
             result = self._look_at(followed, 0 if is_full else max_bytes - size, min_one_batch=size == 0)
             if result.read is None:
+                # An error, or logs that differ: the follower can do nothing for this partition
+                # before it knows.
                 is_urgent = True
             else:
                 fetched = result.read.fetched
@@ -162,6 +165,7 @@ class FollowerSession:
                     continue
                 size += len(fetched)
                 regions += fetched.region is not None
+                # Not even a watermark is new: the partition is left out of the response (KIP-227).
                 if not len(fetched) and (result.read.high_watermark, result.read.log_start_offset) == followed.sent:
                     self._note_done(followed)
                     continue
@@ -174,6 +178,7 @@ class FollowerSession:
     def _go_on_behind(self, looked_at: Iterable[Key], *, made_progress: bool) -> None:
         for key in looked_at:
             if key in self.due:
+                # Behind the others, so that each gets its turn however many are due.
                 self.due[key] = self.due.pop(key)
         if made_progress:
             self._purgatory.wake_in_later_turn(self)
@@ -187,6 +192,8 @@ class FollowerSession:
                 if len(read.fetched):
                     assert followed.partition is not None
                     self._throttle.count(followed.partition, len(read.fetched))
+                    # With its new offset, once it has appended: until then the same records would
+                    # be read again.
                     self.due.pop(followed.fetch.key, None)  # the follower names it again
                 else:
                     self._note_done(followed)
@@ -334,6 +341,7 @@ class FollowerSessions:
 
     def _keep(self, session: FollowerSession) -> None:
         for old in [one for one in self._sessions.values() if one.node_id == session.node_id]:
+            # A follower that crashed can't close its sessions.
             if old.broker_epoch < session.broker_epoch:  # of its former life
                 self.close(old.id, old.node_id)
         while len(self._sessions) >= SESSIONS_MAX:

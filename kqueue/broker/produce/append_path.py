@@ -100,6 +100,7 @@ class ProduceAppender:
         if partition.appends is not None:
             return self._defer(partition, records, now_ms, produce_version, transaction)
         if produce_version < PRODUCE_VERSION_BATCHES:
+            # Message sets are always read record by record: they become batches of magic 2.
             if len(records) > BYTES_AT_ONCE_MAX:
                 return self._defer(partition, records, now_ms, produce_version, transaction)
             return run_to_end(self._steps(partition, records, now_ms, produce_version, transaction))
@@ -117,6 +118,8 @@ class ProduceAppender:
         if header.record_count <= RECORDS_AT_ONCE_MAX and len(records) <= min(BYTES_AT_ONCE_MAX, at_once):
             try:
                 return partition.append(*run_to_end(self._read_records(records, header, now_ms, at_once)))
+            # Small on the wire, large once decompressed: only now is it known that it takes long.
+            # It starts again in slices, unless it is above what the topic may decompress.
             except DecompressedTooLarge as error:
                 if self.rules.limit_bytes <= at_once:
                     raise unreadable(error) from None

@@ -207,6 +207,9 @@ class DelayedProduce:
             partition = append.partition = topic.partition(append.index)
             if transaction is not None:
                 transaction.raise_error(partition)
+            # Before the append, so that NOT_ENOUGH_REPLICAS means that nothing was written. A set
+            # that shrinks later is NOT_ENOUGH_REPLICAS_AFTER_APPEND (`is_committed`): it may have
+            # been.
             if self.acks == ACKS_ALL:
                 partition.check_in_sync()
         except KqueueError as error:
@@ -284,12 +287,15 @@ class DelayedProduce:
             self.unappended = [append for append in self.unappended if not self._end_deferred(append)]
             if self.unappended:
                 return False
+            # The client's timeout is for replication. How long this broker reads the records does
+            # not use it up.
             self._operation.deadline_ms = self._deadline()
         if self.is_confirmed():
             return True
         if not expired:
             return False
         missing = "committed" if self.acks == ACKS_ALL else "flushed"
+        # Asked once more: one that became confirmed while another one was waited for is no timeout.
         for append in [append for append in self.unconfirmed if not self._is_settled(append)]:
             append.fail(RequestTimedOut(f"the records were appended, but not {missing} in time"))
         return True

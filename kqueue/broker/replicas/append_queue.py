@@ -63,6 +63,7 @@ class AppendScheduler:
 
         Raises: RequestTimedOut: more than `HELD_BYTES_MAX` would be held; producers retry it.
         """
+        # One append of any size is let in where nothing else is held, else it could never run.
         if self.held_bytes and self.held_bytes + size > HELD_BYTES_MAX:
             raise RequestTimedOut(
                 f"{self.held_bytes} bytes of records wait to be read already, and {HELD_BYTES_MAX} may"
@@ -81,6 +82,8 @@ class AppendScheduler:
         except Exception as failure:
             if not isinstance(failure, KqueueError):
                 logger.exception("a deferred append failed unexpectedly")
+            # Whatever it was, the promise is settled and the queue goes on: a producer must not
+            # wait for ever, nor the appends behind it.
             task.promise.fail(failure if isinstance(failure, KqueueError) else KqueueError(repr(failure)))
         else:
             resume = partial(self._resume, task)
@@ -102,6 +105,8 @@ class AppendScheduler:
 
         def finish(result: Any, error: BaseException | None) -> None:
             self._computing -= 1
+            # The next one starts before this result is used: the cores stay busy while the owner
+            # thread appends.
             if self._to_compute:
                 self._compute(*self._to_compute.popleft())
             resume(result, error)

@@ -81,6 +81,7 @@ class LogLeader:
         if diverging is not None:
             return EpochEndOffset(*diverging)
         if has_new_start:
+            # DeleteRecords waits until all followers report a log start at or above the offset.
             host.purgatory.wake(leadership)
         # Before the read: the fetch confirms all below its offset, and the response carries the
         # high watermark that follows from it (rule 22).

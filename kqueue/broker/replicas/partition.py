@@ -165,6 +165,7 @@ class Partition:
         One that is not newer has no effect (rule 8).
         """
         host = self._host
+        # The sole replica, which all partitions share, is replaced at the first registration.
         self.replica = replica = self.replica.in_cluster(self._new_metadata)
         applied = apply(replica, registration, host.clock.monotonic_ms(), may_lead=host.replicas.may_lead())
         if applied is not None:
@@ -184,8 +185,13 @@ class Partition:
         # role.
         host, self.replica = self._host, replica
         if replica.is_leader and self._log is not None:
+            # A follower that was elected while its log is being cut leads from the end of the cut:
+            # before, its log end is not decided.
             if not self._log.health.is_suspended:  # else at the end of the cut
                 self._lead(self._log)
+        # Opened without waiting for a request: with a closed log there is no `leadership`, so a
+        # follower that never fetches would stay in sync. Not here, as a failover makes thousands of
+        # leaders in one turn.
         elif change.leads and len(replica.registration.replicas) > 1:
             host.replicas.open_soon(self)
         host.purgatory.wake(self)  # what waits for a commit here fails, or has enough replicas now
@@ -277,6 +283,8 @@ class Partition:
 
         Args: restarts_at: where it begins now; None: there, where it began.
         """
+        # A new object, as a high watermark can't go back: after an unclean election committed
+        # records are cut.
         self._begin_watermark(min(self.watermark.value, log.end_offset))
         if self.backlog is not None:
             self.backlog.opened(log)
@@ -296,6 +304,7 @@ class Partition:
         if log is not None:
             flush = self.flush
             del self.flush, self.watermark  # first: a call of the flush may open the log again
+            # Calls those that wait for a flush which will not come.
             flush.close()
         self._host.purgatory.wake(self)
         return log
@@ -340,6 +349,8 @@ class Partition:
             self._host.purgatory.wake(self)
             if not log.health.is_suspended:
                 self._host.replicas.log_failed(self)
+        # Group mode: only what is flushed is committed, so the end of a flush is what moves the
+        # high watermark (rule 21).
         if self._host.flush_before_visible:
             self.own_end_moved(log)
             # acks=1 waits for the flush: what followers still lack keeps the high watermark back
@@ -408,6 +419,8 @@ class Partition:
     def _committed(self, offset: int) -> None:
         """Handle a higher high watermark."""
         log = self._log
+        # Producer state keeps where a transaction ended until that is committed: until then it
+        # still bounds the last stable offset.
         if log is not None and log.producers.ended:
             log.producers.forget_ended(offset)
         self._host.purgatory.wake(self)
@@ -446,6 +459,8 @@ class Partition:
                 replica.check_leader()
             log, backlog = self._log or self._open(), self.backlog
         except NotLeader:
+            # The batches that were sent behind this one may arrive when this broker leads, and have
+            # a gap before them. Noted, so that they are refused alike, and not as out of order.
             host.refused_batches.note(self, header)
             raise
         if self.moving is not None:
@@ -457,6 +472,8 @@ class Partition:
         except OutOfOrderSequence as error:
             host.refused_batches.check(self, header, error)
             raise
+        # Nothing was appended: no flush, no wake-up, no backlog. The response waits until the first
+        # copy is committed.
         if appended.duplicate:
             return appended
         if backlog is not None:
@@ -492,6 +509,7 @@ class Partition:
             size: bytes that `steps` holds.
         Raises: RequestTimedOut: deferred appends hold too many bytes.
         """
+        # Before the queue exists: a refusal must leave none behind.
         self._host.append_scheduler.reserve(size)
         if self.appends is None:
             self.appends = AppendQueue(self._host.append_scheduler, self._clear_appends)

@@ -76,6 +76,9 @@ class PartitionFlush:
         """Flush at the end of the turn: one fsync for all requests of the turn."""
         if not self._is_due:
             self._is_due = True
+            # Deferred to the end of the turn: all connections that are readable now append first,
+            # and share the fsync. That is what makes one producer with many connections fast on a
+            # slow disk.
             self._host.purgatory.defer(self.now)
 
     def by_policy(self, log: Log) -> None:
@@ -114,6 +117,7 @@ class PartitionFlush:
 
     def call_waiting(self) -> None:
         """Call those of `after` whose offset is flushed; the others wait on."""
+        # Taken out first: a call may wait again, for a later offset.
         calls, self._calls = self._calls, ()
         for offset, call in calls:
             self.after(offset, call)
@@ -135,6 +139,8 @@ class PartitionFlush:
         if log is None:
             return
         if log.flush_refused:
+            # No descriptor or no room for it. Records stay unconfirmed, and nothing is lost: the
+            # job put back what was due.
             self._after_ms(FLUSH_AGAIN_MS)
             return
         self._on_ended()
@@ -142,6 +148,8 @@ class PartitionFlush:
         # was sealed meanwhile is; the rest waits for the policy.
         if log.needs_flush if self._host.flush_before_visible else log.has_unflushed_segments:
             self.soon()
+        # A roll waited for this flush: all but the active segment is durable now
+        # (`Log.defers_rolls`).
         if log.roll_due and log.health.failure is None:
             with contextlib.suppress(StorageFailed):  # the next append fails too
                 log.roll_if_ready()

@@ -144,6 +144,8 @@ class MembershipManager:
         if joining.instance_id is None:
             if not id_required:
                 return self._add(group, member_id, joining)
+            # KIP-394: without this step each join whose response is lost would leave a member
+            # behind that nobody is, and the rebalance would wait for it.
             self._add_pending_member(group, member_id, joining.session_timeout_ms)
             raise MemberIdRequired(member_id)
         holder = group.static_ids.get(joining.instance_id)
@@ -217,6 +219,8 @@ class MembershipManager:
         is_settled = (
             group.state is ClassicGroupState.STABLE and member.join_promise is None
         )  # else an earlier replacement is still being written
+        # The former holder learns that it is fenced before the instance id has a new member id:
+        # after that its requests name an unknown member.
         self._rebalancer.fail_join(group, member, fenced)
         self._rebalancer.fail_sync(member, fenced)
         group.rename(member, member_id)
@@ -305,6 +309,7 @@ class MembershipManager:
         for member in group.members.values():
             self._rebalancer.extend_session(member)
         if len(group.members) > self._config.members_max:
+            # The setting was lowered since. Those that join first stay (`_check_room`).
             self._rebalancer.prepare_rebalance(group)
 
     # --- leaves

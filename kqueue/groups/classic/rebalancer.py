@@ -86,11 +86,16 @@ class Rebalancer:
         """Begin a join phase: all members must join within the longest rebalance timeout."""
         if group.state is ClassicGroupState.COMPLETING_REBALANCE:
             self._reset_assignments(group, RebalanceInProgress(f"group {group.group_id!r} is rebalancing"))
+        # They join again; who does not is removed by the join phase, not for the SyncGroup that it
+        # did not send.
         group.unsynced.clear()
         group.sync_deadline.clear()
         is_initial = group.state is ClassicGroupState.EMPTY
         group.transition(GroupEvent.REBALANCE, self._clock.wall_ms())
         if is_initial:
+            # KIP-134: the first members of a starting service wait for the others. Each one that
+            # comes extends the delay, up to the rebalance timeout, so that ten consumers are
+            # assigned once and not ten times.
             group.new_member_added = False
             delay_ms = self._config.initial_rebalance_delay_ms
             group.remaining_initial_delay_ms = max(group.rebalance_timeout_ms() - delay_ms, 0)
@@ -154,6 +159,8 @@ class Rebalancer:
             member.is_new = False
             self.extend_session(member)
         group.unsynced.update(group.members)
+        # A leader that has joined and never assigns would hold all others: heartbeats keep its
+        # session alive.
         group.sync_deadline.set(self._clock.monotonic_ms() + group.rebalance_timeout_ms())
 
     def joined(self, group: ClassicGroup, member: ClassicGroupMember, *, skip_assignment: bool = False) -> JoinResult:
@@ -185,11 +192,14 @@ class Rebalancer:
         self._sync_received(group, member)
         promise: Promise[SyncResult] = Promise()
         if group.state is ClassicGroupState.STABLE:
+            # A member whose response was lost asks again, or one that was slower than the leader.
             self.resolve(promise, self._synced(group, member))
             return promise
         self.fail_sync(member, RebalanceInProgress(f"member {member.member_id!r} has asked again"))
         member.sync_promise = promise
         if member.member_id == group.leader_id:
+            # Members that the leader left out get an empty assignment, and names that are no
+            # members are dropped, as in Kafka.
             self._assign(group, {member_id: assignments.get(member_id, b"") for member_id in group.members})
         return promise
 
@@ -214,6 +224,8 @@ class Rebalancer:
             if group.state is not ClassicGroupState.COMPLETING_REBALANCE or group.generation != generation:
                 return  # another rebalance has begun and has answered all members
             if error is not None:
+                # Not in the log: after a failover the members would have to be asked again, so none
+                # may act on it. All join anew.
                 self._reset_assignments(group, coordinator_error(error))
                 self.prepare_rebalance(group)
                 return

@@ -206,6 +206,8 @@ class ModernGroup(ABC, Generic[S, K]):
         former, target = self.members[member_id], self.targets.get(member_id)
         self._set_target(member_id, None)
         self._set_member(member_id, None)
+        # Kafka's order: what it owned, its target, last its subscription, without which it is no
+        # member. A crash before the last leaves a member that owns nothing.
         self._add_tombstone(changes, self.records.current.number, member_id)
         self._add_tombstone(changes, self.records.target.number, member_id, lambda: self._set_target(member_id, target))
         self._add_tombstone(
@@ -290,6 +292,8 @@ class ModernGroup(ABC, Generic[S, K]):
 
     def _set_member(self, member_id: str, member: ModernMember[S, K] | None) -> None:
         former = self.members.get(member_id)
+        # Sizes and indexes follow every change here, so that they are right after a rollback too,
+        # which sets the former member again.
         if former is not None:
             self._count(former, -1)
         if member is None:

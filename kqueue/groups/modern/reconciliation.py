@@ -43,12 +43,17 @@ def reconcile(current: CurrentAssignment[K], target: Target[K], *, changed: bool
             return current
         return _next(current, target, current.epoch)
     if current.state is ModernMemberState.UNREVOKED_PARTITIONS:
+        # Not revoked yet, or the heartbeat did not say. Until it is confirmed nobody else may get
+        # these.
         if _owns_any(target.owned, current.revoking):
             return current
         # It has revoked, so its epoch moves on, even if it has to revoke more for a newer target.
         return _next(current, target, min(current.epoch + 1, target.epoch))
     if current.state is ModernMemberState.UNRELEASED_PARTITIONS:
+        # Tried again with each heartbeat: the former owners may have released by now.
         return _next(current, target, current.epoch)
+    # A later version of Kafka has written a state of its own. Safe is only a member that owns
+    # nothing.
     if target.owned is None or any(target.owned.values()):
         raise FencedMemberEpoch("The member's state is unknown: it must abandon all its partitions and rejoin.")
     return _next(current, target, target.epoch)

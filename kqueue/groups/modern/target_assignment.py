@@ -101,10 +101,14 @@ class TargetAssignments(Generic[G]):
         if group.epoch <= group.target_epoch or group.is_assigning:
             return True
         interval_ms = self._interval.of(self._settings(group.group_id))
+        # A time in the future comes from a clock that was set back since: it must not put
+        # assignments off.
         if 0 <= self._clock.wall_ms() - group.target.timestamp_ms < interval_ms:
             return False
         failed_epoch, failed_ms = group.failed_assignment
         epoch = group.epoch
+        # The same members and topics would make the assignor fail again, in each heartbeat of the
+        # group.
         if epoch == failed_epoch and self._clock.monotonic_ms() < failed_ms + RETRY_MS:
             return True
         work = self._compute(group)
@@ -118,6 +122,8 @@ class TargetAssignments(Generic[G]):
             except KqueueError as error:
                 self._note_failure(group, epoch, error)
                 return True
+        # Heartbeats go on meanwhile, with the former target. What they change raises the epoch, and
+        # the next assignment follows this one.
         group.is_assigning = True
         self._slices.add(self._assign(group, work))
         return True
@@ -131,6 +137,8 @@ class TargetAssignments(Generic[G]):
             parts: list[Promise[None]] = []
             for start in range(0, len(changed), PART_MEMBERS):
                 part = TargetAssignment(target.epoch, dict(changed[start : start + PART_MEMBERS]))
+                # Targets of the new epoch are written before it begins: reconciliation compares
+                # epochs, so no member acts on half of an assignment.
                 parts.append(self._queue.submit(group.group_id, partial(self._put_targets, group=group, target=part)))
                 yield None
             self._queue.submit(group.group_id, lambda changes: self._finish(changes, group, target.epoch, parts))

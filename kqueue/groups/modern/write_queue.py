@@ -78,6 +78,8 @@ class WriteQueue:
 
     def _run(self, group_id: str, steps: deque[_Queued]) -> None:
         """Run steps until there is an append, or none is left."""
+        # Set while steps run, too: one that submits another for its group must not run it within
+        # itself.
         self._waiting[group_id] = steps
         if not self.is_served(group_id):
             self._refuse(group_id, steps)
@@ -89,6 +91,8 @@ class WriteQueue:
             if changes.records():
                 self._append(group_id, changes, answers, 0)
                 return
+            # No record: nothing has to be committed. The steps before it in the queue are, as this
+            # runs after their append.
             self._settle(changes, answers)
         del self._waiting[group_id]
 
@@ -105,6 +109,8 @@ class WriteQueue:
         try:
             answer = queued.step(changes)
         except KqueueError as error:
+            # Only this step's changes. Those before it in the append stay, and are answered with
+            # it.
             changes.roll_back(start)
             del changes.on_committed[called:]
             queued.promise.fail(error)

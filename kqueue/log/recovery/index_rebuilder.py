@@ -69,6 +69,8 @@ class IndexRebuilder:
         Raises StorageFailed. Thread: any; writes nothing.
         """
         for item in validated_batches(self.source, self.size, self.segment.base, limit=limit, check_epochs=False):
+            # Below `cut_from` everything was flushed, so damage there is kept and reported. From it
+            # on damage is a torn write, and the log ends.
             ends = cut_from is not None and self.end_offset >= cut_from
             if (
                 isinstance(item, ScannedBatch)

@@ -178,6 +178,8 @@ class _LogLoader:
         self.has_gaps = False  # offsets are missing, as after compaction, even if the settings do not say so
 
     def load(self, clean: bool, start_offset: int) -> LoadedLog:
+        # Names first: until a half-done compaction is completed or undone, it is not decided which
+        # segments exist.
         sizes, self.changed = clear_temp_files(self.storage, self.folder)
         bases = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == LOG)
         snapshots = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == SNAPSHOT)
@@ -188,12 +190,16 @@ class _LogLoader:
         self.epochs_error = self._read_epochs(loaded)
         self._check_presence(loaded, clean)
         if not bases:
+            # A new log, or one whose segments are gone. It begins where its checkpoints say: from 0
+            # it would give out offsets a second time, and consumers would skip the new records.
             offset = min(start_offset, self.checkpointed_end)
             loaded.producers = load_producers(self.storage, self.folder, snapshots, offset)
             self._begin_at(loaded, offset)
             self._settle_epochs(loaded, [])
         elif not (clean and self._load_clean(loaded, sizes)):
             self._recover(loaded, sizes)
+        # Only now: both need the end that the batches gave. Bounds before epochs and snapshots,
+        # which are cut to them.
         self._settle_bounds(loaded)
         self._trim(loaded)
         if bases and (self.changed or not clean):
@@ -290,6 +296,9 @@ class _LogLoader:
                 return False
             last.index.check()
             last.timeindex.check()
+            # Only the batches behind the last index entry: a start with ten thousand logs reads
+            # some KiB of each. The others were flushed, and are checked when they are first read
+            # (`read_verification`).
             for _ in scan(last.log, last.index.last().position, last.size, check=CheckLevel.CHECKSUMS):
                 pass
             loaded.end_offset = last.read_tail()
@@ -380,6 +389,8 @@ class _LogLoader:
             segment, self.folder, self.config.index_interval_bytes, loaded.producers, loaded.epochs
         )
         may_be_torn = number >= len(segments) - TORN_SEGMENTS_MAX
+        # In the last segment a jump of offsets is a torn write; in a compacted log jumps are
+        # normal.
         gapless = limit is None and not self.config.compacted and not self.has_gaps
         rebuild.run(limit, cut_from=self.recovery_point if may_be_torn else None, gapless=gapless)
         why = None
@@ -393,6 +404,8 @@ class _LogLoader:
         self.changed = True
         self.damage += rebuild.damage
         loaded.end_offset = rebuild.end_offset
+        # Else damage at the end is kept, and nothing can be appended behind it: a new segment
+        # begins (`_settle_bounds`).
         self.is_whole = rebuild.end == segment.log.size
         self.has_gaps |= rebuild.has_gaps
         return why
@@ -498,6 +511,8 @@ class _LogLoader:
         loaded.epochs.truncate_from_start(loaded.start_offset)
         kept = [offset for offset in loaded.snapshots if offset <= loaded.end_offset]
         bases = {segment.base for segment in loaded.segments}
+        # A snapshot is of use where a segment begins, and as the newest: the one that a clean stop
+        # wrote at the log's end.
         kept = [offset for offset in kept if offset in bases or offset == kept[-1]]
         for offset in set(loaded.snapshots) - set(kept):
             self.storage.remove(f"{self.folder}/{file_name(offset, SNAPSHOT)}")

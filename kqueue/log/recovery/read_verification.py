@@ -149,6 +149,7 @@ class VerificationTask:
         """
         running = self._verification.running
         for other in running:
+            # Many consumers that start at one place ask for the same bytes: they are read once.
             if other.start <= self.start and self.end <= other.end and self.until_offset <= other.until_offset:
                 other.dones.append(done)
                 return None
@@ -283,6 +284,8 @@ class _Verifier:
             try:
                 self._verify()
             except _WrongBatch as wrong:
+                # Only what follows verified bytes is known to begin with a batch. Elsewhere an
+                # index named the position: nothing is called damage on its word.
                 if self._has_begun or self.task.preceding.end >= self.start:
                     self._skip(wrong.corrupt)
                 else:  # an index said that a batch begins here, and the index may be wrong
@@ -296,6 +299,8 @@ class _Verifier:
         return self.last is not None or bool(self.damaged_ranges)
 
     def _confirmed(self) -> tuple[int, int]:
+        # Offsets have no checksum: a batch counts only when the next one agrees with it, so the
+        # last one is left to the next run.
         if self.last is not None and self.position < self.limit:
             return self.last.position, self.last.next_offset
         return self.position, self.next_offset
