@@ -173,15 +173,20 @@ class Server:
         self._stopping = True
         logger.info("stopping")
         with self._cleanup:
+            # First, while everything is still served: others take the leaderships over, so that
+            # clients find a leader when the connections end.
             await self._leave_cluster()
+            # No new clients and no new requests; those under way are finished below.
             self._listeners.close()
             for session in list(self.connections.sessions):
                 session.stop_reading()
             if self._fetchers is not None:
                 self._fetchers.close()
+            # Compactions and recoveries are begun again at the next start.
             self.jobs.cancel_cpu()
             self.broker.prepare_stop()
             await self._finish_jobs()
+            # Flushes have ended, so what waited for them has its response.
             await self._send_responses()
             # Closed connections end share sessions: the records that these release are persisted,
             # too.
@@ -191,6 +196,7 @@ class Server:
                 self.broker.erase()
                 await self._finish_jobs()
             self._watchdog.stop()  # what follows may block the loop
+            # The mark of a clean stop comes last: it says that nothing was written after it.
             self.broker.stop()
             self.loop_driver.stop()
             if self._member is not None:  # no sign of life begins any more
@@ -328,6 +334,8 @@ class Server:
         self.broker.identity.listeners = {name: Endpoint(*self.endpoint(name)) for name in self.listener_names}
         if self._member is not None:
             self._connect_peers(loop, cleanup)
+        # After the addresses are known, which the registration in a cluster names; before the
+        # listeners accept, so that no request meets a broker without metadata.
         self.broker.start()
         self._listeners.authenticate(self.broker)
         self.loop_driver = LoopDriver(

@@ -121,6 +121,9 @@ class Broker:
         Raises: StorageFailed: no metadata.
         """
         metadata, is_alone = self.metadata, self.metadata.cluster.is_alone
+        # Each step needs those before it: users and ACLs are in the metadata, topics are brought
+        # into one form before a member registers, and settings are in force before a topic is made
+        # from its record.
         metadata.load()
         self.security.load(metadata.cache)
         self._prepare_topics()
@@ -128,8 +131,10 @@ class Broker:
             self.member.begin()
         self.configs.load()
         if not is_alone:
+            # Before the topics are loaded, which tells of the first leaderships.
             self.follow_leaders()
         self.topics.load()
+        # Only once all topics are known: a folder of none of them is a stray.
         folder_import.rename_stray_partitions(self.topics, self.logs, deleted_topics(metadata.cache))
         self.upkeep.folders.forget_deleted_topics()
         self.upkeep.begin_recovery()
@@ -137,6 +142,7 @@ class Broker:
             self.coordinators.load(self.logs)
         self._note_ready()
         self.upkeep.start()
+        # Not earlier: changes by others need all that was built above.
         metadata.cache.watch(self.scheduler.wake)
         if self.member is not None:
             metadata.cluster.observe(lambda node_id: self._note_ready())
@@ -157,6 +163,7 @@ class Broker:
         self.metadata.cache.stop()
         self.upkeep.stop()
         self.coordinators.loads.stop()
+        # Half-done work on many partitions is done to its end; after this nothing starts more.
         self.scheduler.slices.finish()
         self.logs.stop_creating()
 

@@ -37,12 +37,15 @@ class LogCut:
 
     def begin(self) -> None:
         """Count as flushed up to the log start only."""
+        # Checkpoints are written by other timers too. From here on none may name an offset that the
+        # cut removes.
         self.log.flusher.truncated(self.log.start_offset)
 
     def lock(self) -> None:
         """Refuse everything from now on."""
         log = self.log
         log.health.suspend(StorageUnavailable(f"{log.folder} is being truncated: try again"))
+        # Both belong to the owner thread; `run` replaces the producers in another one.
         log.on_truncate = log._producer_limit = None
         if self._limit is not None:
             self._limit.unwatch(log.producers)

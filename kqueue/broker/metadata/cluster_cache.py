@@ -83,6 +83,8 @@ class ClusterMetadata(MetadataCache):
     def _refreshed(self, unshown: list[Done], changes: Changes | None, error: BaseException | None) -> None:
         self._refreshing = False
         if changes is None:
+            # Commits that are not shown yet wait for the next read: their callers must find their
+            # own change.
             self._unshown = unshown + self._unshown
             if not self._is_away:
                 self._is_away = True
@@ -90,6 +92,7 @@ class ClusterMetadata(MetadataCache):
             self._timers.at(self._clock.monotonic_ms() + RETRY_MS, self.refresh)
             return
         self._show(changes)
+        # After the values are taken over: who committed reads what it wrote.
         for done in unshown:
             done(None)
         for call in self._on_refreshed:
@@ -107,6 +110,7 @@ class ClusterMetadata(MetadataCache):
 
     def _take(self, changes: Changes) -> Mapping[str, bytes | None]:
         """Take over changes, unless later ones were, and return the values that differ."""
+        # Two jobs read at once, and the later read may end first.
         if changes.version < self._last_version:
             return {}
         self._last_version = changes.version
@@ -141,6 +145,8 @@ class ClusterMetadata(MetadataCache):
                 self._commit_by(guards, values, deletes, by)
             except KqueueError as error:
                 failure = error
+            # Read in the same job, so that the caller of a commit goes on with metadata that
+            # contain it, or that say why it was refused.
             try:
                 changes = self._shared.changes(after)
             except StorageFailed:
@@ -157,6 +163,7 @@ class ClusterMetadata(MetadataCache):
             failure, changes = result
             if changes is not None:
                 self._show(changes)
+            # Committed, but not readable just now: the caller waits until the cache has it.
             elif failure is None:
                 self._unshown.append(done)
                 self.refresh()

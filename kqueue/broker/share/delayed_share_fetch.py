@@ -136,8 +136,11 @@ class DelayedShareFetch(Generic[R]):
             return self._respond_unread()
         for _ in range(PASSES_MAX):
             self._until_ms = self._deadline_ms
+            # Rights are asked at each pass: they may have been taken while the fetch waited.
             result = self._reader.read(self._readable(), self._limits.max_bytes)
             self._keys = result.keys()
+            # The deadline of the whole operation: the answer leaves out what it may not contain,
+            # and says what could not be opened.
             if must_end:
                 result.read.drop_unverified()
                 result.errors.update(_last_errors(result))
@@ -156,6 +159,8 @@ class DelayedShareFetch(Generic[R]):
             if has_news or expired or not result.read.size:
                 errors = {**self._refused(), **result.errors, **_read_errors(result)}
                 return self._respond(ShareFetchResult(acquired, errors, has_read=True))
+        # So many passes found only records that are skipped: others are served before the next
+        # ones.
         self._purgatory.wake_in_later_turn(self._keys[0])
         return None
 
@@ -215,6 +220,8 @@ class DelayedShareFetch(Generic[R]):
                 acquired[key] = records
                 ranges += len(records.ranges)
                 left -= sum(each.last - each.first + 1 for each in records.ranges)
+                # To the end of the order, so that a busy partition does not keep the others from
+                # this member.
                 self._session.rotate(key)
         return acquired
 

@@ -201,6 +201,7 @@ class ShareGroups(TopicEvents):
             for topic_id, topic in partitions.items()
             for index in topic.partitions
         ]
+        # One more, as in `end_session`: outcomes may come within the loop.
         waiting = len(keys) + 1
 
         def initialized(error: KqueueError | None) -> None:
@@ -232,6 +233,8 @@ class ShareGroups(TopicEvents):
             if isinstance(state, KqueueError):
                 done(state)
                 return
+            # Closed before the new state is written: acknowledgements of the old one are refused,
+            # not applied to the new start.
             self.close(key)
             self.states.initialize(key, 0 if state is None else state.state_epoch + 1, start_offset, done)
 

@@ -163,6 +163,7 @@ class SharePersister:
             return self._cluster().node_id
         if self._topics.find(SHARE_TOPIC) is None:
             try:
+                # As in Kafka the internal topic is made at its first use.
                 self._topics.create_on_demand(SHARE_TOPIC)  # the caller tries again
             except KqueueError as error:
                 raise CoordinatorNotAvailable(str(error)) from error
