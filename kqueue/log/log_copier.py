@@ -57,7 +57,7 @@ class _PlannedCopy:
 
     key: TopicPartition
     folder: DataFolder
-    found: PartitionFolder
+    original: PartitionFolder
     log: Log | None
     offsets: dict[str, int]
     sizes: dict[str, int | None] = field(default_factory=dict)
@@ -107,7 +107,9 @@ class LogCopier:
                     plan.is_deleted, failed = True, None
                     break
                 plan = self._plans[number] = self._plan(plan.key, folder, folder.found[plan.key])
-                failed = StorageFailed(f"{plan.folder.storage.location}: {plan.found.path} changes faster than copied")
+                failed = StorageFailed(
+                    f"{plan.folder.storage.location}: {plan.original.path} changes faster than copied"
+                )
             if failed is not None:
                 raise failed
 
@@ -149,7 +151,7 @@ class LogCopier:
     def _is_current(self, plan: _PlannedCopy) -> bool:
         """Whether what was planned is still what the partition begins with."""
         log = self._logs.get(plan.key)
-        if log is not plan.log or plan.folder.found.get(plan.key) is not plan.found:
+        if log is not plan.log or plan.folder.found.get(plan.key) is not plan.original:
             return False
         if log is None:
             return True
@@ -161,13 +163,13 @@ class LogCopier:
         """Return the data folder that holds the partition now; None: it was deleted."""
         for folder in self._folders:
             partition = folder.found.get(plan.key)
-            if partition is not None and partition.topic_id == plan.found.topic_id:
+            if partition is not None and partition.topic_id == plan.original.topic_id:
                 return folder
         return None
 
     def _copy(self, plan: _PlannedCopy) -> None:
         """Copy one partition. Thread: any. Raises: StorageFailed."""
-        source, path = plan.folder.storage, plan.found.path
+        source, path = plan.folder.storage, plan.original.path
         sizes = plan.sizes if plan.log is not None else _sizes(source, path)
         copy_files(source, path, sizes, self._target)
         for name, data in plan.written.items():
@@ -178,8 +180,8 @@ class LogCopier:
         self._target.sync_folder(path)
 
     def _discard(self, plan: _PlannedCopy) -> None:
-        if self._target.exists(plan.found.path):
-            remove_folder(self._target, plan.found.path)
+        if self._target.exists(plan.original.path):
+            remove_folder(self._target, plan.original.path)
 
     def _was_deleted(self, key: TopicPartition) -> bool:
         return any(plan.is_deleted and plan.key == key for plan in self._plans)

@@ -89,17 +89,17 @@ def cases(cls: type[Any], version: int) -> list[Case]:
     and tags where the version has them.
     """
     schema = message_schema_of(cls)
-    found = []
+    all_cases = []
     for path, kind in _lists(schema, version):
         modes = [SAME]
         if _names(kind, version):
             modes += [DISTINCT, KNOWN, LONG]
         elif _has_records(kind, version):
             modes.append(KNOWN)
-        found += [Case(path, mode) for mode in modes]
+        all_cases += [Case(path, mode) for mode in modes]
     if version in schema.flexible:
-        found.append(Case((), TAGS))
-    return found
+        all_cases.append(Case((), TAGS))
+    return all_cases
 
 
 def _lists(schema: Schema, version: int) -> Iterator[tuple[tuple[str, ...], FieldType[Any]]]:

@@ -104,10 +104,10 @@ def test_code_without_clock_reads_is_not_reported(text: str) -> None:
 
 
 def test_default_tests_compare_no_times_of_the_machine() -> None:
-    found = {
+    comparisons = {
         str(file.path): lines
         for file in source_files("kqueue/tests")
         if MENTIONS.search(file.text) and (lines := list(readings(file.tree)))
     }
-    assert {path: lines for path, lines in found.items() if path not in EXCEPTIONS} == {}
-    assert EXCEPTIONS.keys() - found.keys() == set(), "these read no clock: remove them"
+    assert {path: lines for path, lines in comparisons.items() if path not in EXCEPTIONS} == {}
+    assert EXCEPTIONS.keys() - comparisons.keys() == set(), "these read no clock: remove them"

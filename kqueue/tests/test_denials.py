@@ -141,13 +141,13 @@ def texts() -> Iterator[tuple[str, str]]:
         yield f"the reason for {pattern}", reason
 
 
-def found() -> list[tuple[str, str]]:
+def denials_of_texts() -> list[tuple[str, str]]:
     """Return each denying sentence with the name of its text; a refusal always denies."""
     denied = [(name, sentence) for name, text in texts() for sentence in denials(text)]
     return denied + [(f"the refusal of {pattern}", refusal.asks_for) for pattern, refusal in REFUSALS]
 
 
-FOUND = found()
+FOUND = denials_of_texts()
 
 
 def test_each_sentence_that_denies_a_feature_has_a_row() -> None:

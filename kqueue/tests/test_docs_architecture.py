@@ -117,9 +117,9 @@ def block(name: str) -> re.Pattern[str]:
 
 @pytest.mark.parametrize("name", DERIVED)
 def test_the_page_has_what_the_code_says(name: str) -> None:
-    found = block(name).search(PAGE.read_text(encoding="utf-8"))
-    assert found is not None
-    assert found[0] == f"{found[1]}{DERIVED[name]()}{found[2]}", "run python -m kqueue.tests.test_docs_architecture"
+    match = block(name).search(PAGE.read_text(encoding="utf-8"))
+    assert match is not None
+    assert match[0] == f"{match[1]}{DERIVED[name]()}{match[2]}", "run python -m kqueue.tests.test_docs_architecture"
 
 
 def test_the_docstring_of_the_broker_names_all_its_parts() -> None:
@@ -139,5 +139,5 @@ def test_imports_that_only_name_types_are_no_arrows() -> None:
 if __name__ == "__main__":
     text = PAGE.read_text(encoding="utf-8")
     for name, derive in DERIVED.items():
-        text = block(name).sub(lambda found, derive=derive: f"{found[1]}{derive()}{found[2]}", text)
+        text = block(name).sub(lambda match, derive=derive: f"{match[1]}{derive()}{match[2]}", text)
     PAGE.write_text(text, encoding="utf-8")

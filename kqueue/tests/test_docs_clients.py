@@ -34,12 +34,12 @@ def tox() -> ConfigParser:
 def pins() -> dict[str, Requirement]:
     """Return the environments of `tox -m compat`, and the client of each."""
     labels = dict(line.split(" = ") for line in tox()["tox"]["labels"].strip().splitlines())
-    found = {}
+    versions = {}
     for name in labels["compat"].split(", "):
         family, factor = name.rsplit("-", 1)
         section = next(tox()[one] for one in tox().sections() if one.startswith(f"testenv:{family}-{{"))
-        found[name] = Requirement(dict(line.split(": ") for line in section["deps"].strip().splitlines())[factor])
-    return found
+        versions[name] = Requirement(dict(line.split(": ") for line in section["deps"].strip().splitlines())[factor])
+    return versions
 
 
 def test_the_table_has_the_environments_of_tox_and_the_features_of_the_contract() -> None:

@@ -18,8 +18,8 @@ TEXT = (Path(__file__).parents[2] / "docs" / "share-groups.md").read_text()
 
 
 def block(language: str) -> str:
-    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.M | re.S)
-    return str(found)
+    (block_text,) = re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.M | re.S)
+    return str(block_text)
 
 
 def test_the_worker_handles_each_record_once() -> None:

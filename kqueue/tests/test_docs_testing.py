@@ -31,11 +31,11 @@ def programs(page: str) -> list[str]:
 def test_every_recipe_is_a_test_that_passes(page: str, tmp_path: Path) -> None:
     tests = 0
     for number, program in enumerate(programs(page)):
-        found = len(re.findall(r"^ *(?:async )?def test_", program, re.MULTILINE))
-        name = f"test_{number}.py" if found else "conftest.py"
+        count = len(re.findall(r"^ *(?:async )?def test_", program, re.MULTILINE))
+        name = f"test_{number}.py" if count else "conftest.py"
         assert not (tmp_path / name).exists()
         (tmp_path / name).write_text(program)
-        tests += found
+        tests += count
     assert tests >= 5
     environment = {
         name: value for name, value in process_environment().items() if not name.startswith(("KAFKA_", "PYTEST_"))

@@ -105,18 +105,18 @@ def page() -> str:
     parts.append("## Marks of pytest\n\n" + "\n".join(f"- {_wrapped(mark, '  ')}" for mark in marks()) + "\n")
     parts.append("## Checks of plugins, and other helpers\n\n`from kqueue.testing import ...`\n")
     for name in testing.__all__:
-        found = getattr(testing, name)
+        member = getattr(testing, name)
         if name not in ("faults", "NETWORK_PROFILES", "NetworkProfile"):
-            parts.append(f"### {name}\n\n{_code(name, found)}\n{markdown(found.__doc__)}")
+            parts.append(f"### {name}\n\n{_code(name, member)}\n{markdown(member.__doc__)}")
     return re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).rstrip("\n") + "\n"
 
 
 def fixtures() -> Iterator[tuple[str, Callable[..., Any], str]]:
     """Yield name, function and scope of the fixtures for users."""
-    for name, found in vars(pytest_plugin).items():
-        marker = getattr(found, "_fixture_function_marker", None)
+    for name, fixture in vars(pytest_plugin).items():
+        marker = getattr(fixture, "_fixture_function_marker", None)
         if marker is not None and not name.startswith("_"):
-            yield name, found._fixture_function, marker.scope
+            yield name, fixture._fixture_function, marker.scope
 
 
 def marks() -> list[str]:
@@ -145,27 +145,27 @@ def _class_parts(section: Section) -> Iterator[str]:
         names = [f"`{name}`" for name, _ in members(section)]
         yield _wrapped(f"Calls, as of {section.calls_of}: {', '.join(names)}.") + "\n"
         return
-    for name, found in members(section):
-        doc = markdown(_doc_of(section.kind, name, found))
-        if isinstance(found, (property, cached_property)):
+    for name, member in members(section):
+        doc = markdown(_doc_of(section.kind, name, member))
+        if isinstance(member, (property, cached_property)):
             yield f"### {section.kind.__name__}.{name}\n\n{doc}"
         else:
-            yield f"### {section.kind.__name__}.{name}()\n\n{_code(name, found)}\n{doc}"
+            yield f"### {section.kind.__name__}.{name}()\n\n{_code(name, member)}\n{doc}"
 
 
 def members(section: Section) -> list[tuple[str, Any]]:
     """Return the public methods and properties of a class, its own first, in the order of code."""
-    found: dict[str, Any] = {}
+    members_by_name: dict[str, Any] = {}
     for kind in section.kind.__mro__:
         if kind.__module__.startswith("kqueue"):
             for name, one in vars(kind).items():
                 is_shown = callable(one) or isinstance(one, (property, cached_property))
                 if is_shown and (name == "__call__" or not name.startswith("_")):
-                    found.setdefault(name, one)
+                    members_by_name.setdefault(name, one)
     hidden = NOT_FOR_TESTS.get(section.kind, set())
     return [
         (name, one)
-        for name, one in found.items()
+        for name, one in members_by_name.items()
         if name not in hidden and not (section.base is not None and _is_repeated(section, name))
     ]
 
@@ -174,10 +174,10 @@ def _is_repeated(section: Section, name: str) -> bool:
     return hasattr(section.base, name) and name not in vars(section.kind)
 
 
-def _doc_of(kind: type, name: str, found: Any) -> str | None:
-    if isinstance(found, cached_property):
-        return inspect.cleandoc(found.__doc__ or "")
-    return inspect.getdoc(found) or inspect.getdoc(getattr(kind, name))
+def _doc_of(kind: type, name: str, member: Any) -> str | None:
+    if isinstance(member, cached_property):
+        return inspect.cleandoc(member.__doc__ or "")
+    return inspect.getdoc(member) or inspect.getdoc(getattr(kind, name))
 
 
 def _code(name: str, function: Any) -> str:

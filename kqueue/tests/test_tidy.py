@@ -81,16 +81,16 @@ class Functions(NamedTuple):
 
 def functions(files: Iterable[SourceFile]) -> Functions:
     """The parameters of a click command are its options: what users may say, and no call."""
-    found = Functions([], [], set())
+    defined = Functions([], [], set())
     for file in files:
         for name, function in file.functions():
-            if file.path not in found.files and source_tree.does_something(function):
-                found.files.add(file.path)
+            if file.path not in defined.files and source_tree.does_something(function):
+                defined.files.add(file.path)
             if source_tree.lines_of(function) > FUNCTION_LINES_MAX:
-                found.long.append(f"{file.path}:{name}")
+                defined.long.append(f"{file.path}:{name}")
             if source_tree.parameters_of(function) > PARAMETERS_MAX and not source_tree.is_command(function):
-                found.with_many_parameters.append(f"{file.path}:{name}")
-    return found
+                defined.with_many_parameters.append(f"{file.path}:{name}")
+    return defined
 
 
 def classes_of_one_name(shipped: list[SourceFile]) -> Iterator[str]:
@@ -99,10 +99,10 @@ def classes_of_one_name(shipped: list[SourceFile]) -> Iterator[str]:
             yield f"{package}: {name} in {', '.join(sorted(modules))}"
 
 
-def modules_without_tests(shipped: list[SourceFile], found: Functions) -> Iterator[str]:
+def modules_without_tests(shipped: list[SourceFile], defined: Functions) -> Iterator[str]:
     """Contracts, errors and constants do nothing by themselves; a module of them needs no test."""
     for file in shipped:
-        if file.path in found.files and not any(path.exists() for path in source_tree.test_paths(file)):
+        if file.path in defined.files and not any(path.exists() for path in source_tree.test_paths(file)):
             yield str(file.path)
 
 
@@ -128,15 +128,15 @@ def violations_by_rule() -> dict[str, list[str]]:
     shipped = list(source_tree.shipped_files())
     paths = {file.path for file in shipped}
     others = (file for file in source_tree.source_files(*SOURCES) if file.path not in paths)
-    found = functions(itertools.chain(shipped, others))
+    defined = functions(itertools.chain(shipped, others))
     return {
         "class name": list(classes_of_one_name(shipped)),
         "docstring": list(source_tree.undocumented(shipped)),
-        "function length": found.long,
+        "function length": defined.long,
         "import circle": list(import_circles(shipped)),
-        "parameters": found.with_many_parameters,
+        "parameters": defined.with_many_parameters,
         "prose": list(long_lines_of_prose()),
-        "tests": list(modules_without_tests(shipped, found)),
+        "tests": list(modules_without_tests(shipped, defined)),
     }
 
 

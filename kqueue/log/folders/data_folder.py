@@ -394,7 +394,7 @@ class DataFolder:
     def _not_removed(self, key: TopicPartition, removal: PendingRemoval, error: BaseException) -> None:
         # else a new partition of the name would get the old one's files
         self._maker.cancel(key)
-        self.found.setdefault(key, removal.found)
+        self.found.setdefault(key, removal.folder)
 
     def rename(self, key: TopicPartition, suffix: str, unique: str) -> str:
         """Rename a partition's folder to `<topic>-<partition>.<unique><suffix>`; return the new

@@ -36,7 +36,7 @@ class PartitionFolder(NamedTuple):
 class PendingRemoval(NamedTuple):
     """A folder to rename to `new_path` and then delete. log: its open log; None: not open."""
 
-    found: PartitionFolder
+    folder: PartitionFolder
     new_path: str
     log: Log | None
 
@@ -79,7 +79,7 @@ class PartitionFolderRemover(KeyedTaskQueue[TopicPartition, PendingRemoval]):
     def do(self, key: TopicPartition, piece: PendingRemoval) -> None:
         self._check()
         with contextlib.suppress(FileNotFoundError):  # somebody removed it
-            self._storage.rename(piece.found.path, piece.new_path)
+            self._storage.rename(piece.folder.path, piece.new_path)
             self._renamed.append(piece.new_path)
 
     def finish_slice(self) -> None:
@@ -106,7 +106,7 @@ class PartitionFolderRemover(KeyedTaskQueue[TopicPartition, PendingRemoval]):
         if error is not None:
             self.has_failed = True
             logger.error(
-                "%s: %s could not be renamed for deletion: %s", self._storage.location, piece.found.path, error
+                "%s: %s could not be renamed for deletion: %s", self._storage.location, piece.folder.path, error
             )
             self._failed(key, piece, error)
 

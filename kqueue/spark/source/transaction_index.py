@@ -68,12 +68,12 @@ def aborted_transactions(log: LogFolder, start: int, end: int) -> AbortedTransac
     """
     indexed = _from_indexes(log, start, end)
     if indexed.is_all:
-        return AbortedTransactions(indexed.found)
+        return AbortedTransactions(indexed.aborted)
     begun = _open_at(log, indexed.end) if indexed.end > start else None
     if begun is None:
         return AbortedTransactions(_from_headers(log, start, end, {}))
     begun = {producer_id: first for producer_id, first in begun.items() if first < end}
-    return AbortedTransactions([*indexed.found, *_from_headers(log, indexed.end, end, begun)])
+    return AbortedTransactions([*indexed.aborted, *_from_headers(log, indexed.end, end, begun)])
 
 
 class _Indexed(NamedTuple):
@@ -82,7 +82,7 @@ class _Indexed(NamedTuple):
     `is_all`: no other segment can add to it.
     """
 
-    found: list[AbortedTxnRange]
+    aborted: list[AbortedTxnRange]
     end: int
     is_all: bool
 

@@ -65,17 +65,17 @@ def open_bank(sim: Simulation) -> None:
 
 def balances(client: SimulatedClient) -> dict[int, int]:
     """Return the last balance of each account, as a read_committed consumer finds it."""
-    found: dict[int, int] = {}
+    balances_read: dict[int, int] = {}
     for partition in range(PARTITIONS):
         answer = one(client.ask(request(client, 12, want(partition), topic="accounts", isolation_level=1), 12))
         assert answer.error_code == 0
-        found |= committed(answer)
-    return found
+        balances_read |= committed(answer)
+    return balances_read
 
 
 def committed(answer: Any) -> dict[int, int]:
     """Leave out what a consumer leaves out: aborted batches, as the response names them."""
-    found: dict[int, int] = {}
+    balances_committed: dict[int, int] = {}
     waiting = sorted(answer.aborted_transactions or (), key=lambda one: one.first_offset)
     aborted: set[int] = set()
     data = bytes(answer.records or b"")
@@ -88,17 +88,17 @@ def committed(answer: Any) -> dict[int, int]:
             aborted.discard(header.producer_id)
         elif header.producer_id not in aborted or not header.is_transactional:
             for record in iter_records(data, position):
-                found[int(record.key or b"")] = int(record.value or b"")
-    return found
+                balances_committed[int(record.key or b"")] = int(record.value or b"")
+    return balances_committed
 
 
 def expected(orders: int) -> dict[int, int]:
     """The balances after this many orders."""
-    found = dict.fromkeys(range(ACCOUNTS), START)
+    sums = dict.fromkeys(range(ACCOUNTS), START)
     for source, target, amount in ORDERS[:orders]:
-        found[source] -= amount
-        found[target] += amount
-    return found
+        sums[source] -= amount
+        sums[target] += amount
+    return sums
 
 
 class Teller:
@@ -132,13 +132,13 @@ class Teller:
     def run(self) -> Iterator[str]:
         """Carry out all orders that are left. Raises: TellerRefused."""
         yield from self._init()
-        position, found = yield from self._state()
+        position, state = yield from self._state()
         while position < len(ORDERS):
             source, target, amount = ORDERS[position]
-            found[source] -= amount
-            found[target] += amount
+            state[source] -= amount
+            state[target] += amount
             position += 1
-            yield from self._transaction({source: found[source], target: found[target]}, position)
+            yield from self._transaction({source: state[source], target: state[target]}, position)
 
     def _init(self) -> Iterator[str]:
         version = 4 if self._version == 1 else 5

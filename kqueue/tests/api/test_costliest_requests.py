@@ -109,14 +109,14 @@ def test_no_turn_is_long(row: handler_table.ApiHandler, version: int, monkeypatc
     monkeypatch.setattr(delayed_produce, "PARTITIONS_AT_ONCE_MAX", SLICE_ITEMS)
     items_max = ITEMS // row.item_weight
     client, topic = world()
-    found: dict[Case, int] = {}
+    slow: dict[Case, int] = {}
     for case in cases(row.api.request_class, version):
         if case.mode not in (LONG, TAGS):
             body = Body(
                 row.api.request_class, version, case, size_max=SIZE, items_max=items_max - 3, topic_id=topic.id
             ).bytes()
-            found[case] = longest_turn(client, row, version, body, items_max)
-    assert {str(case): calls for case, calls in found.items() if calls > CALLS_MAX} == {}
+            slow[case] = longest_turn(client, row, version, body, items_max)
+    assert {str(case): calls for case, calls in slow.items() if calls > CALLS_MAX} == {}
 
 
 @pytest.mark.parametrize(

@@ -50,9 +50,9 @@ ALL = list(exchanges())
 
 
 def of(name: str) -> pytest.MarkDecorator:
-    found = [exchange for exchange in ALL if exchange.name == name]
-    assert found
-    return pytest.mark.parametrize("exchange", found, ids=repr)
+    of_name = [exchange for exchange in ALL if exchange.name == name]
+    assert of_name
+    return pytest.mark.parametrize("exchange", of_name, ids=repr)
 
 
 def world(**settings: Any) -> SimulatedClient:

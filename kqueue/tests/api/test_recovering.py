@@ -99,8 +99,8 @@ def test_a_fetch_gets_what_is_ready_and_does_not_wait_for_the_rest() -> None:
 def test_groups_answer_that_they_are_loading_until_they_are_loaded() -> None:
     client = crashed()
     loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    found = now(client, FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
-    assert found.coordinators[0].error_code == 0, "clients learn from the coordinator that it loads"
+    coordinator = now(client, FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
+    assert coordinator.coordinators[0].error_code == 0, "clients learn from the coordinator that it loads"
     assert now(client, join_request(9), 9).error_code == loading
     assert codes(now(client, commit_request(client, 9, {("t", 0): 2}), 9)) == {(0, 0): loading}
     served = handler_table.load("list_groups")

@@ -47,8 +47,8 @@ def test_known_metadata_is_served_while_the_store_is_away(client: MembersClient)
 
 
 def test_a_coordinator_whose_topic_is_not_there_is_not_available(client: MembersClient) -> None:
-    (found,) = client.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 6).coordinators
-    assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    (coordinator,) = client.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 6).coordinators
+    assert coordinator.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert client.sim.broker.topics.find(OFFSETS_TOPIC) is None
 
 

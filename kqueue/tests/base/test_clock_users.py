@@ -31,12 +31,12 @@ def clock_reads(tree: ast.Module) -> list[str]:
         and isinstance(node.func, ast.Attribute)
         and len(node.args) >= CONVERTERS.get(node.func.attr, 100)
     }
-    found = []
+    reads = []
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == "time":
-            found += [f"{node.lineno}: {one.name}" for one in node.names if one.name in READS_CLOCK]
+            reads += [f"{node.lineno}: {one.name}" for one in node.names if one.name in READS_CLOCK]
         elif isinstance(node, ast.Import):
-            found += [
+            reads += [
                 f"{node.lineno}: {one.name} as {one.asname}" for one in node.names if one.name == "time" and one.asname
             ]
         elif isinstance(node, ast.Attribute) and node.attr in READS_CLOCK | OF_DATETIME and node not in converts:
@@ -45,8 +45,8 @@ def clock_reads(tree: ast.Module) -> list[str]:
             of_datetime = node.attr in OF_DATETIME and text.split(".")[-2] in ("datetime", "date", "dt")
             of_loop = node.attr == "time" and ("loop" in text.lower())
             if of_time or of_datetime or of_loop:
-                found.append(f"{node.lineno}: {text}")
-    return found
+                reads.append(f"{node.lineno}: {text}")
+    return reads
 
 
 @pytest.mark.parametrize(
@@ -77,8 +77,8 @@ def test_code_without_clock_reads_is_not_reported(text: str) -> None:
 
 def test_no_module_but_the_clock_reads_the_machines_clock() -> None:
     read = {
-        file.module: found
+        file.module: reads
         for file in shipped_files()
-        if file.module != CLOCK and MENTIONS.search(file.text) and (found := clock_reads(file.tree))
+        if file.module != CLOCK and MENTIONS.search(file.text) and (reads := clock_reads(file.tree))
     }
     assert read == {}, "use kqueue.base.clock"

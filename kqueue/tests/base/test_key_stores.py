@@ -43,8 +43,8 @@ def in_pkcs12(password: str) -> bytes:
     )
 
 
-def load(found: KeyPair) -> None:
-    load_key_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), found)
+def load(key_pair: KeyPair) -> None:
+    load_key_pair(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), key_pair)
 
 
 def test_pem_in_the_settings_may_be_one_line() -> None:
@@ -57,10 +57,10 @@ def test_pem_in_the_settings_may_be_one_line() -> None:
 
 def test_pem_file_has_key_and_certificates(tmp_path: Path) -> None:
     (tmp_path / "a.pem").write_text("a comment\n" + pair().pem)
-    found = read_key_store(keys(location=str(tmp_path / "a.pem")))
-    assert found.key == pair().key
-    assert first_certificate(found.chain) == pair().certificate
-    load(found)
+    key_pair = read_key_store(keys(location=str(tmp_path / "a.pem")))
+    assert key_pair.key == pair().key
+    assert first_certificate(key_pair.chain) == pair().certificate
+    load(key_pair)
 
 
 def test_settings_with_what_the_file_had_are_enough_where_it_is_not(tmp_path: Path) -> None:

@@ -101,10 +101,10 @@ def test_a_pattern_that_is_exponential_for_re_is_not() -> None:
 def test_posix_classes_are_those_of_re2(name: str, form: str) -> None:
     re2 = pytest.importorskip("re2")
     pattern = form.format(name)
-    expected, found = re2.compile(pattern), LinearRegex(pattern)
+    expected, actual = re2.compile(pattern), LinearRegex(pattern)
     for number in (*range(256), 0x2028, 0x3000, 0xFF11):
         char = chr(number)
-        assert found.fullmatch(char) is (expected.fullmatch(char) is not None), repr(char)
+        assert actual.fullmatch(char) is (expected.fullmatch(char) is not None), repr(char)
 
 
 @pytest.mark.parametrize("pattern", ["[[:digit:]]", "[a[bc]]", "[a-z&&[^b]]", "[a&&b]"])

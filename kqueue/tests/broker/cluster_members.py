@@ -101,9 +101,9 @@ class Member:
         self.controller.start(self.timers)
         return self
 
-    def start(self, found: LogsFound = CLEAN) -> Member:
+    def start(self, logs: LogsFound = CLEAN) -> Member:
         self.begin()
-        self.registration.announce(found)
+        self.registration.announce(logs)
         self.world.settle()
         return self
 

@@ -109,10 +109,10 @@ class Members:
         """Change a partition's registration in the store, with the next partition epoch, and let
         all brokers see it.
         """
-        found = self.registration(topic)
-        partitions = list(found.partitions)
+        former = self.registration(topic)
+        partitions = list(former.partitions)
         changed = change(partitions[index])
         partitions[index] = changed._replace(partition_epoch=partitions[index].partition_epoch + 1)
-        self.store.commit({}, {TOPICS_PREFIX + topic: found._replace(partitions=tuple(partitions)).to_bytes()}, [])
+        self.store.commit({}, {TOPICS_PREFIX + topic: former._replace(partitions=tuple(partitions)).to_bytes()}, [])
         self.settle()
         return partitions[index]

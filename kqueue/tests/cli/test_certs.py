@@ -45,9 +45,9 @@ def test_certificate_has_the_hosts_that_are_given(tmp_path: Path) -> None:
     run(tmp_path, "ca", "--name", "CN=mine,O=y", "--days", "10")
     made = run(tmp_path, "broker", "one", "--host", "one.example.com", "--host", "10.0.0.7", "--days", "5")
     assert "one.pem: for one.example.com, 10.0.0.7" in made.output
-    found = x509.load_pem_x509_certificate((tmp_path / "one.pem").read_bytes())
-    assert found.issuer.rfc4514_string() == "CN=mine,O=y"
-    names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    certificate = x509.load_pem_x509_certificate((tmp_path / "one.pem").read_bytes())
+    assert certificate.issuer.rfc4514_string() == "CN=mine,O=y"
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert len(names) == 2
 
 

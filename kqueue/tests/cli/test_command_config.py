@@ -77,14 +77,14 @@ def test_commands_of_both_clients_connect(run: Run, properties: dict[str, str]) 
 
 
 def test_threads_of_a_command_connect_as_it_does(run: Run, properties: dict[str, str], broker: kqueue.Broker) -> None:
-    found: list[ClientSecurity | None] = []
+    securities: list[ClientSecurity | None] = []
     assert run(properties, "topics", "list").exit_code == 0
     for _ in range(2):
-        thread = threading.Thread(target=lambda: found.append(client_security()))
+        thread = threading.Thread(target=lambda: securities.append(client_security()))
         thread.start()
         thread.join()
         CliRunner().invoke(root, ["topics", "list", "--bootstrap-server", "127.0.0.1:1"])
-    assert [security is not None and security.protocol.name for security in found] == ["SASL_SSL", False]
+    assert [security is not None and security.protocol.name for security in securities] == ["SASL_SSL", False]
 
 
 def test_variables_come_before_the_file(run: Run, properties: dict[str, str], broker: kqueue.Broker) -> None:

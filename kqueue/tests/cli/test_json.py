@@ -45,9 +45,9 @@ def leaves(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple
         return
     context = context_of(command)
     for name in command.list_commands(context):
-        found = command.get_command(context, name)
-        assert found is not None
-        yield from leaves(found, (*path, name))
+        subcommand = command.get_command(context, name)
+        assert subcommand is not None
+        yield from leaves(subcommand, (*path, name))
 
 
 def prints_a_table(name: str, command: click.Command) -> bool:

@@ -31,8 +31,8 @@ def serving(settings: Path) -> Iterator[str]:
         lines: list[str] = []
         for line in iter(process.stderr.readline, ""):
             lines.append(line)
-            if found := re.search(r"serves SASL_SSL://(127\.0\.0\.1:\d+)", line):
-                yield found[1]
+            if match := re.search(r"serves SASL_SSL://(127\.0\.0\.1:\d+)", line):
+                yield match[1]
                 return
         raise AssertionError("".join(lines))
 

@@ -13,7 +13,7 @@ UNDER, GONE, BELOW, AT = (
 
 
 @pytest.mark.parametrize(
-    ("leader", "isr", "min_isr", "found"),
+    ("leader", "isr", "min_isr", "conditions"),
     [
         (1, [1, 2, 3], 1, set()),
         (1, [1, 2], 1, {UNDER}),
@@ -24,8 +24,8 @@ UNDER, GONE, BELOW, AT = (
         (-1, [], 1, {UNDER, GONE, BELOW}),
     ],
 )
-def test_conditions(leader: int, isr: list[int], min_isr: int, found: set[Condition]) -> None:
-    assert conditions_of(leader, [1, 2, 3], isr, min_isr=min_isr) == found
+def test_conditions(leader: int, isr: list[int], min_isr: int, conditions: set[Condition]) -> None:
+    assert conditions_of(leader, [1, 2, 3], isr, min_isr=min_isr) == conditions
 
 
 def test_a_replica_that_is_being_added_need_not_be_in_sync() -> None:

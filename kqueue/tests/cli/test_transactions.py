@@ -168,8 +168,8 @@ def test_describe_producers(kq: Kq, producer: KafkaProducer, topic: str) -> None
     none = kq("describe-producers", f"{topic}:0")
     assert none.stderr == "No producer with an id wrote to 1 partition of late.\n"
     assert json.loads(kq("describe-producers", f"{topic}:0", "-o", "json").stdout) == []
-    [found] = json.loads(kq("describe-producers", f"{topic}:0,1", "-o", "json").stdout)
-    assert (found["partition"], found["transaction_start_offset"], found["last_sequence"]) == (1, 0, 0)
+    [partition] = json.loads(kq("describe-producers", f"{topic}:0,1", "-o", "json").stdout)
+    assert (partition["partition"], partition["transaction_start_offset"], partition["last_sequence"]) == (1, 0, 0)
 
 
 # --- hanging transactions
@@ -204,8 +204,8 @@ def test_only_old_transactions_that_no_coordinator_knows_hang(
     assert kq("find-hanging", "--topic", topic).exit_code == 0
     result = kq("find-hanging", "--topic", topic, "--max-transaction-timeout", "4", "-o", "json")
     assert result.exit_code == 1
-    [found] = json.loads(result.stdout)
-    assert (found["producer_id"], found["partition"]) == (70_002, 0)
+    [transaction] = json.loads(result.stdout)
+    assert (transaction["producer_id"], transaction["partition"]) == (70_002, 0)
     assert kq("find-hanging", "-t", topic, "-p", "1", "--max-transaction-timeout", "0").exit_code == 0
     assert kq("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "4").exit_code == 1
 
@@ -302,8 +302,8 @@ class CoordinatorOf:
         return self
 
     def find(self, *, producer_ids: list[int]) -> dict[int, list[TransactionListing]]:
-        found = [TransactionListing(name, id, "Ongoing") for name, id in self._listed.items() if id in producer_ids]
-        return {1: found}
+        listings = [TransactionListing(name, id, "Ongoing") for name, id in self._listed.items() if id in producer_ids]
+        return {1: listings}
 
     def describe(self, transactional_id: str) -> TransactionDescription:
         if transactional_id not in self._described:
@@ -326,7 +326,7 @@ def test_hanging_transactions_are_found() -> None:
     }
     client: Any = CoordinatorOf(producers, {"a": 1, "b": 2, "c": 4}, {"a": [ZERO], "b": [ONE]})
     hanging = find_hanging_transactions(client, [ZERO, ONE], 1_000)
-    assert [(found.partition, found.producer.producer_id) for found in hanging] == [
+    assert [(transaction.partition, transaction.producer.producer_id) for transaction in hanging] == [
         (ZERO, 2),
         (ZERO, 3),
         (ZERO, 4),

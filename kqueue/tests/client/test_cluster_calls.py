@@ -84,8 +84,8 @@ def test_groups_are_asked_of_their_coordinators(brokers: list[kqueue.Broker], in
             client.commit(name, {PARTITIONS[0]: OffsetAndMetadata(number)})
         for other in brokers:
             with Client(other.bootstrap) as asked:
-                found = [asked.committed(name)[PARTITIONS[0]].offset for name in names]
-                assert found == list(range(12))
+                offsets = [asked.committed(name)[PARTITIONS[0]].offset for name in names]
+                assert offsets == list(range(12))
         assert set(names) <= set(client.groups())
 
 
@@ -137,4 +137,4 @@ def test_a_dead_broker_is_waited_for_only_until_others_have_its_groups(stop: str
         assert list(client.groups()) == sorted(names)
         listed = client.transactions.find()
         assert dead not in listed
-        assert sorted(one.transactional_id for found in listed.values() for one in found) == sorted(names)
+        assert sorted(one.transactional_id for transactions in listed.values() for one in transactions) == sorted(names)

@@ -55,8 +55,8 @@ def test_correlation_ids_begin_again_before_they_are_negative() -> None:
 
 def test_the_response_to_the_request_is_read() -> None:
     response = ListGroupsResponse(groups=[ListedGroup(group_id="g")])
-    found = decode_response(codec_of(LIST_GROUPS, 4), frame(16, 4, response), 7, items_max=10)
-    assert [group.group_id for group in found.groups] == ["g"]
+    decoded = decode_response(codec_of(LIST_GROUPS, 4), frame(16, 4, response), 7, items_max=10)
+    assert [group.group_id for group in decoded.groups] == ["g"]
 
 
 @pytest.mark.parametrize(
@@ -77,5 +77,5 @@ def test_what_is_not_the_response_is_refused(correlation_id: int, more: bytes, i
 def test_a_broker_that_does_not_know_the_version_of_apiversions_answers_in_the_first_one() -> None:
     rows = [ApiVersion(api_key=18, min_version=0, max_version=2)]
     refusal = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=rows)
-    found = decode_response(codec_of(API_VERSIONS, 4), frame(18, 0, refusal), 7, items_max=10)
-    assert [row.max_version for row in found.api_keys] == [2]
+    response = decode_response(codec_of(API_VERSIONS, 4), frame(18, 0, refusal), 7, items_max=10)
+    assert [row.max_version for row in response.api_keys] == [2]

@@ -79,10 +79,10 @@ class TailerHarness:
 
     def values(self) -> list[bytes]:
         """Return the values of all lines that can be read now."""
-        found: list[bytes] = []
+        sent: list[bytes] = []
         while lines := self.look():
-            found += [line.value for line in lines]
-        return found
+            sent += [line.value for line in lines]
+        return sent
 
     def wait(self, seconds: float = LINGER_S) -> None:
         self.now_s += seconds

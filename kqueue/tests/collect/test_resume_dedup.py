@@ -31,8 +31,8 @@ def options(broker: Broker) -> dict[str, Any]:
 
 
 def test_own_lines_after_an_offset_are_found(broker: Broker) -> None:
-    found = find_delivered(options(broker), "logs", {0: 1, 1: 0}, ["mine"])
-    assert found == (
+    delivered = find_delivered(options(broker), "logs", {0: 1, 1: 0}, ["mine"])
+    assert delivered == (
         {
             DeliveredLine("mine", 1, 1),
             DeliveredLine("mine", 2, 2),
@@ -43,7 +43,7 @@ def test_own_lines_after_an_offset_are_found(broker: Broker) -> None:
         True,
     )
     assert (
-        find_delivered(options(broker), "logs", {0: 1}, ["mine"]).arrived == found.arrived
+        find_delivered(options(broker), "logs", {0: 1}, ["mine"]).arrived == delivered.arrived
     )  # the other one came later
     assert find_delivered(options(broker), "logs", {0: 99, 1: 2}, ["mine"]).arrived == frozenset()
 

@@ -63,8 +63,8 @@ def test_reachability_of_an_address(host: str, loopback: bool) -> None:
 
 
 def test_listener_advertises_its_address_and_bound_port() -> None:
-    [found] = plan(listeners="PLAINTEXT://127.0.0.1:0")
-    assert found.endpoint(40404) == ("127.0.0.1", 40404)
+    [listener] = plan(listeners="PLAINTEXT://127.0.0.1:0")
+    assert listener.endpoint(40404) == ("127.0.0.1", 40404)
 
 
 def test_advertised_address_takes_precedence() -> None:
@@ -78,8 +78,8 @@ def test_advertised_address_takes_precedence() -> None:
 
 
 def test_empty_host_advertises_the_host_name() -> None:
-    [found] = plan(listeners="PLAINTEXT://:9092")
-    assert found.endpoint(9092) == (socket.getfqdn(), 9092)
+    [listener] = plan(listeners="PLAINTEXT://:9092")
+    assert listener.endpoint(9092) == (socket.getfqdn(), 9092)
 
 
 @pytest.mark.parametrize(
@@ -116,10 +116,10 @@ def test_the_listener_between_brokers_of_a_cluster_is_one_of_the_listeners() -> 
 
 
 def test_the_default_listener_is_localhost_and_advertises_an_address() -> None:
-    [found] = plan()
-    assert str(found.bind) == "PLAINTEXT://localhost:9092"
-    assert found.bind.is_loopback
-    assert found.endpoint(9092) == ("127.0.0.1", 9092)
+    [listener] = plan()
+    assert str(listener.bind) == "PLAINTEXT://localhost:9092"
+    assert listener.bind.is_loopback
+    assert listener.endpoint(9092) == ("127.0.0.1", 9092)
     [named] = plan(listeners="PLAINTEXT://localhost:9092")
     assert named.endpoint(9092) == ("localhost", 9092)
 
@@ -133,14 +133,14 @@ KRAFT = {
 
 
 def test_listeners_of_controllers_are_not_opened_nor_advertised() -> None:
-    [found] = plan(**KRAFT)
-    assert found.bind.name == "PLAINTEXT"
-    [found] = plan(**KRAFT, advertised_listeners="PLAINTEXT://a.example.com:1,CONTROLLER://a.example.com:2")
-    assert found.advertised == ListenerAddress("PLAINTEXT", "a.example.com", 1)
-    [found] = plan(
+    [listener] = plan(**KRAFT)
+    assert listener.bind.name == "PLAINTEXT"
+    [listener] = plan(**KRAFT, advertised_listeners="PLAINTEXT://a.example.com:1,CONTROLLER://a.example.com:2")
+    assert listener.advertised == ListenerAddress("PLAINTEXT", "a.example.com", 1)
+    [listener] = plan(
         listeners="PLAINTEXT://127.0.0.1:9092,CONTROL://127.0.0.1:9093", control_plane_listener_name="CONTROL"
     )
-    assert found.bind.name == "PLAINTEXT"
+    assert listener.bind.name == "PLAINTEXT"
 
 
 @pytest.mark.parametrize(

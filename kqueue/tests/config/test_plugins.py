@@ -169,8 +169,8 @@ def test_metadata_store_defaults_to_the_log_storage() -> None:
 
 
 def test_a_brokers_default_may_name_a_policy_that_a_setting_brings() -> None:
-    found = read_config(pairs=[f"kqueue.cleanup.policies={HERE}:NEVER", "log.cleanup.policy=never"])
-    assert found["log.cleanup.policy"] == ["never"]
+    values = read_config(pairs=[f"kqueue.cleanup.policies={HERE}:NEVER", "log.cleanup.policy=never"])
+    assert values["log.cleanup.policy"] == ["never"]
     with pytest.raises(SettingError, match="no cleanup policy is called 'never'"):
         read_config(pairs=["log.cleanup.policy=never"])
 

@@ -23,7 +23,7 @@ def parse(text: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "properties"),
     [
         ("a=b", {"a": "b"}),
         ("  a = b  ", {"a": "b  "}),
@@ -40,8 +40,8 @@ def parse(text: str) -> dict[str, str]:
         ("a=1\na=2", {"a": "2"}),
     ],
 )
-def test_file_format_is_that_of_java(text: str, found: dict[str, str]) -> None:
-    assert parse(text) == found
+def test_file_format_is_that_of_java(text: str, properties: dict[str, str]) -> None:
+    assert parse(text) == properties
 
 
 @given(st.dictionaries(st.text(max_size=8), st.text(max_size=8), max_size=6))
@@ -202,10 +202,10 @@ def test_unreadable_file_is_named(tmp_path: Path) -> None:
 
 
 def test_names_with_underscores_in_the_environment_are_found_by_their_own_spelling() -> None:
-    found = from_environment(
+    settings = from_environment(
         {"KQUEUE_ADVERTISED_LISTENERS": "A", "KQUEUE_KQUEUE_FLUSH": "kafka", "KQUEUE_ZOOKEEPER_CONNECT": "z"}
     )
-    assert {name: given.value for name, given in found.items()} == {
+    assert {name: given.value for name, given in settings.items()} == {
         "advertised.listeners": "A",
         "kqueue.flush": "kafka",
         "zookeeper.connect": "z",

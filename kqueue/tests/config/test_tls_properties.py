@@ -10,10 +10,10 @@ from kqueue.config.tls_properties import tls_client_settings, tls_options
 
 def test_options_of_a_login_module_are_properties_of_tls() -> None:
     given = {"ssl.truststore.type": "PEM", "ssl.truststore.location": "ca.pem", "ssl.protocol": "TLSv1.3"}
-    found = tls_options({"clientId": "ann", **given}, "sasl.jaas.config")
-    assert found == tls_client_settings(given)
-    assert found.trusted.location == "ca.pem"
-    assert found.check_host
+    options = tls_options({"clientId": "ann", **given}, "sasl.jaas.config")
+    assert options == tls_client_settings(given)
+    assert options.trusted.location == "ca.pem"
+    assert options.check_host
     with pytest.raises(SettingError, match=r"sasl\.jaas\.config: option ssl\.enabled\.protocols=SSLv3"):
         tls_options({"ssl.enabled.protocols": "SSLv3"}, "sasl.jaas.config")
     with pytest.raises(SettingError, match=r"did you mean 'ssl\.truststore\.type'"):

@@ -41,7 +41,7 @@ def with_logs(*changed: PartitionComparison) -> ComparisonReport:
     return ComparisonReport(FOLDERS, [*changed, *(partition(number) for number in range(len(changed), PARTITIONS))])
 
 
-def test_nothing_to_complain_of() -> None:
+def test_complete_run_has_no_differences() -> None:
     assert good().differences() == []
 
 

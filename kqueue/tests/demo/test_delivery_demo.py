@@ -25,7 +25,7 @@ def good() -> DeliveryResult:
     return result
 
 
-def test_nothing_to_complain_of() -> None:
+def test_complete_run_has_no_differences() -> None:
     assert good().differences() == []
 
 

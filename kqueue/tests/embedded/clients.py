@@ -50,19 +50,19 @@ class Consumer(ABC):
 
     def take(self, count: int, within_s: float = WITHIN_S) -> list[bytes]:
         """Return the values of the next records, at least `count` of them."""
-        found: list[bytes] = []
+        values: list[bytes] = []
         eventually(
-            lambda: found.extend(record.value for record in self.poll(POLL_MS)) or len(found) >= count,
+            lambda: values.extend(record.value for record in self.poll(POLL_MS)) or len(values) >= count,
             f"{count} records",
             within_s,
         )
-        return found
+        return values
 
     def take_to(self, last: bytes) -> list[bytes]:
         """Return the values of the next records, up to the one with this value."""
-        found: list[bytes] = []
-        eventually(lambda: found.extend(record.value for record in self.poll(POLL_MS)) or last in found, f"{last!r}")
-        return found
+        values: list[bytes] = []
+        eventually(lambda: values.extend(record.value for record in self.poll(POLL_MS)) or last in values, f"{last!r}")
+        return values
 
 
 class Clients(ABC):
@@ -107,8 +107,8 @@ class PythonConsumer(Consumer):
         return [record for records in batches.values() for record in records]
 
     def committed(self, topic: str, partition: int = 0) -> int | None:
-        found: int | None = self._consumer.committed(TopicPartition(topic, partition))
-        return found
+        offset: int | None = self._consumer.committed(TopicPartition(topic, partition))
+        return offset
 
     def commit(self) -> None:
         self._consumer.commit()
@@ -161,13 +161,13 @@ class AioConsumer(Consumer):
 
     def poll(self, timeout_ms: int) -> list[Any]:
         self._started()
-        found = self._wait(self._consumer.getmany(timeout_ms=timeout_ms))
-        return [record for records in found.values() for record in records]
+        batches = self._wait(self._consumer.getmany(timeout_ms=timeout_ms))
+        return [record for records in batches.values() for record in records]
 
     def committed(self, topic: str, partition: int = 0) -> int | None:
         self._started()
-        found: int | None = self._wait(self._consumer.committed(TopicPartition(topic, partition)))
-        return found
+        offset: int | None = self._wait(self._consumer.committed(TopicPartition(topic, partition)))
+        return offset
 
     def commit(self) -> None:
         self._started()

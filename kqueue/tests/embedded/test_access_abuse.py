@@ -89,8 +89,8 @@ def test_a_group_of_ones_own_shows_no_topics_of_others(broker: kqueue.Broker) ->
     with pytest.raises(KafkaException) as raised:
         consumer.commit(offsets=[TopicPartition("a.b", 0, 5)], asynchronous=False)
     assert error_name(raised) == "TOPIC_AUTHORIZATION_FAILED"
-    [found] = consumer.committed([TopicPartition("a.b", 0)], timeout=60)
-    assert found.error is not None or found.offset < 0
+    [position] = consumer.committed([TopicPartition("a.b", 0)], timeout=60)
+    assert position.error is not None or position.offset < 0
     consumer.close()
 
 

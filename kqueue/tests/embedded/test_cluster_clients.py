@@ -59,15 +59,15 @@ def kafka_python_produce(bootstrap: str, flow: Flow) -> None:
 
 
 def kafka_python_consume(bootstrap: str, count: int) -> list[bytes]:
-    found: list[bytes] = []
+    received: list[bytes] = []
     consumer = KafkaConsumer(TOPIC, bootstrap_servers=bootstrap, group_id="mail", auto_offset_reset="earliest")
     try:
-        while len(found) < count:
+        while len(received) < count:
             for records in consumer.poll(timeout_ms=5000).values():
-                found += [record.value for record in records]
+                received += [record.value for record in records]
     finally:
         consumer.close()
-    return found
+    return received
 
 
 def aiokafka_produce(bootstrap: str, flow: Flow) -> None:
@@ -119,22 +119,22 @@ def confluent_produce(bootstrap: str, flow: Flow) -> None:
 
 
 def confluent_consume(bootstrap: str, count: int) -> list[bytes]:
-    found: list[bytes] = []
+    received: list[bytes] = []
     options = {"bootstrap.servers": bootstrap, "group.id": "mail", "auto.offset.reset": "earliest", "log_level": 0}
     consumer = Consumer(options)
     try:
         consumer.subscribe([TOPIC])
         limit = HangLimit(f"{count} records")
-        while len(found) < count:
+        while len(received) < count:
             limit.check()
             for message in consumer.consume(500, timeout=5):
                 if message.error() is None:
                     value = message.value()
                     assert value is not None
-                    found.append(value)
+                    received.append(value)
     finally:
         consumer.close()
-    return found
+    return received
 
 
 @dataclass(frozen=True)

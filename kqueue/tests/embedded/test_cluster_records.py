@@ -21,8 +21,8 @@ def cluster() -> Iterator[Cluster]:
 def test_each_partition_is_read_from_its_leader(cluster: Cluster) -> None:
     assert [record.value for record in cluster.records("orders")] == [b"two coffees", b"one tea", b"a cake"]
     assert [record.value for record in cluster.records("orders", 1)] == [b"one tea"]
-    found = cluster.assert_produced("orders", ["a cake", "one tea", "two coffees"])
-    assert [record.partition for record in found] == [0, 1, 2]
+    produced = cluster.assert_produced("orders", ["a cake", "one tea", "two coffees"])
+    assert [record.partition for record in produced] == [0, 1, 2]
     cluster.assert_produced("orders", ["a cake"], partition=2)
     cluster.assert_produced("orders", count=3)
     with pytest.raises(AssertionError, match="orders has 3 records, expected 2: 1 too many"):

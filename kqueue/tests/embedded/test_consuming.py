@@ -63,8 +63,8 @@ def test_consumer_starts_at_a_time(consumer_of: Callable[..., KafkaConsumer]) ->
     consumer = consumer_of()
     consumer.assign([PLACE])
     for after_ms, offset in ((-5, 0), (0, 0), (1, 1), (495, 50), (990, 99)):
-        found = consumer.offsets_for_times({PLACE: START_MS + after_ms})[PLACE]
-        assert (found.offset, found.timestamp) == (offset, START_MS + offset * 10)
+        position = consumer.offsets_for_times({PLACE: START_MS + after_ms})[PLACE]
+        assert (position.offset, position.timestamp) == (offset, START_MS + offset * 10)
     assert consumer.offsets_for_times({PLACE: START_MS + 991})[PLACE] is None
 
 

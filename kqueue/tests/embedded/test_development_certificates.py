@@ -21,12 +21,12 @@ def test_files_are_private_and_removed_with_their_owner() -> None:
 
 def test_renewed_certificate_has_the_same_names() -> None:
     certificates = DevelopmentCertificates(["a.example.com"])
-    found = []
+    issued = []
     for days in (-1, 1):
         certificates.renew_broker(days)
-        found.append(x509.load_pem_x509_certificate((certificates.folder / "broker-0.pem").read_bytes()))
-    old, new = found
+        issued.append(x509.load_pem_x509_certificate((certificates.folder / "broker-0.pem").read_bytes()))
+    old, new = issued
     assert old.serial_number != new.serial_number
     assert old.subject == new.subject
-    [names, others] = [one.extensions.get_extension_for_class(x509.SubjectAlternativeName) for one in found]
+    [names, others] = [one.extensions.get_extension_for_class(x509.SubjectAlternativeName) for one in issued]
     assert names == others

@@ -138,8 +138,8 @@ def test_aiokafkas_admin_client(broker: kqueue.Broker) -> None:
             topic = AioConfigResource(AioConfigResourceType.TOPIC, "t", {"retention.ms": "7"})
             [altered] = await admin.alter_configs([topic])
             assert [row[0] for row in altered.resources] == [0]
-            [found] = await admin.describe_configs([AioConfigResource(AioConfigResourceType.TOPIC, "t")])
-            [row] = found.resources
+            [described] = await admin.describe_configs([AioConfigResource(AioConfigResourceType.TOPIC, "t")])
+            [row] = described.resources
             values = {entry[0]: entry[1] for entry in row[4]}
             assert values["retention.ms"] == "7"
         finally:

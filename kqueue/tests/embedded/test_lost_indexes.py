@@ -28,8 +28,8 @@ def check(bootstrap: str, count: int) -> None:
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, consumer_timeout_ms=10_000)
     consumer.assign([partition])
     for number in range(0, count, STEP):
-        found = consumer.offsets_for_times({partition: START_MS + number})[partition]
-        assert (found.offset, found.timestamp) == (number, START_MS + number)
+        position = consumer.offsets_for_times({partition: START_MS + number})[partition]
+        assert (position.offset, position.timestamp) == (number, START_MS + number)
         consumer.seek(partition, number)
         assert next(consumer).offset == number
     assert consumer.end_offsets([partition]) == {partition: count}

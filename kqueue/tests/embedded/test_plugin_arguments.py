@@ -45,8 +45,8 @@ def send(broker: kqueue.Broker, topic: str, *batches: bytes) -> list[PartitionPr
     parts = [PartitionProduceData(index=index, records=data) for index, data in enumerate(batches)]
     data = [TopicProduceData(name=topic, partition_data=parts)]
     answer = ask(broker.bootstrap, "Produce", 8, acks=-1, timeout_ms=10_000, topic_data=data)
-    found: list[PartitionProduceResponse] = answer.responses[0].partition_responses
-    return found
+    rows: list[PartitionProduceResponse] = answer.responses[0].partition_responses
+    return rows
 
 
 def given() -> set[str]:
@@ -210,8 +210,8 @@ def test_clients_see_the_partitioner_of_a_topic() -> None:
             for name in ("mine", "usual")
         ]
         answer = ask(broker.bootstrap, "DescribeConfigs", 1, resources=resources)
-        found = [(one.value, one.config_source) for result in answer.results for one in result.configs]
-        assert found == [("last", 1), ("murmur2", 5)]
+        configs = [(one.value, one.config_source) for result in answer.results for one in result.configs]
+        assert configs == [("last", 1), ("murmur2", 5)]
 
 
 def test_topic_keeps_the_name_of_a_missing_partitioner(tmp_path: Path) -> None:

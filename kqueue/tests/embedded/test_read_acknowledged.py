@@ -96,7 +96,7 @@ async def ends_of_aiokafka(broker: kqueue.Broker, disk: HeldDisk) -> list[tuple[
     """
     # its other requests wait behind a fetch
     consumer = AIOKafkaConsumer(bootstrap_servers=broker.bootstrap, group_id=None, fetch_max_wait_ms=5)
-    found = []
+    ends = []
     partition = AioTopicPartition("orders", 0)
     await consumer.start()
     consumer.assign([partition])
@@ -111,23 +111,23 @@ async def ends_of_aiokafka(broker: kqueue.Broker, disk: HeldDisk) -> list[tuple[
             disk.hold()
             disk.append(1_500_000)
             await consumer.seek_to_end(partition)
-            found.append((end, at and at.offset, await consumer.position(partition)))
+            ends.append((end, at and at.offset, await consumer.position(partition)))
     finally:
         disk.release()
         await consumer.stop()
-    return found
+    return ends
 
 
 def test_ends_for_aiokafka_include_each_record_appended_before(broker: kqueue.Broker) -> None:
     with held_disk(broker, "ListOffsets") as disk:
-        found = asyncio.run(ends_of_aiokafka(broker, disk))
-    assert found == [(3 * number + 1, 3 * number + 1, 3 * number + 3) for number in range(ROUNDS)]
+        ends = asyncio.run(ends_of_aiokafka(broker, disk))
+    assert ends == [(3 * number + 1, 3 * number + 1, 3 * number + 3) for number in range(ROUNDS)]
 
 
 def test_ends_for_kafka_python_include_each_record_appended_before(broker: kqueue.Broker) -> None:
     consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap)
     committed = KafkaConsumer(bootstrap_servers=broker.bootstrap, isolation_level="read_committed")
-    found = []
+    ends = []
     try:
         with held_disk(broker, "ListOffsets") as disk:
             for _ in range(ROUNDS):
@@ -136,11 +136,11 @@ def test_ends_for_kafka_python_include_each_record_appended_before(broker: kqueu
                 end = consumer.end_offsets([PARTITION])[PARTITION]
                 disk.hold()
                 disk.append()
-                found.append((end, committed.end_offsets([PARTITION])[PARTITION]))
+                ends.append((end, committed.end_offsets([PARTITION])[PARTITION]))
     finally:
         for client in (consumer, committed):
             client.close()
-    assert found == [(2 * number + 1, 2 * number + 2) for number in range(ROUNDS)]
+    assert ends == [(2 * number + 1, 2 * number + 2) for number in range(ROUNDS)]
 
 
 def test_delete_records_deletes_each_record_appended_before(broker: kqueue.Broker) -> None:
@@ -166,9 +166,9 @@ def group_lag(broker: kqueue.Broker) -> int:
 def records_to_consume(broker: kqueue.Broker) -> int:
     with pytest.raises(AssertionError) as error:
         broker.assert_consumed("orders", group="mail")
-    found = re.search(r"consumed 0 of (\d+) record", str(error.value))
-    assert found is not None
-    return int(found[1])
+    match = re.search(r"consumed 0 of (\d+) record", str(error.value))
+    assert match is not None
+    return int(match[1])
 
 
 VIEWS: dict[str, Callable[[kqueue.Broker], int]] = {
@@ -197,7 +197,7 @@ def test_views_show_each_record_appended_before(
     consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, group_id="mail", enable_auto_commit=False)
     consumer.assign([PARTITION])
     consumer.commit({PARTITION: OffsetAndMetadata(0, "", -1)})
-    found = []
+    counts = []
     try:
         with held_disk(broker) as disk:
             for _ in range(10):
@@ -205,10 +205,10 @@ def test_views_show_each_record_appended_before(
                 disk.append()
                 with monkeypatch.context() as patched:
                     patched.setattr(broker, "_call", call_and_release)
-                    found.append(VIEWS[view](broker))
+                    counts.append(VIEWS[view](broker))
     finally:
         consumer.close()
-    assert found == list(range(1, 11))
+    assert counts == list(range(1, 11))
 
 
 def fetch_at_once(broker: kqueue.Broker, offset: int) -> list[int]:

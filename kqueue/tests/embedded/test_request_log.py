@@ -65,13 +65,13 @@ def test_requests_are_selected_by_api_topic_and_client(broker: kqueue.Broker) ->
         me.ask("Produce", 9, produce(("t", 0)))
         you.ask("Produce", 9, produce(("u", 0)))
         you.ask("Fetch", 12, fetch(("t", 0), max_wait_ms=0))
-    found = broker.requests
-    assert [one.client_id for one in found("produce")] == ["me", "you"]
-    assert [one.api for one in found(topic="t")] == ["Produce", "Fetch"]
-    assert [one.api for one in found(client_id="you")] == ["Produce", "Fetch"]
-    assert found("Produce", topic="t", client_id="you") == []
+    requests = broker.requests
+    assert [one.client_id for one in requests("produce")] == ["me", "you"]
+    assert [one.api for one in requests(topic="t")] == ["Produce", "Fetch"]
+    assert [one.api for one in requests(client_id="you")] == ["Produce", "Fetch"]
+    assert requests("Produce", topic="t", client_id="you") == []
     with pytest.raises(ValueError, match="no API 'Fetsh'; did you mean 'Fetch'"):
-        found("Fetsh")
+        requests("Fetsh")
 
 
 def test_fetch_responses_list_their_errors(broker: kqueue.Broker) -> None:
@@ -149,9 +149,9 @@ def test_requests_can_be_awaited(broker: kqueue.Broker) -> None:
 
     thread = threading.Thread(target=send)
     thread.start()
-    found = broker.requests.wait_for("Heartbeat", 3, client_id="late")
+    request = broker.requests.wait_for("Heartbeat", 3, client_id="late")
     thread.join()
-    assert len(found) == 3
+    assert len(request) == 3
     broker.requests.clear()
     message = "0 of 1 Heartbeat requests came within 0.01 s; there were: <0 requests of clients>"
     with pytest.raises(TimeoutError, match=message):

@@ -62,12 +62,12 @@ def files_with_marker(folder: Path) -> list[str]:
 def holders(broker: kqueue.Broker) -> str:
     """The `repr` of what holds secrets, and of what is reached from a connection."""
     server = broker._server
-    found: list[object] = [broker, server, server.config, server.broker, server.broker.security, server._listeners]
-    found += vars(server._listeners).values()
+    objects: list[object] = [broker, server, server.config, server.broker, server.broker.security, server._listeners]
+    objects += vars(server._listeners).values()
     for session in server.connections.sessions:
         names = [name for cls in type(session).__mro__ for name in getattr(cls, "__slots__", ())]
-        found += [session, *(getattr(session, name, None) for name in names)]
-    return "\n".join(map(repr, found))
+        objects += [session, *(getattr(session, name, None) for name in names)]
+    return "\n".join(map(repr, objects))
 
 
 def test_no_secret_of_authentication_leaves_the_broker(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -110,7 +110,7 @@ def test_a_sensitive_setting_altered_at_run_time_is_not_shown(tmp_path: Path, ca
         [described] = admin.describe_configs(
             [ConfluentResource(ConfluentResource.Type.BROKER, node_of(broker))]
         ).values()
-        assert MARK not in repr({name: found.value for name, found in described.result(60).items()})
+        assert MARK not in repr({name: setting.value for name, setting in described.result(60).items()})
         bodies = [request.body for request in broker.requests() if "AlterConfigs" in request.api]
         assert bodies
         assert MARK not in repr(bodies)

@@ -150,11 +150,11 @@ def test_snapshot_is_consistent_while_clients_write(tmp_path: Path) -> None:
         go_on = False
         thread.join()
         with kqueue.Broker(snapshot=tmp_path / "snapshot") as copy:
-            found = copy.topics["orders"].records()
-            assert {(one.partition, one.offset) for one in found} >= set(told[:before])
+            records = copy.topics["orders"].records()
+            assert {(one.partition, one.offset) for one in records} >= set(told[:before])
             # one after another: what is in it is the beginning of all that was sent
-            assert sorted(int(one.value or b"") for one in found) == list(range(len(found)))
-            assert len(found) <= len(told)
+            assert sorted(int(one.value or b"") for one in records) == list(range(len(records)))
+            assert len(records) <= len(told)
 
 
 def test_snapshot_is_complete_during_compaction_and_retention(tmp_path: Path) -> None:

@@ -45,8 +45,8 @@ def described(client: Clients, group: str = "g") -> GroupDescription | None:
 
 
 def members(client: Clients) -> list[str | None]:
-    found = described(client)
-    return [] if found is None else [member.instance_id for member in found.members]
+    group = described(client)
+    return [] if group is None else [member.instance_id for member in group.members]
 
 
 def until_stable(client: Clients, than: str = "") -> str:
@@ -54,9 +54,9 @@ def until_stable(client: Clients, than: str = "") -> str:
     ids: list[str] = []
 
     def is_stable() -> bool:
-        found = described(client)
-        ids[:] = [member.member_id for member in found.members] if found is not None else []
-        return found is not None and found.state is ClassicGroupState.STABLE and ids != [than]
+        group = described(client)
+        ids[:] = [member.member_id for member in group.members] if group is not None else []
+        return group is not None and group.state is ClassicGroupState.STABLE and ids != [than]
 
     eventually(is_stable, "a stable group")
     return ids[0]
@@ -64,8 +64,8 @@ def until_stable(client: Clients, than: str = "") -> str:
 
 def until_committed(client: Clients, offset: int) -> None:
     async def is_there() -> bool:
-        found = client.broker._server.broker.coordinators.groups.offsets("g").get("t", {}).get(0)
-        return found is not None and found.offset == offset
+        committed = client.broker._server.broker.coordinators.groups.offsets("g").get("t", {}).get(0)
+        return committed is not None and committed.offset == offset
 
     eventually(lambda: client.broker._call(is_there), "the commit")
 
@@ -119,14 +119,14 @@ def test_first_rebalance_waits_for_more_members(opened: Opened) -> None:
     client.send("t", b"a")
     taken = client.soon(client.consumer("t", group_id="g").take, 1)
     eventually(
-        lambda: (found := described(client)) and found.state is ClassicGroupState.PREPARING_REBALANCE and found.members,
+        lambda: (group := described(client)) and group.state is ClassicGroupState.PREPARING_REBALANCE and group.members,
         "the join",
     )
     client.broker.clock.advance(seconds=119)
     assert not taken.done()
-    found = described(client)
-    assert found is not None
-    assert found.state is ClassicGroupState.PREPARING_REBALANCE
+    group = described(client)
+    assert group is not None
+    assert group.state is ClassicGroupState.PREPARING_REBALANCE
     client.broker.clock.advance(seconds=2)
     assert taken.result(60) == [b"a"]
 

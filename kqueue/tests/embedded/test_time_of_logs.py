@@ -41,10 +41,10 @@ def values(client: Clients, topic: str) -> list[bytes]:
     first, end = consumer.end_offsets(topic)
     if first == end:
         return []
-    found: list[Any] = []
-    while not found or found[-1].offset < end - 1:
-        found += consumer.poll(POLL_MS)
-    return [record.value for record in found]
+    polled: list[Any] = []
+    while not polled or polled[-1].offset < end - 1:
+        polled += consumer.poll(POLL_MS)
+    return [record.value for record in polled]
 
 
 @pytest.mark.parametrize("storage", corners(["memory", "disk"], "disk"))

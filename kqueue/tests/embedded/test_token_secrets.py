@@ -45,8 +45,8 @@ class Place(NamedTuple):
 
 def forms(secret: bytes) -> set[bytes]:
     """Return what a secret looks like where somebody writes it."""
-    found = {secret, secret.hex().encode(), base64.b64encode(secret), base64.urlsafe_b64encode(secret).rstrip(b"=")}
-    return found | {repr(secret)[2:-1].encode(), secret.replace(b"\n", b"\\n")}
+    spellings = {secret, secret.hex().encode(), base64.b64encode(secret), base64.urlsafe_b64encode(secret).rstrip(b"=")}
+    return spellings | {repr(secret)[2:-1].encode(), secret.replace(b"\n", b"\\n")}
 
 
 def leaks(secrets: Mapping[str, bytes], places: list[Place]) -> list[str]:

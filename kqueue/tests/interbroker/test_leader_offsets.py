@@ -14,12 +14,12 @@ from kqueue.wire.messages.list_offsets import ListOffsetsResponse
 
 
 def ask(members: FetchingMembers, epoch: int = 0) -> LeaderOffsets | KqueueError:
-    found: list[LeaderOffsets | KqueueError] = []
-    ask_leader_offsets(members.peers[2], 2, 1, members.partition(2), epoch, found.append)
+    answers: list[LeaderOffsets | KqueueError] = []
+    ask_leader_offsets(members.peers[2], 2, 1, members.partition(2), epoch, answers.append)
     for _ in range(3):
         members.peers[2].deliver()
         super(FetchingMembers, members).settle()
-    [only] = found
+    [only] = answers
     return only
 
 
@@ -55,7 +55,7 @@ def test_an_answer_of_another_form_is_an_error(response: Any) -> None:
 
     members = FetchingMembers(2, KAFKA)
     members.topic("t", [1, 2])
-    found: list[Any] = []
-    ask_leader_offsets(Peers(), 2, 1, members.partition(2), 0, found.append)  # type: ignore[arg-type]
-    assert isinstance(found[0], BadPeerResponse)
-    assert isinstance(found[0], PeerError)
+    answers: list[Any] = []
+    ask_leader_offsets(Peers(), 2, 1, members.partition(2), 0, answers.append)  # type: ignore[arg-type]
+    assert isinstance(answers[0], BadPeerResponse)
+    assert isinstance(answers[0], PeerError)

@@ -26,8 +26,8 @@ def replica(broker: kqueue.Broker, topic: str, index: int = 0) -> Partition:
 
 
 def ends(brokers: list[kqueue.Broker], topic: str, index: int = 0) -> list[tuple[int, int]]:
-    found = [replica(broker, topic, index) for broker in brokers]
-    return [(partition.log_end_offset, partition.high_watermark) for partition in found]
+    replicas = [replica(broker, topic, index) for broker in brokers]
+    return [(partition.log_end_offset, partition.high_watermark) for partition in replicas]
 
 
 def has_replica(broker: kqueue.Broker, index: int) -> bool | None:

@@ -134,14 +134,14 @@ def test_a_group_reads_where_its_states_are_elsewhere(cluster: SimulatedCluster)
     append(leader, b"0", b"1", b"2", b"3")
     assert consumer.acquired() == [(0, 3, 1)]
     assert consumer.acknowledge(0, 3, [1, 2, 1, 1]) == 0
-    found = state(cluster)
-    assert found is not None
-    assert found.start_offset == 1
-    assert [(one.first, one.last, one.state) for one in found.batches] == [
+    persisted = state(cluster)
+    assert persisted is not None
+    assert persisted.start_offset == 1
+    assert [(one.first, one.last, one.state) for one in persisted.batches] == [
         (1, 1, RecordState.AVAILABLE),
         (2, 3, RecordState.ACKNOWLEDGED),
     ]
-    assert found.leader_epoch == leader.sim.broker.topics.partition("t", 0).leader_epoch
+    assert persisted.leader_epoch == leader.sim.broker.topics.partition("t", 0).leader_epoch
     assert len(leader.sim.broker.share.coordinator) == 0, "nothing of it is here"
 
 
@@ -263,10 +263,10 @@ def test_each_state_is_reached_from_every_broker(cluster: SimulatedCluster) -> N
     persister.read(key, 8, states.append)
     persister.read_summary(key, states.append)
     cluster.settle()
-    found, refused, summary = states[0], states[1], states[-1]
-    if isinstance(found, KqueueError):
-        found, refused = refused, found
-    assert (found.start_offset, found.state_epoch, list(found.batches)) == (6, 3, update.batches)
+    persisted, refused, summary = states[0], states[1], states[-1]
+    if isinstance(persisted, KqueueError):
+        persisted, refused = refused, persisted
+    assert (persisted.start_offset, persisted.state_epoch, list(persisted.batches)) == (6, 3, update.batches)
     assert any(isinstance(each, FencedLeaderEpoch) for each in states)
     [short] = [each for each in states if isinstance(each, ShareState) and not each.batches]
     assert (short.start_offset, short.delivery_complete_count, short.leader_epoch) == (6, 2, 9)

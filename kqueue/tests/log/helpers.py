@@ -119,7 +119,7 @@ def read_batches(
     log: Log, max_bytes: int = 1 << 20, end_offset: int | None = None
 ) -> list[tuple[BatchHeader, list[Record]]]:
     """Everything from the log start on, by following reads."""
-    found = []
+    batches = []
     offset = log.start_offset
     bound = log.end_offset if end_offset is None else end_offset
     while fetched := read_checked(log, offset, max_bytes, bound):
@@ -127,10 +127,10 @@ def read_batches(
         assert len(data) == len(fetched)
         for position, header in iter_batches(data):
             check_crc(data, position, header)
-            found.append((header, list(iter_records(data, position))))
+            batches.append((header, list(iter_records(data, position))))
         assert fetched.next_offset > offset
         offset = fetched.next_offset
-    return found
+    return batches
 
 
 def read_records(log: Log, max_bytes: int = 1 << 20, end_offset: int | None = None) -> list[Record]:
@@ -213,7 +213,7 @@ def _check_timeindex(segment: Any, units: dict[int, Any], *, sealed: bool) -> No
         assert timeindex.last().timestamp == greatest
 
 
-def _check_producers(found: ProducerStateManager, expected: ProducerStateManager) -> None:
+def _check_producers(actual: ProducerStateManager, expected: ProducerStateManager) -> None:
     def facts(producers: ProducerStateManager) -> dict[int, tuple[object, ...]]:
         def of(one: ProducerStateEntry) -> tuple[object, ...]:
             last = [batch[:3] for batch in one.batches][-1:]
@@ -221,8 +221,8 @@ def _check_producers(found: ProducerStateManager, expected: ProducerStateManager
 
         return {producer_id: of(one) for producer_id, one in producers.items()}
 
-    assert facts(found) == facts(expected)
-    assert found.first_open() == expected.first_open()
+    assert facts(actual) == facts(expected)
+    assert actual.first_open() == expected.first_open()
 
 
 def run_through(steps: Iterable[object]) -> None:

@@ -153,14 +153,14 @@ def test_shared_limits_are_divided_by_the_threads() -> None:
         log_cleaner_io_max_bytes_per_second=1000.0,
         log_cleaner_io_buffer_load_factor=0.7,
     )
-    found = cleaner_config(desk.config, desk.topic)
-    assert (found.dedupe_bytes, found.io_buffer_bytes, found.io_bytes_per_second, found.load_factor) == (
+    limits = cleaner_config(desk.config, desk.topic)
+    assert (limits.dedupe_bytes, limits.io_buffer_bytes, limits.io_bytes_per_second, limits.load_factor) == (
         1 << 18,
         1 << 14,
         250.0,
         0.7,
     )
-    assert (found.segment_bytes, found.index_interval_bytes, found.delete_retention_ms) == (400, 0, 86_400_000)
+    assert (limits.segment_bytes, limits.index_interval_bytes, limits.delete_retention_ms) == (400, 0, 86_400_000)
 
 
 def test_no_compaction_starts_without_work() -> None:

@@ -37,14 +37,19 @@ def test_a_log_reads_its_values_from_the_topic() -> None:
     config = Config(Catalog(SETTINGS), {"log.segment.bytes": 5000}).for_topic(
         {"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime", "index.interval.bytes": "10"}
     )
-    found = LogConfig.from_values(config)
-    assert (found.segment_bytes, found.compacted, found.log_append_time, found.index_interval_bytes) == (
+    log_config = LogConfig.from_values(config)
+    assert (
+        log_config.segment_bytes,
+        log_config.compacted,
+        log_config.log_append_time,
+        log_config.index_interval_bytes,
+    ) == (
         5000,
         True,
         True,
         10,
     )
-    assert found.flush_ms == LogConfig.of().flush_ms
+    assert log_config.flush_ms == LogConfig.of().flush_ms
     assert not LogConfig.of().compacted
 
 

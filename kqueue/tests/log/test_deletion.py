@@ -97,10 +97,10 @@ def test_the_log_start_that_deleting_records_set_stays() -> None:
 
 def test_remaining_segments_are_appended_to_and_read() -> None:
     log = filled()
-    found = log.read(5, 1000, end_offset=6)
+    read_result = log.read(5, 1000, end_offset=6)
     append(log, b"next")
     drop(log, 5)
-    assert log.read(found.next_offset, 1000, end_offset=7).read()[-5:-1] == b"next"
+    assert log.read(read_result.next_offset, 1000, end_offset=7).read()[-5:-1] == b"next"
     drop(log, 6)
     assert read_values(log) == [b"next"]
 

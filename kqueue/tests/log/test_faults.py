@@ -127,16 +127,16 @@ def test_a_file_that_is_missing_costs_what_was_in_it(name: str, clean: bool) -> 
         first.remove(".kafka_cleanshutdown")
     manager = start(first, second)
     log = log_of(manager)
-    found = read_values(log)
+    left = read_values(log)
     assert log.end_offset == 12
     if name.endswith(".log"):
-        assert set(found) < set(values)
-        assert len(found) > 3
+        assert set(left) < set(values)
+        assert len(left) > 3
         assert log.damage or name.startswith("0" * 20), (
             "without the oldest segment a log looks as one that begins later"
         )
     else:
-        assert found == values
+        assert left == values
         check_log(log)
     assert append(log, b"011", producer_id=1, epoch=0, base_sequence=11).duplicate
     assert read_values(log_of(manager, 1)) == values

@@ -315,9 +315,9 @@ def test_a_power_cut_between_rolls_and_slow_flushes_takes_nothing_that_was_flush
         storage, confirmed = FaultyStorage(cut_at=cut_at), list[int]()
         with pytest.raises(PowerCut):
             live_with_slow_flushes(storage, confirmed)
-        found = open_log(storage.after_cut(remains, random.Random(cut_at)), segment_bytes=300, index_interval_bytes=0)
-        values = read_values(found)
+        log = open_log(storage.after_cut(remains, random.Random(cut_at)), segment_bytes=300, index_interval_bytes=0)
+        values = read_values(log)
         assert values == [b"%03d" % number * 30 for number in range(len(values))]
         assert len(values) >= max(confirmed, default=0)
-        assert found.damage == []
-        check_log(found)
+        assert log.damage == []
+        check_log(log)

@@ -45,9 +45,9 @@ def open_manager(version: str, folder: Path) -> LogManager:
 
 def open_logs(manager: LogManager) -> dict[tuple[str, int], Log]:
     logs = {}
-    for key, found in manager.found().items():
+    for key, partition_folder in manager.found().items():
         config = LogConfig.of() if key[0].startswith("__") else LogConfig.of(index_interval_bytes=INTERVAL_BYTES)
-        logs[key] = manager.open(*key, found.topic_id or TOPIC_ID, config)
+        logs[key] = manager.open(*key, partition_folder.topic_id or TOPIC_ID, config)
     return logs
 
 
@@ -73,14 +73,14 @@ def test_every_partition_opens_and_reads_as_clients_of_kafka_read_it(
                 assert ":" in name, "only views like txn:committed have no folder of their own"
                 continue
             assert (log.start_offset, log.end_offset) == watermarks
-            found = {}
+            records = {}
             offset = log.start_offset
             while fetched := log.read(offset, 2000, end_offset=log.end_offset):
-                found.update({record.offset: record for record in iter_any_records(fetched.read())})
+                records.update({record.offset: record for record in iter_any_records(fetched.read())})
                 offset = fetched.next_offset
             assert offset == log.end_offset
             for record in topic.of_partition(partition):
-                mine = found[record.offset]
+                mine = records[record.offset]
                 assert (mine.key, mine.value, mine.headers) == (record.key, record.value, record.headers)
                 assert mine.timestamp == record.timestamp or record.timestamp_type == 0
                 seen += 1
@@ -95,16 +95,16 @@ def test_every_offset_and_time_is_found(opened: tuple[str, dict[tuple[str, int],
         records = expected(version)[name].of_partition(0)
         for record in records:
             fetched = log.read(record.offset, 100, end_offset=log.end_offset)
-            offsets = [found.offset for found in iter_any_records(fetched.read())]
+            offsets = [position.offset for position in iter_any_records(fetched.read())]
             assert record.offset in offsets
         assert not [segment for segment in log.segments if segment.index_mismatch], (
             "the indexes are right as they stand"
         )
         for record in records[::7] if not name.startswith("v0") else ():
-            found = run_to_end(log.offset_for_time(record.timestamp, log.end_offset))
+            position = run_to_end(log.offset_for_time(record.timestamp, log.end_offset))
             first = next(one for one in records if one.timestamp >= record.timestamp)
-            assert found is not None
-            assert (found.timestamp, found.offset) == (first.timestamp, first.offset)
+            assert position is not None
+            assert (position.timestamp, position.offset) == (first.timestamp, first.offset)
         assert not [segment for segment in log.segments if segment.index_mismatch]
         greatest = max(record.timestamp for record in records)
         assert run_to_end(log.offset_for_time(greatest + 10**12, log.end_offset)) is None
@@ -125,17 +125,17 @@ def test_reading_committed_gives_what_a_client_of_kafka_got(opened: tuple[str, d
     version, logs = opened
     log = logs["txn", 0]
     gone = [range(one.first_offset, one.last_offset) for one in log.reader.aborted(0, log.end_offset)]
-    offset, found = 0, []
+    offset, records = 0, []
     while fetched := log.read(offset, 1 << 20, end_offset=log.last_stable_offset(log.end_offset)):
         data = fetched.read()
         for position, header in iter_batches(data):
             if not header.is_control:
-                found += [
+                records += [
                     one for one in iter_records(data, position) if not any(one.offset in aborted for aborted in gone)
                 ]
         offset = fetched.next_offset
     committed = expected(version)["txn:committed"].of_partition(0)
-    assert [(one.offset, one.key, one.value) for one in found] == [
+    assert [(one.offset, one.key, one.value) for one in records] == [
         (one.offset, one.key, one.value) for one in committed
     ]
 

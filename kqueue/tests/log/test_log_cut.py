@@ -129,8 +129,8 @@ def goes_on(storage: FaultyStorage, states: list[list[int]]) -> None:
     log = open_log(storage)
     assert log.damage == []
     check_log(log, forgotten=log.start_offset > 0 or log.end_offset >= NEW_START)
-    found = [record.offset for record in read_records(log)]
-    assert found in states if states else (found == sorted(found) and (not found or found[-1] < NEW_START))
+    offsets = [record.offset for record in read_records(log)]
+    assert offsets in states if states else (offsets == sorted(offsets) and (not offsets or offsets[-1] < NEW_START))
     if log.end_offset < NEW_START:
         restart_at(log, NEW_START)
     for number in range(log.end_offset, NEW_START + 9):

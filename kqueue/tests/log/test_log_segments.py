@@ -135,11 +135,11 @@ def test_a_restart_finds_what_compaction_left(clean: bool) -> None:
     storage = MemoryStorage()
     log = filled(storage)
     swap_in(log, compact(log))
-    found, segments = read_records(log), infos(log)
+    records, segments = read_records(log), infos(log)
     if clean:
         log.close()
     log = open_log(storage, clean=clean, recovery_point=30, **SETTINGS)  # type: ignore[arg-type]
-    assert read_records(log) == found
+    assert read_records(log) == records
     assert infos(log) == segments
     put(log, b"key-0", b"next")
     assert state(log)[b"key-0"] == b"next"
@@ -152,17 +152,17 @@ def test_reads_in_a_gap_go_on_behind_it() -> None:
     first = next(record.offset for record in read_records(log))
     assert first > 8
     for start in range(first):
-        offset, found = start, []
-        while not found:
+        offset, offsets = start, []
+        while not offsets:
             fetched = log.read(offset, 1 << 20, end_offset=30)
             assert fetched.next_offset > offset
             offset = fetched.next_offset
-            found = [
+            offsets = [
                 record.offset
                 for position, _ in iter_batches(fetched.read())
                 for record in iter_records(fetched.read(), position)
             ]
-        assert found[0] == first
+        assert offsets[0] == first
 
 
 def test_reader_of_replaced_segments_goes_on() -> None:

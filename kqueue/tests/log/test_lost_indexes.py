@@ -49,9 +49,9 @@ def use(log: Log) -> None:
     """Look up every offset and every time; all answers are right."""
     for offset in range(log.end_offset):
         segment = next(one for one in reversed(log.segments) if one.base <= offset)
-        found = segment.find(offset)
-        assert found is not None
-        assert found.unit.last_offset == offset
+        located = segment.find(offset)
+        assert located is not None
+        assert located.unit.last_offset == offset
     for number in range(RECORDS):
         time = run_to_end(log.offset_for_time(START_MS + number, log.end_offset))
         assert time is not None

@@ -105,18 +105,18 @@ def live(root: Path, *, cleanly: bool) -> None:
     logs = [again(lambda index=index: manager.open("t", index, ID, CONFIG)) for index in range(3)]  # type: ignore[misc]
     values: list[list[bytes | None]] = [[] for _ in logs]
     for number in range(12):
-        for log, found in zip(logs, values, strict=True):
+        for log, written in zip(logs, values, strict=True):
             value = b"%03d" % number * 10
             sequence = {"producer_id": 1, "epoch": 0, "base_sequence": number}
             appended = again(lambda log=log, value=value, sequence=sequence: _append(log, value, sequence))  # type: ignore[misc]
-            assert appended == len(found), "nothing is lost, nothing is there twice"
-            found.append(value)
+            assert appended == len(written), "nothing is lost, nothing is there twice"
+            written.append(value)
         if number % 3 == 2:
             for log in logs:
                 flush_all(log)
             manager.checkpoints.write_all()
-        for log, found in zip(logs, values, strict=True):
-            assert again(lambda log=log: read_values(log)) == found  # type: ignore[misc]
+        for log, written in zip(logs, values, strict=True):
+            assert again(lambda log=log: read_values(log)) == written  # type: ignore[misc]
             assert log.health.failure is None
     assert not manager.offline
     assert all(folder.error is None for folder in manager._folders)
@@ -126,9 +126,9 @@ def live(root: Path, *, cleanly: bool) -> None:
         for folder in manager._folders:
             folder._lock.release()
     manager = again(lambda: start(root))
-    for index, found in enumerate(values):
+    for index, written in enumerate(values):
         log = again(lambda index=index: manager.open("t", index, ID, CONFIG))  # type: ignore[misc]
-        assert again(lambda log=log: read_values(log)) == found  # type: ignore[misc]
+        assert again(lambda log=log: read_values(log)) == written  # type: ignore[misc]
         assert not log.damage
         again(lambda log=log: check_entries(log))  # type: ignore[misc]
     stop(manager)

@@ -149,11 +149,11 @@ def check_reopened(world: World, storage: FaultyStorage) -> World:
     Returns the world as it goes on.
     """
     manager = LogManager([storage], clock=ManualClock(START_MS), rng=random.Random(5))
-    found = manager.found().get(KEY)
-    if found is None:
+    partition_folder = manager.found().get(KEY)
+    if partition_folder is None:
         assert world.flushed == 0, "a flushed partition is gone"
     else:
-        assert found.topic_id == TOPIC_ID or (found.topic_id is None and world.flushed == 0)
+        assert partition_folder.topic_id == TOPIC_ID or (partition_folder.topic_id is None and world.flushed == 0)
     after = World(storage, manager=manager, starts=world.starts)
     log = after.log
     check_log(log, forgotten=log.start_offset > 0)
@@ -293,5 +293,5 @@ def test_a_made_partition_is_there_with_its_id_once_it_was_flushed() -> None:
     )
     flush(world.log)
     left = world.storage.after_cut(Remains.LOST, random.Random(1))
-    found = LogManager([left], clock=ManualClock(START_MS), rng=random.Random(1)).found()[KEY]
-    assert uuid_text(found.topic_id or b"") == uuid_text(TOPIC_ID)
+    partition_folder = LogManager([left], clock=ManualClock(START_MS), rng=random.Random(1)).found()[KEY]
+    assert uuid_text(partition_folder.topic_id or b"") == uuid_text(TOPIC_ID)

@@ -16,15 +16,15 @@ from kqueue.tests.log.helpers import START_MS, append, flush, open_log, read_val
 @pytest.fixture
 def searches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The offsets that were searched for."""
-    found: list[int] = []
+    offsets: list[int] = []
     original = Segment.find
 
     def find(self: Segment, offset: int) -> LocatedBatch | None:
-        found.append(offset)
+        offsets.append(offset)
         return original(self, offset)
 
     monkeypatch.setattr(Segment, "find", find)
-    return found
+    return offsets
 
 
 def test_following_the_log_searches_nothing_across_segments_and_appends(searches: list[int]) -> None:
@@ -147,12 +147,12 @@ def test_times_are_found_across_segments_by_offset_not_by_time() -> None:
     assert len(log.segments) >= 3
     for time in range(75):
         expected = next(((when, offset) for offset, when in enumerate(times) if when >= time), None)
-        found = run_to_end(log.offset_for_time(START_MS + time, log.end_offset))
+        located = run_to_end(log.offset_for_time(START_MS + time, log.end_offset))
         if expected is None:
-            assert found is None
+            assert located is None
         else:
-            assert found is not None
-            assert (found.timestamp - START_MS, found.offset, found.leader_epoch) == (*expected, 0)
+            assert located is not None
+            assert (located.timestamp - START_MS, located.offset, located.leader_epoch) == (*expected, 0)
     latest = run_to_end(log.latest_timestamp())
     assert latest is not None
     assert latest.offset == 2
@@ -164,8 +164,8 @@ def test_times_within_a_batch_and_below_the_bound_and_the_start() -> None:
     append(log, b"d", time_ms=START_MS + 5)
 
     def offset_of(time: int, end_offset: int = 4) -> int | None:
-        found = run_to_end(log.offset_for_time(START_MS + time, end_offset))
-        return None if found is None else found.offset
+        located = run_to_end(log.offset_for_time(START_MS + time, end_offset))
+        return None if located is None else located.offset
 
     assert [offset_of(time) for time in (0, 1, 10, 11, 20, 21)] == [0, 1, 1, 2, 2, None]
     assert offset_of(20, end_offset=2) is None
@@ -186,12 +186,12 @@ def test_the_latest_time_is_that_of_a_record_within_the_bounds() -> None:
         log.advance_start(start)
         for end in range(start, len(times) + 1):
             expected = max(range(start, end), key=lambda offset: (times[offset], -offset), default=None)
-            found = run_to_end(log.latest_timestamp(end))
+            located = run_to_end(log.latest_timestamp(end))
             if expected is None:
-                assert found is None
+                assert located is None
             else:
-                assert found is not None
-                assert (found.timestamp - START_MS, found.offset) == (times[expected], expected), (start, end)
+                assert located is not None
+                assert (located.timestamp - START_MS, located.offset) == (times[expected], expected), (start, end)
 
 
 def test_a_log_without_times_has_no_latest() -> None:
@@ -219,8 +219,8 @@ def test_a_time_lookup_restarts_if_its_segment_is_deleted(greatest: bool) -> Non
     assert [segment.base for segment in log.segments] == [0, 150, 300]
     time = START_MS + 149
     steps = log.latest_timestamp(450) if greatest else log.offset_for_time(time, 450)
-    found = finish(steps, lambda: log.delete_before(150, high_watermark=450, why="test"))
-    assert found == (time, 299, 0)
+    located = finish(steps, lambda: log.delete_before(150, high_watermark=450, why="test"))
+    assert located == (time, 299, 0)
 
 
 def test_a_long_time_lookup_yields() -> None:

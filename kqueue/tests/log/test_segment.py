@@ -58,9 +58,9 @@ def test_every_offset_is_found_through_the_index() -> None:
     segment = filled()
     size = segment.size // 10
     for offset in range(90, 120):
-        found = segment.find(offset)
-        assert found is not None
-        assert found.position == max(0, (offset - 100) // 2) * size
+        located = segment.find(offset)
+        assert located is not None
+        assert located.position == max(0, (offset - 100) // 2) * size
     assert segment.find(120) is None
 
 
@@ -88,9 +88,9 @@ def test_a_wrong_index_entry_is_not_followed(caplog: pytest.LogCaptureFixture) -
     segment = filled()
     segment.index.entries.cut(0)
     segment.index.append(101, 13)  # points into the middle of a batch
-    found = segment.find(110)
-    assert found is not None
-    assert found.unit.last_offset == 111
+    located = segment.find(110)
+    assert located is not None
+    assert located.unit.last_offset == 111
     assert "astray" in caplog.text
 
 
@@ -173,10 +173,10 @@ def test_batches_since_a_time_come_in_order_of_offset() -> None:
         put(segment, 100 + number, b"x" * 90, time_ms=START_MS + time)
     for time in range(22):
         for start in (0, 102, 106):
-            found = [one.unit.last_offset for one in segment.batches_since(START_MS + time, start)]
+            offsets = [one.unit.last_offset for one in segment.batches_since(START_MS + time, start)]
             expected = [100 + number for number, when in enumerate(times) if when >= time and 100 + number >= start]
-            assert found[:1] == expected[:1]
-            assert set(expected) == set(found)
+            assert offsets[:1] == expected[:1]
+            assert set(expected) == set(offsets)
 
 
 def test_truncation_drops_whole_batches_and_index_entries_and_remembers_the_greatest_time() -> None:

@@ -159,7 +159,7 @@ class LogMachine(RuleBasedStateMachine):
         fetched = self.log.read(offset, max_bytes, end_offset=bound, min_one_batch=min_one)
         buf = fetched.read()
         headers = [header for _, header in iter_batches(buf)]
-        found = [record for position, _ in iter_batches(buf) for record in iter_records(buf, position)]
+        records_read = [record for position, _ in iter_batches(buf) for record in iter_records(buf, position)]
         assert sum(header.size for _, header in iter_batches(buf)) == len(buf) == len(fetched), "whole batches only"
         if not fetched:
             assert fetched.next_offset == offset
@@ -175,7 +175,7 @@ class LogMachine(RuleBasedStateMachine):
         after = [batch.base for batch in self.batches if batch.base >= headers[-1].next_offset]
         assert fetched.next_offset <= min(after, default=self.end)
         rows = {row[0]: row for row in self.rows()}
-        for record in found:
+        for record in records_read:
             if (
                 record.offset >= self.start
                 and record.offset in rows
@@ -194,19 +194,19 @@ class LogMachine(RuleBasedStateMachine):
     def look_up_time(self, time: int, data: st.DataObject) -> None:
         bound = data.draw(st.integers(self.start, self.end))
         expected = next(((when, offset) for offset, when, _ in self.rows() if when >= START_MS + time), None)
-        found = run_to_end(self.log.offset_for_time(START_MS + time, bound))
+        located = run_to_end(self.log.offset_for_time(START_MS + time, bound))
         if expected is None or expected[1] >= bound:
-            assert found is None
+            assert located is None
         else:
-            assert found is not None
-            assert (found.timestamp, found.offset) == expected
+            assert located is not None
+            assert (located.timestamp, located.offset) == expected
 
     @rule(data=st.data())
     def look_up_latest_time(self, data: st.DataObject) -> None:
         bound = data.draw(st.integers(self.start, self.end))
-        found = run_to_end(self.log.latest_timestamp(bound))
+        located = run_to_end(self.log.latest_timestamp(bound))
         latest = max(((when, -offset) for offset, when, _ in self.rows() if offset < bound), default=None)
-        assert (None if found is None else (found.timestamp, -found.offset)) == latest
+        assert (None if located is None else (located.timestamp, -located.offset)) == latest
 
     # --- cutting
 

@@ -112,10 +112,10 @@ def check_records(partition: Partition) -> None:
 
 def place_of(sim: Simulation, index: int = 0) -> str:
     """The data folder that holds the partition of topic t."""
-    found = sim.logs.location_of("t", index)
-    assert found is not None
-    assert found[1] == f"t-{index}"
-    return found[0].location
+    location = sim.logs.location_of("t", index)
+    assert location is not None
+    assert location[1] == f"t-{index}"
+    return location[0].location
 
 
 def names(storage: FaultyStorage, folder: str) -> list[str]:

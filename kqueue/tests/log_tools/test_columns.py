@@ -38,13 +38,13 @@ SELECTIONS = [
 
 
 def by_rows(logs: list[LogFolder], selection: Selection, limits: ChunkLimits = ChunkLimits()) -> pa.Table:  # noqa: B008
-    found = arrow.record_batches(
+    record_batches = arrow.record_batches(
         (row for log in logs for row in rows(log, selection)),
         selection,
         rows_max=limits.rows_max,
         bytes_max=limits.bytes_max,
     )
-    return pa.Table.from_batches(found, arrow.schema(selection.key_as, selection.value_as))
+    return pa.Table.from_batches(record_batches, arrow.schema(selection.key_as, selection.value_as))
 
 
 def by_columns(

@@ -59,22 +59,22 @@ def batches(*epochs: int, salt: bytes = b"") -> Fill:
 
 
 def only(*folders: Path) -> PartitionComparison:
-    (found,) = compare(folders).partitions
-    return found
+    (partition,) = compare(folders).partitions
+    return partition
 
 
 def test_equal_logs(tmp_path: Path) -> None:
     folders = [broker(tmp_path / str(number), batches(0, 0, 1)) for number in range(3)]
     report = compare(folders)
-    (found,) = report.partitions
+    (partition,) = report.partitions
     assert report.is_equal
-    assert (found.name, found.high_watermark, found.equal_to) == ("t-0", 6, 6)
-    assert found.ends == {str(folder): 6 for folder in folders}
+    assert (partition.name, partition.high_watermark, partition.equal_to) == ("t-0", 6, 6)
+    assert partition.ends == {str(folder): 6 for folder in folders}
 
 
 def test_a_follower_behind_is_equal_as_far_as_it_goes(tmp_path: Path) -> None:
-    found = only(broker(tmp_path / "1", batches(0, 0, 1)), broker(tmp_path / "2", batches(0, 0)))
-    assert (found.difference, found.high_watermark, found.equal_to) == (None, 6, 4)
+    difference = only(broker(tmp_path / "1", batches(0, 0, 1)), broker(tmp_path / "2", batches(0, 0)))
+    assert (difference.difference, difference.high_watermark, difference.equal_to) == (None, 6, 4)
 
 
 def test_other_leaders_may_differ_above_the_high_watermark_only(tmp_path: Path) -> None:
@@ -82,8 +82,8 @@ def test_other_leaders_may_differ_above_the_high_watermark_only(tmp_path: Path) 
     theirs = broker(tmp_path / "2", batches(0, 0, 2), high_watermark=4)
     assert (only(ours, theirs).difference, only(ours, theirs).equal_to) == (None, 4)
     committed = broker(tmp_path / "3", batches(0, 0, 2), high_watermark=5)
-    found = only(ours, committed)
-    assert str(found.difference) == (
+    difference = only(ours, committed)
+    assert str(difference.difference) == (
         f"offset 4: a batch to offset 5 of leader epoch 1 in {ours}, "
         f"a batch to offset 5 of leader epoch 2 in {committed}"
     )
@@ -93,9 +93,9 @@ def test_other_leaders_may_differ_above_the_high_watermark_only(tmp_path: Path) 
 def test_two_leaders_of_one_epoch_are_found_above_the_high_watermark(tmp_path: Path) -> None:
     ours = broker(tmp_path / "1", batches(0, 1), high_watermark=2)
     theirs = broker(tmp_path / "2", batches(0, 1, salt=b"?"), high_watermark=2)
-    found = only(ours, theirs)
-    assert found.difference is not None
-    assert found.difference.offset == 2
+    compared = only(ours, theirs)
+    assert compared.difference is not None
+    assert compared.difference.offset == 2
     same_size = broker(tmp_path / "3", lambda log: [append(log, b"0-0", b"more"), append(log, b"0-1", b"mOre")])
     other = broker(tmp_path / "4", lambda log: [append(log, b"0-0", b"more"), append(log, b"0-1", b"more")])
     difference = only(same_size, other).difference
@@ -124,8 +124,8 @@ def test_deleted_records_do_not_count(tmp_path: Path) -> None:
     assert len(segments) > 1
     for file in (theirs / "t-0").glob(f"{segments[0].stem}.*"):
         file.unlink()
-    found = only(ours, theirs)
-    assert (found.difference, found.equal_to) == (None, 16)
+    difference = only(ours, theirs)
+    assert (difference.difference, difference.equal_to) == (None, 16)
 
 
 def test_damage_and_other_topics_are_differences(tmp_path: Path) -> None:
@@ -188,10 +188,10 @@ def test_compacted_logs_have_the_same_newest_values(
 ) -> None:
     for name, records in (("1", ours), ("2", theirs)):
         broker(tmp_path / name, keyed(*records, end=6), compacted=True)
-    found = only(tmp_path / "1", tmp_path / "2")
-    assert found.is_compacted
-    assert (found.difference.offset if found.difference else None) == differs_at
-    assert differs_at is not None or found.equal_to == 6
+    difference = only(tmp_path / "1", tmp_path / "2")
+    assert difference.is_compacted
+    assert (difference.difference.offset if difference.difference else None) == differs_at
+    assert differs_at is not None or difference.equal_to == 6
 
 
 def test_open_and_aborted_transactions_of_compacted_logs(tmp_path: Path) -> None:
@@ -203,8 +203,8 @@ def test_open_and_aborted_transactions_of_compacted_logs(tmp_path: Path) -> None
                 end_transaction(log, kind, producer_id)
 
     folders = [broker(tmp_path / name, fill, compacted=True) for name in "12"]
-    found = only(*folders)
-    assert (found.difference, found.equal_to, found.high_watermark) == (None, 5, 6)
+    difference = only(*folders)
+    assert (difference.difference, difference.equal_to, difference.high_watermark) == (None, 5, 6)
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=6), st.integers(0, 5), st.booleans())

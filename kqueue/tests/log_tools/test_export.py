@@ -33,8 +33,8 @@ def test_a_whole_data_folder_to_parquet(version: str, tmp_path: Path) -> None:
         if ":" not in name
         for one in topic.records
     ]
-    found = zip(*(table[name].to_pylist() for name in ("topic", "partition", "offset", "value")), strict=True)
-    assert sorted(found, key=lambda row: row[:3]) == sorted(wanted, key=lambda row: row[:3])
+    exported = zip(*(table[name].to_pylist() for name in ("topic", "partition", "offset", "value")), strict=True)
+    assert sorted(exported, key=lambda row: row[:3]) == sorted(wanted, key=lambda row: row[:3])
     assert result.rows == table.num_rows
     assert [path.name for path in tmp_path.iterdir()] == ["all.parquet"]
 

@@ -40,8 +40,8 @@ def test_every_record_that_a_client_read(version: str, topic: str, partition: in
     log = opened_golden(version, topic, partition)
     assert (log.topic, log.partition) == (topic, partition)
     assert (log.start_offset, log.end_offset) == told.watermarks[partition]
-    found = [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in log]
-    assert found == [
+    records = [(r.offset, r.timestamp, r.key, r.value, r.headers) for r in log]
+    assert records == [
         (r.offset, r.timestamp if r.timestamp_type else -1, r.key, r.value, r.headers)
         for r in told.of_partition(partition)
     ]

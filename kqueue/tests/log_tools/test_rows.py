@@ -59,8 +59,8 @@ def test_bounds() -> None:
 def test_a_start_below_the_log_start_means_the_log_start(tmp_path: Path) -> None:
     folder = some_of("4.3", tmp_path, "v2-none-0")
     (folder / "log-start-offset-checkpoint").write_text("0\n1\nv2-none 0 120\n")
-    found = [row.offset for row in rows(open_log(folder / "v2-none-0"), Selection(start_offset=7))]
-    assert found == list(range(120, 300))
+    offsets = [row.offset for row in rows(open_log(folder / "v2-none-0"), Selection(start_offset=7))]
+    assert offsets == list(range(120, 300))
 
 
 def test_producers_and_epochs() -> None:
@@ -70,13 +70,13 @@ def test_producers_and_epochs() -> None:
     append(log, b"b", b"c", leader_epoch=4, producer_id=7, epoch=1, base_sequence=0, transactional=True)
     end_transaction(log, 1, 7, leader_epoch=4, epoch=1)
     log.close()
-    found = list(rows(LogFolder(storage, "t-0"), Selection()))
-    assert [(row.offset, row.leader_epoch, row.producer_id, row.producer_epoch, row.sequence) for row in found] == [
+    all_rows = list(rows(LogFolder(storage, "t-0"), Selection()))
+    assert [(row.offset, row.leader_epoch, row.producer_id, row.producer_epoch, row.sequence) for row in all_rows] == [
         (0, 3, None, None, None),
         (1, 4, 7, 1, 0),
         (2, 4, 7, 1, 1),
     ]
-    assert found[0][:7] == ("t", 0, 0, START_MS, "CreateTime", None, b"a")
+    assert all_rows[0][:7] == ("t", 0, 0, START_MS, "CreateTime", None, b"a")
 
 
 def test_open_transactions_end_what_is_committed() -> None:

@@ -26,15 +26,15 @@ def test_batches_of_all_magics_and_sizes() -> None:
     parts = [bytes(batch(b"a", b"b")), encode_entry(0, 5, -1, b"k", b"v"), encode_entry(1, 6, 77, None, b"w"),
              bytes(batch(bytes(CHUNK_BYTES + 5))), bytes(batch(b"z"))]  # fmt: skip
     for check in (True, False):
-        found = walked(b"".join(parts), check=check)
+        batches = walked(b"".join(parts), check=check)
         position = 0
-        for one, part in zip(found, parts, strict=True):
+        for one, part in zip(batches, parts, strict=True):
             assert isinstance(one, Batch)
             assert (one.position, one.size, one.end, one.is_valid) == (position, len(part), position + len(part), True)
             assert bytes(one.data()) == part
             position += len(part)
-        assert [one.magic for one in found if isinstance(one, Batch)] == [2, 0, 1, 2, 2]
-        records = [record for one in found[1:3] if isinstance(one, Batch) for record in one.records()]
+        assert [one.magic for one in batches if isinstance(one, Batch)] == [2, 0, 1, 2, 2]
+        records = [record for one in batches[1:3] if isinstance(one, Batch) for record in one.records()]
         assert [(record.offset, record.timestamp, record.value) for record in records] == [(5, -1, b"v"), (6, 77, b"w")]
 
 
@@ -42,34 +42,34 @@ def test_batches_of_all_magics_and_sizes() -> None:
 def test_a_wrong_checksum_is_a_fault_where_it_is_looked_at(check: bool) -> None:
     for data in (bytes(batch(b"abc")), encode_entry(1, 6, 77, None, b"abc")):
         bad = data[:-2] + b"x" + data[-1:] if data[16] == 2 else data[:-1] + b"x"
-        (found,) = walked(bad, check=check)
-        assert isinstance(found, Batch)
-        assert found.is_valid is not check
+        (walked_batch,) = walked(bad, check=check)
+        assert isinstance(walked_batch, Batch)
+        assert walked_batch.is_valid is not check
         if check:
-            assert str(found.problem).startswith("expected checksum 0x")
+            assert str(walked_batch.problem).startswith("expected checksum 0x")
             with pytest.raises(CorruptBatch, match="^log, position 0: expected checksum 0x"):
-                next(found.records())
+                next(walked_batch.records())
 
 
 def test_a_header_that_can_not_be_is_a_fault() -> None:
     data = batch(b"abc", b"d")
     data[57:61] = (1000).to_bytes(4, "big")
-    (found,) = walked(bytes(data), check=False)
-    assert isinstance(found, Batch)
-    assert isinstance(found.unit, BatchHeader)
-    assert found.unit.record_count == 1000
-    assert found.problem == Fault("a valid batch", "1000 records with a last offset delta of 1")
+    (walked_batch,) = walked(bytes(data), check=False)
+    assert isinstance(walked_batch, Batch)
+    assert isinstance(walked_batch.unit, BatchHeader)
+    assert walked_batch.unit.record_count == 1000
+    assert walked_batch.problem == Fault("a valid batch", "1000 records with a last offset delta of 1")
 
 
 def test_a_message_whose_lengths_can_not_be_is_a_fault() -> None:
     data = bytearray(encode_entry(0, 9, -1, b"key", b"value"))
     data[18:22] = (100).to_bytes(4, "big")
-    (found,) = walked(bytes(data), check=False)
-    assert isinstance(found, Batch)
-    assert isinstance(found.unit, LegacyEntry)
-    assert (found.unit.offset, found.unit.key, found.size) == (9, None, len(data))
-    assert found.problem is not None
-    assert found.problem.expected == "a valid batch"
+    (message,) = walked(bytes(data), check=False)
+    assert isinstance(message, Batch)
+    assert isinstance(message.unit, LegacyEntry)
+    assert (message.unit.offset, message.unit.key, message.size) == (9, None, len(data))
+    assert message.problem is not None
+    assert message.problem.expected == "a valid batch"
 
 
 @pytest.mark.parametrize(
@@ -101,8 +101,8 @@ def test_gaps(tail: bytes, expected: str, found: str, kind: tuple[bool, bool]) -
 def test_a_file_that_is_cut_meanwhile() -> None:
     data = bytes(batch(b"abc")) * 2
     file = file_of(data)
-    found = walk(file, "log", 0, len(data), check=False)
-    first = next(found)
+    batches_left = walk(file, "log", 0, len(data), check=False)
+    first = next(batches_left)
     file.truncate(30)
     assert isinstance(first, Batch)
     assert len(list(first.records())) == 1, "it was read whole"
@@ -118,24 +118,30 @@ def test_a_file_that_is_cut_meanwhile() -> None:
 def test_a_batch_that_vanishes_before_its_records_are_read() -> None:
     data = bytes(batch(bytes(CHUNK_BYTES)))
     file = file_of(data)
-    (found,) = walk(file, "log", 0, len(data), check=False)
+    (walked_batch,) = walk(file, "log", 0, len(data), check=False)
     file.truncate(BATCH_OVERHEAD)
-    assert isinstance(found, Batch)
+    assert isinstance(walked_batch, Batch)
     with pytest.raises(CorruptBatch, match=rf"log, position 0: {len(data)} bytes were here, now there are 61"):
-        list(found.records())
+        list(walked_batch.records())
 
 
 def test_batch_exposes_its_header() -> None:
     buf = batch(b"a", b"b", producer_id=3, epoch=0, base_sequence=0, transactional=True)
     stamp(buf, 0, 70, 1)
-    (found,) = walked(bytes(buf))
-    assert isinstance(found, Batch)
-    assert (found.base_offset, found.last_offset, found.next_offset, found.is_control, found.is_transactional) == (
+    (walked_batch,) = walked(bytes(buf))
+    assert isinstance(walked_batch, Batch)
+    assert (
+        walked_batch.base_offset,
+        walked_batch.last_offset,
+        walked_batch.next_offset,
+        walked_batch.is_control,
+        walked_batch.is_transactional,
+    ) == (
         70,
         71,
         72,
         False,
         True,
     )
-    assert repr(found) == "<batch 70..71 at 0 of log>"
-    assert found.where == "log, position 0"
+    assert repr(walked_batch) == "<batch 70..71 at 0 of log>"
+    assert walked_batch.where == "log, position 0"

@@ -40,16 +40,16 @@ def test_a_bit_that_flipped_costs_its_batch_alone(name: str, position: int, mask
     replace(STORAGE, name, bytes(data))
     try:
         told: list[Damage] = []
-        found = all_values(on_damage=told.append)
+        values = all_values(on_damage=told.append)
         rest = VALUES[: 3 * number] + VALUES[3 * number + 3 :]
         if within < 8:  # the offset, which no checksum covers: this batch or the next stands out
             assert told or [record.offset for record in opened(STORAGE)] != list(range(36))
         elif 12 <= within < 16:  # nor the leader epoch
-            assert (found, told) == (VALUES, [])
+            assert (values, told) == (VALUES, [])
         elif number == 11 and 8 <= within < 12:  # the length of the very last: it may look torn
-            assert found == rest
+            assert values == rest
         else:
-            assert found == rest
+            assert values == rest
             assert [(damage.file, damage.position) for damage in told] == [
                 (f"memory/{FOLDER}/{name}", position - within)
             ]

@@ -119,9 +119,9 @@ def test_watchers_are_notified_of_keys_sessions_and_terms_but_of_no_refused_call
     stop = store.watch(lambda: calls.append(None))
 
     def count() -> int:
-        found = len(calls)
+        before = len(calls)
         calls.clear()
-        return found
+        return before
 
     session = store.register(1, "one", 1000)
     assert count() == 1

@@ -86,7 +86,7 @@ def test_a_connection_that_breaks_at_any_request_registers_and_elects_once(serve
             broke = server.requests >= begin + at
             server.fault = lambda number, request: None
             assert term is not None
-            assert {id: found.epoch for id, found in other.sessions().items()} == {1: session.epoch}
+            assert {id: session_info.epoch for id, session_info in other.sessions().items()} == {1: session.epoch}
             assert other.controller() == (1, term.epoch)
             store.commit({}, {"/a": b""}, [], by=term)
             session.end()

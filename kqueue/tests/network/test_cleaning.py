@@ -46,12 +46,12 @@ async def append(partition: Partition, data: bytearray) -> None:
 
 
 def records(partition: Partition) -> list[Record]:
-    found: list[Record] = []
+    read_records: list[Record] = []
     offset = partition.log_start_offset
     while data := (fetched := partition.read_now(offset, 1 << 20)).read():
-        found += [record for position, _ in iter_batches(data) for record in iter_records(data, position)]
+        read_records += [record for position, _ in iter_batches(data) for record in iter_records(data, position)]
         offset = fetched.next_offset
-    return found
+    return read_records
 
 
 @pytest.mark.thorough

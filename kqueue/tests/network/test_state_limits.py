@@ -49,9 +49,9 @@ async def produce(client: Client, topic: str, partition: int) -> int:
     answer = await client.ask(
         "Produce", 9, acks=-1, timeout_ms=30_000, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
     )
-    found = answer.responses[0].partition_responses[0]
-    assert found.error_code == 0, found
-    return int(found.base_offset)
+    partition_response = answer.responses[0].partition_responses[0]
+    assert partition_response.error_code == 0, partition_response
+    return int(partition_response.base_offset)
 
 
 def test_clients_get_non_retriable_errors_at_the_limits() -> None:

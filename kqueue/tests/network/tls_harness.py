@@ -62,6 +62,6 @@ def run(test: Callable[[], Any]) -> None:
 
 
 def handshakes(server: Server) -> int:
-    found = server._listeners["SSL"]._handshakes
-    assert found is not None
-    return len(found)
+    counters = server._listeners["SSL"]._handshakes
+    assert counters is not None
+    return len(counters)

@@ -26,7 +26,7 @@ def changed(batch: bytes | bytearray, **fields: int) -> bytearray:
     return bytearray(HEADER.pack(*header) + batch[BATCH_OVERHEAD:])
 
 
-def test_header_fields() -> None:
+def test_header_has_every_field_of_the_batch() -> None:
     batch = build_batch(RECORDS, producer_id=9, epoch=2, base_sequence=2**31 - 2, transactional=True, leader_epoch=3)
     header = read_header(b"..." + batch, 3)
     assert header == BatchHeader(5, len(batch) - 12, 3, 2, header.crc, 0x10, 3, 1000, 1003, 9, 2, 2**31 - 2, 4)

@@ -62,7 +62,7 @@ def test_small_batch_agrees_with_the_plain_reader(
     assert batch_kernels.small_batch(around, 3, allowed, check) == wanted
 
 
-def test_numbers() -> None:
+def test_numbers_are_written_big_endian() -> None:
     data = np.zeros(10, np.uint8)
     for size, number in ((1, -1), (2, -300), (4, 2**31 - 1), (8, -(2**63))):
         batch_kernels.put_number(data, 1, size, number)

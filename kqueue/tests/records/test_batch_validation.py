@@ -97,7 +97,7 @@ def test_a_length_below_the_headers(rules: ValidationRules, length: int) -> None
 
 
 @BOTH
-def test_the_checksum(rules: ValidationRules) -> None:
+def test_any_flipped_bit_is_refused(rules: ValidationRules) -> None:
     batch = produced()
     for bit in range(CRC_START * 8, len(batch) * 8):
         flipped = bytearray(batch)

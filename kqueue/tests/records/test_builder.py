@@ -86,7 +86,7 @@ def test_a_delete_horizon_is_the_base_of_the_times() -> None:
     assert next(iter_records(batch)).timestamp == 100
 
 
-def test_a_marker() -> None:
+def test_built_marker_is_a_control_batch() -> None:
     key, value = control_key_value(COMMIT, 0)
     builder = BatchBuilder(producer_id=1, epoch=2, transactional=True, control=True)
     builder.append(0, key, value)

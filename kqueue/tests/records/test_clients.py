@@ -57,9 +57,9 @@ def theirs_built(builder: Any, codec_id: int, records: Iterable[Record], **field
 
 
 def theirs_read(reader: Any, data: bytes) -> list[Record]:
-    records, found = [], reader(data)
-    while found.has_next():
-        batch = found.next_batch()
+    records, batches_read = [], reader(data)
+    while batches_read.has_next():
+        batch = batches_read.next_batch()
         assert batch.validate_crc()
         for record in batch:
             timestamp = -1 if record.timestamp is None else record.timestamp

@@ -33,7 +33,7 @@ def from_zero(records: list[Record]) -> list[Record]:
 
 @MAGICS
 @pytest.mark.parametrize("codec_id", [0, 1, 2, 3])
-def test_up(magic: int, codec_id: int) -> None:
+def test_message_set_is_converted_to_one_batch(magic: int, codec_id: int) -> None:
     (batch,) = up_convert(encode_set(RECORDS, magic, codec_id))
     header = read_header(batch)
     check_crc(batch, 0, header)
@@ -76,7 +76,7 @@ def test_a_run_of_messages_is_split_at_the_largest_batch() -> None:
     )
 
 
-def test_up_of_nothing() -> None:
+def test_empty_message_set_is_converted_to_no_batch() -> None:
     assert up_convert(b"") == []
 
 

@@ -68,7 +68,7 @@ def as_a_client_says(unit: BatchHeader | LegacyEntry, record: Record, partition:
 def test_every_record_is_read(version: str, topic: str) -> None:
     about = golden.expected(version)[topic]
     for partition, (_, high) in about.watermarks.items():
-        found, next_offset = [], 0
+        records_read, next_offset = [], 0
         for unit, data in units(version, topic, partition):
             records = list(iter_any_records(data))
             assert unit.next_offset > next_offset or next_offset == 0
@@ -77,8 +77,8 @@ def test_every_record_is_read(version: str, topic: str) -> None:
             if records and unit.magic and not unit.is_log_append_time:
                 assert unit.max_timestamp == max(record.timestamp for record in records)
             if not is_control(unit):
-                found += [as_a_client_says(unit, record, partition) for record in records]
-        assert found == about.of_partition(partition)
+                records_read += [as_a_client_says(unit, record, partition) for record in records]
+        assert records_read == about.of_partition(partition)
         assert next_offset == high
 
 
@@ -132,7 +132,7 @@ def test_every_log_file_is_read_to_its_end(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", golden.VERSIONS)
-def test_transactions(version: str) -> None:
+def test_markers_of_kafka_tell_committed_records(version: str) -> None:
     """Markers say which records a reader of committed ones may see."""
     committed: list[int] = []
     open_offsets: dict[int, list[int]] = {}

@@ -23,7 +23,7 @@ ASK = "from top import top; print(top(1), sum(top.stats.cache_hits.values()))"
 
 
 @pytest.mark.thorough
-def test_a_change_of_what_is_called_is_noticed(tmp_path: Path) -> None:
+def test_changed_callee_recompiles_its_callers(tmp_path: Path) -> None:
     """numba by itself looks at the file of the outermost function only."""
     for name, text in (("inner", INNER.format(10)), ("outer", OUTER), ("top", TOP)):
         (tmp_path / f"{name}.py").write_text(text)

@@ -51,7 +51,7 @@ def test_round_trip(magic: int, codec_id: int) -> None:
 @CODEC_IDS
 @settings(max_examples=examples(20), deadline=None)
 @given(records=record_lists(gaps=True))
-def test_any_records(magic: int, codec_id: int, records: list[Record]) -> None:
+def test_encoded_message_set_reads_the_same(magic: int, codec_id: int, records: list[Record]) -> None:
     assert read(encode_set(records, magic, codec_id)) == timeless(records, magic)
 
 
@@ -81,7 +81,7 @@ def test_a_broker_sets_only_the_wrappers_time() -> None:
     assert [record.timestamp for record in read(data)] == [7777] * 3
 
 
-def test_nothing() -> None:
+def test_empty_message_set_has_no_bytes_and_no_entries() -> None:
     assert encode_set([], 1, 1) == b""
     assert list(iter_entries(b"")) == []
 

@@ -126,7 +126,7 @@ def test_noise_raises_nothing_but_corrupt_batch(data: bytes, count: int) -> None
         assert len(decode(data, header(count, 10))) == count
 
 
-def test_control_records() -> None:
+def test_control_record_encodes_its_kind() -> None:
     for kind in (COMMIT, ABORT):
         key, value = control_key_value(kind, 7)
         assert decode_control(Record(0, BASE, key, value)) == (kind, 0)

@@ -31,7 +31,7 @@ def unzigzag(raw: int) -> int:
 
 
 @pytest.mark.parametrize(("number", "encoded"), PUBLISHED)
-def test_known_numbers(number: int, encoded: str) -> None:
+def test_varints_have_the_known_encodings(number: int, encoded: str) -> None:
     assert encode(number).hex() == encoded
     raw, end = read_raw(bytes.fromhex(encoded), 0, 64)
     assert (unzigzag(raw), end) == (number, len(encoded) // 2)

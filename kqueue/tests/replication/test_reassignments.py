@@ -83,8 +83,8 @@ def test_cancelling_loses_nothing_unless_allowed() -> None:
 
 def test_running_reassignments_are_listed() -> None:
     moving = P((2, 3, 1), (2, 1), 1, adding=(3,), removing=(1,))
-    found = reassignments(image(BROKERS, b=topic(P((1,), (1,), 1), moving), a=topic(moving)))
-    assert found == [
+    listed = reassignments(image(BROKERS, b=topic(P((1,), (1,), 1), moving), a=topic(moving)))
+    assert listed == [
         Reassignment("a", 0, (2, 3, 1), (3,), (1,)),
         Reassignment("b", 1, (2, 3, 1), (3,), (1,)),
     ]

@@ -101,7 +101,7 @@ def test_every_kind_is_read_in_the_flexible_layout_and_unknown_tags_are_skipped(
     assert decoded == EXPECTED
 
 
-def test_a_reader_starts_and_ends_where_it_is_told() -> None:
+def test_reader_reads_from_its_position_and_returns_the_end() -> None:
     data = memoryview(b"??" + bytes.fromhex(OLD) + b"!!")
     decoded, position = reader(All, 0)(data, 2)
     assert decoded == EXPECTED

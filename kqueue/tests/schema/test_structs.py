@@ -73,7 +73,7 @@ def test_each_object_has_lists_of_its_own() -> None:
     assert two.items == []
 
 
-def test_none_is_kept_where_a_list_may_be_none() -> None:
+def test_nullable_list_keeps_none() -> None:
     assert Order(maybe=None).maybe is None
 
 

@@ -19,7 +19,7 @@ def test_a_range_holds_what_it_names_and_nothing_beside(text: str, low: int, hig
 
 
 @pytest.mark.parametrize("text", ["none", ""])
-def test_none_holds_nothing(text: str) -> None:
+def test_no_versions_contain_no_version(text: str) -> None:
     assert parse_versions(text) is NO_VERSIONS
     assert not any(version in NO_VERSIONS for version in range(-2, 20))
 

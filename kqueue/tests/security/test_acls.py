@@ -56,7 +56,7 @@ def test_an_entry_that_means_nothing_is_refused(binding: AclBinding) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern_type", "name", "found"),
+    ("pattern_type", "name", "matching"),
     [
         (PatternType.ANY, None, {"orders", "ord", "*"}),
         (PatternType.ANY, "orders", {"orders"}),
@@ -71,10 +71,10 @@ def test_an_entry_that_means_nothing_is_refused(binding: AclBinding) -> None:
         (PatternType.MATCH, None, {"orders", "ord", "*"}),
     ],
 )
-def test_a_filter_finds_patterns(pattern_type: PatternType, name: str | None, found: set[str]) -> None:
+def test_a_filter_finds_patterns(pattern_type: PatternType, name: str | None, matching: set[str]) -> None:
     bindings = [acl(name="orders"), acl(name="ord", pattern_type=PREFIXED), acl(name="*")]
     acl_filter = AclFilter(name=name, pattern_type=pattern_type)
-    assert {binding.name for binding in bindings if acl_filter.matches(binding)} == found
+    assert {binding.name for binding in bindings if acl_filter.matches(binding)} == matching
 
 
 @pytest.mark.parametrize(

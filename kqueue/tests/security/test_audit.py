@@ -50,9 +50,9 @@ def test_names_of_clients_can_not_forge_a_line(name: str) -> None:
 
 
 def test_long_names_are_cut() -> None:
-    found = json.loads(line_of(event(name="x" * 30_000), 0))
-    assert found["resource"].endswith("... (30006 characters)")
-    assert len(found["resource"]) < NAME_LENGTH_MAX + 40
+    document = json.loads(line_of(event(name="x" * 30_000), 0))
+    assert document["resource"].endswith("... (30006 characters)")
+    assert len(document["resource"]) < NAME_LENGTH_MAX + 40
 
 
 def test_lines_of_a_client_are_bounded_and_the_next_counts_what_is_missing(caplog: pytest.LogCaptureFixture) -> None:

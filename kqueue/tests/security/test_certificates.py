@@ -13,18 +13,18 @@ from kqueue.security.certificates import Authority, Certificate, write_private
 
 def test_issued_certificate_has_name_hosts_and_days() -> None:
     issued = Authority.create().issue("CN=broker,O=x", hosts=["localhost", "127.0.0.1", "::1"], days=10)
-    found = x509.load_pem_x509_certificate(issued.certificate.encode())
-    assert found.subject.rfc4514_string() == "CN=broker,O=x"
-    names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    certificate = x509.load_pem_x509_certificate(issued.certificate.encode())
+    assert certificate.subject.rfc4514_string() == "CN=broker,O=x"
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["localhost"]
     assert [str(one) for one in names.get_values_for_type(x509.IPAddress)] == ["127.0.0.1", "::1"]
-    assert 9 < (found.not_valid_after_utc - datetime.now(UTC)).days + 1 <= 10
+    assert 9 < (certificate.not_valid_after_utc - datetime.now(UTC)).days + 1 <= 10
 
 
 def test_expired_certificate_is_issued_on_request() -> None:
     issued = Authority.create().issue("ann", days=-1)
-    found = x509.load_pem_x509_certificate(issued.certificate.encode())
-    assert found.not_valid_before_utc < found.not_valid_after_utc < datetime.now(UTC)
+    certificate = x509.load_pem_x509_certificate(issued.certificate.encode())
+    assert certificate.not_valid_before_utc < certificate.not_valid_after_utc < datetime.now(UTC)
 
 
 def test_authority_is_loaded_again(tmp_path: Path) -> None:

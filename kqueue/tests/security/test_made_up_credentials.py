@@ -43,9 +43,9 @@ def test_made_up_credentials_have_the_most_common_form():
 
 def test_each_form_is_as_frequent_as_among_users():
     made = made_up((credential(4096), 3), (credential(8192), 1))
-    found = Counter(form.iterations for form in forms_of(made).values())
-    assert 0.65 < found[4096] / len(NAMES) < 0.85
-    assert found.total() == found[4096] + found[8192]
+    counts = Counter(form.iterations for form in forms_of(made).values())
+    assert 0.65 < counts[4096] / len(NAMES) < 0.85
+    assert counts.total() == counts[4096] + counts[8192]
 
 
 def test_a_name_keeps_its_form_and_salt():

@@ -145,9 +145,9 @@ EXACT, DEFAULT, ANY = MatchType
 @given(st.sets(CLIENTS, max_size=8), st.booleans(), NAMES)
 def test_filters_find_what_they_say(entities: set[QuotaEntity], strict: bool, name: str | None) -> None:
     match = (USER, DEFAULT, None) if name is None else (USER, EXACT, name)
-    found = filter_of([match], strict=strict)
+    entity_filter = filter_of([match], strict=strict)
     expected = {one for one in entities if (USER, name) in one.parts and (len(one.parts) == 1 or not strict)}
-    assert {one for one in entities if found.matches(one)} == expected
+    assert {one for one in entities if entity_filter.matches(one)} == expected
     of_any = filter_of([(CLIENT_ID, ANY, None)], strict=strict)
     assert {one for one in entities if of_any.matches(one)} == {
         one for one in entities if CLIENT_ID in dict(one.parts) and (len(one.parts) == 1 or not strict)

@@ -64,8 +64,8 @@ def model(bindings: list[AclBinding], who: Client, action: Action, allow_everyon
 def test_decisions_are_those_of_the_model(
     bindings: list[AclBinding], who: Client, actions: list[Action], allow_everyone: bool
 ) -> None:
-    found = authorizer(*bindings, allow_everyone=allow_everyone).authorize(who, actions)
-    assert found == [model(bindings, who, action, allow_everyone) for action in actions]
+    decisions = authorizer(*bindings, allow_everyone=allow_everyone).authorize(who, actions)
+    assert decisions == [model(bindings, who, action, allow_everyone) for action in actions]
 
 
 @given(st.lists(BINDINGS, max_size=8), st.lists(BINDINGS, max_size=8), CLIENTS, ACTIONS)

@@ -265,7 +265,7 @@ def _is_cut(partition: Partition) -> bool:
 def batches(partition: Partition, start: int, end: int) -> list[Batch]:
     """Return the batches of an open log that begin below `end`, from the one with `start` on."""
     log = partition.log
-    found: list[Batch] = []
+    batches_read: list[Batch] = []
     while start < end:
         result = log.read(start, READ_BYTES, end_offset=log.end_offset, min_one_batch=True)
         if result.check is not None:
@@ -275,8 +275,8 @@ def batches(partition: Partition, start: int, end: int) -> list[Batch]:
         before = start
         for _, header in iter_batches(data):
             if header.base_offset >= end:
-                return found
-            found.append(
+                return batches_read
+            batches_read.append(
                 Batch(
                     header.base_offset, header.last_offset, header.leader_epoch, header.crc, header.producer_id,
                     header.base_sequence,
@@ -285,4 +285,4 @@ def batches(partition: Partition, start: int, end: int) -> list[Batch]:
             start = header.last_offset + 1
         if start == before:
             break
-    return found
+    return batches_read

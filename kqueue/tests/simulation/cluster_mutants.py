@@ -421,11 +421,11 @@ def main(seeds: int, steps: int, jobs: int, only: tuple[str, ...]) -> None:
     missed = []
     with ProcessPoolExecutor(jobs) as pool:
         count = len(names)
-        for name, found in zip(names, pool.map(_search, names, [seeds] * count, [steps] * count), strict=True):
-            if found is None:
+        for name, result in zip(names, pool.map(_search, names, [seeds] * count, [steps] * count), strict=True):
+            if result is None:
                 missed.append(name)
                 continue
-            seed, violated = found
+            seed, violated = result
             click.echo(f"| {name.replace('_', ' ')} | {seed:,} | {violated.strip().splitlines()[-1][:90]} |")
     if missed:
         raise click.ClickException(f"no seed found {', '.join(missed)}")

@@ -263,8 +263,8 @@ class ClusterSimulation:
 
     def _offsets_log(self) -> PartitionRegistration | None:
         histories = self.invariants.histories.values()
-        found = next((history for history in histories if history.name == f"{OFFSETS_TOPIC}-0"), None)
-        return None if found is None or found.is_over else found.registration
+        offsets_history = next((history for history in histories if history.name == f"{OFFSETS_TOPIC}-0"), None)
+        return None if offsets_history is None or offsets_history.is_over else offsets_history.registration
 
     def _work(self) -> None:
         keys = self.keys()
@@ -427,7 +427,7 @@ def main(seeds: int, first: int, steps: int, jobs: int, seed: int | None, trace:
     if seed is not None:
         _report(seed, steps, trace)
         return
-    found: list[int] = []
+    failing_seeds: list[int] = []
     parts = [
         range(begin, min(begin + SEEDS_OF_A_TASK, first + seeds))
         for begin in range(first, first + seeds, SEEDS_OF_A_TASK)
@@ -442,12 +442,12 @@ def main(seeds: int, first: int, steps: int, jobs: int, seed: int | None, trace:
         for part, violations in zip(parts, run(_run_task, parts, [steps] * len(parts)), strict=True):
             bar.update(len(part))
             for each, violated in violations:
-                found.append(each)
+                failing_seeds.append(each)
                 click.echo(f"seed {each}: {violated}")
                 if not keep_going:
                     _report(each, steps, trace)
-    if found:
-        raise click.ClickException(f"{len(found)} of {seeds:,} seeds violated an invariant: {found}")
+    if failing_seeds:
+        raise click.ClickException(f"{len(failing_seeds)} of {seeds:,} seeds violated an invariant: {failing_seeds}")
     click.echo(f"{seeds:,} seeds of {steps} steps: no invariant was violated")
 
 

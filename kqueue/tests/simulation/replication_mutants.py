@@ -319,8 +319,8 @@ SEEDS_MAX = 50_000
 def main() -> None:
     """Print the first seed that finds each mutant: the table of `test_replication_model.py`."""
     for name, make in MUTANTS.items():
-        found = next((seed for seed, violated in violations(range(SEEDS_MAX), model=make()) if violated), None)
-        print(f'    "{name}": {found},', flush=True)
+        seed_found = next((seed for seed, violated in violations(range(SEEDS_MAX), model=make()) if violated), None)
+        print(f'    "{name}": {seed_found},', flush=True)
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ class Client:
         nodes = self.host.node_ids
         return nodes[int(self.host.rng.random() * len(nodes))]
 
-    def find_leader(self, key: Key, found: Callable[[], None]) -> None:
+    def find_leader(self, key: Key, go_on: Callable[[], None]) -> None:
         """Ask a broker who leads a partition; then call `found`, also if there was no answer."""
 
         def done(response: Any) -> None:
@@ -120,7 +120,7 @@ class Client:
                 for each in topic.partitions:
                     if each.leader_id >= 0:
                         self.leaders[topic.topic_id, each.partition_index] = (each.leader_id, each.leader_epoch)
-            found()
+            go_on()
 
         topics = [MetadataRequestTopic(topic_id=key[0], name=None)]
         self.send(self.any_node(), MetadataRequest(topics=topics, allow_auto_topic_creation=False), done)
@@ -241,10 +241,10 @@ class Producer(Client):
         self.host.note("confirmed", self.number, history.name, base_offset, self.acks)
         if self.acks != -1:
             return
-        found = history.committed.get(base_offset)
-        if found is None or found.crc != sending.crc:
+        confirmed = history.committed.get(base_offset)
+        if confirmed is None or confirmed.crc != sending.crc:
             raise InvariantViolated(
-                f"{history.name}: confirmed at offset {base_offset} of {history.end}, there is {found}"
+                f"{history.name}: confirmed at offset {base_offset} of {history.end}, there is {confirmed}"
             )
         self.acknowledged.setdefault(key, {})[base_offset] = sending.crc
 

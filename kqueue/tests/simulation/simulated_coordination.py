@@ -78,11 +78,11 @@ class CoordinatedClient(Client):
 
         self.send(self.coordinator, request, answered)
 
-    def _find(self, found: Callable[[], None]) -> None:
+    def _find(self, go_on: Callable[[], None]) -> None:
         def done(response: Any) -> None:
             if not isinstance(response, PeerError) and response.coordinators[0].error_code == ErrorCode.NONE:
                 self.coordinator = response.coordinators[0].node_id
-            found()
+            go_on()
 
         self.send(self.any_node(), FindCoordinatorRequest(key_type=self._key_type, coordinator_keys=[self._key]), done)
 
@@ -357,9 +357,9 @@ class GroupCommitter(CoordinatedClient):
                 return
             if before.leader_epoch != after.leader_epoch or after.leader != coordinator:
                 return  # by one that does not know yet that it coordinates no more
-            found = response.groups[0].topics[0].partitions[0].committed_offset
-            if not least <= found <= self.sent:
-                raise InvariantViolated(f"the group's offset is {found}; {least} was confirmed, {self.sent} was sent")
+            offset = response.groups[0].topics[0].partitions[0].committed_offset
+            if not least <= offset <= self.sent:
+                raise InvariantViolated(f"the group's offset is {offset}; {least} was confirmed, {self.sent} was sent")
             if least == self.confirmed:
                 self.is_checked = True
 

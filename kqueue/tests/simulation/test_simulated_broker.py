@@ -39,8 +39,8 @@ def test_a_power_cut_leaves_what_was_flushed() -> None:
     run_for(simulation, 3000)
     process.node.start()
     run_for(simulation, 3000)
-    found = process.node.process.broker.topics.get(partition.topic).partitions[partition.index]
-    assert found.log_end_offset >= ends
+    partition_after = process.node.process.broker.topics.get(partition.topic).partitions[partition.index]
+    assert partition_after.log_end_offset >= ends
     simulation._heal()
 
 

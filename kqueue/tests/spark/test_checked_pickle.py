@@ -15,7 +15,7 @@ class Reader(module.CheckedPickle):
         self.number = number
 
 
-def test_what_was_pickled_comes_back() -> None:
+def test_pickled_object_comes_back() -> None:
     read = module._unpickler(__version__, "pack it")(pickle.dumps((Reader, {"number": 7})))
     assert isinstance(read, Reader)
     assert vars(read) == {"number": 7}

@@ -23,7 +23,7 @@ child.communicate(b"\\n")
 """
 
 
-def test_what_is_started_within_speaks_to_the_file_to_its_end(tmp_path: Path) -> None:
+def test_child_process_writes_to_the_file_to_its_end(tmp_path: Path) -> None:
     file = tmp_path / "said"
     file.write_text("before\n")
     done = subprocess.run([sys.executable, "-c", PROGRAM, file], capture_output=True, text=True, timeout=60, check=True)
@@ -48,7 +48,7 @@ with py4j_silenced():
 """
 
 
-def test_what_the_bridge_logs_is_heard_by_those_who_asked_for_logs() -> None:
+def test_py4j_logs_are_shown_where_logging_was_set_up() -> None:
     done = subprocess.run([sys.executable, "-c", LOGGED], capture_output=True, text=True, timeout=60, check=True)
     assert done.stderr == "from after\nERROR:root:as set up\n"
 

@@ -30,7 +30,7 @@ def row(option: Option) -> str:
 
 
 @pytest.mark.parametrize(("side", "options"), [("source", SOURCE), ("sink", SINK)])
-def test_the_options(side: str, options: tuple[Option, ...]) -> None:
+def test_documented_options_are_those_of_the_code(side: str, options: tuple[Option, ...]) -> None:
     (rows,) = re.findall(rf"### Options of the {side}\n.*?\|---\|---\|---\|\n((?:\|[^\n]*\n)+)", TEXT, re.DOTALL)
     assert rows.splitlines() == [row(option) for option in options]
 

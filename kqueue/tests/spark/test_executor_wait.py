@@ -57,7 +57,7 @@ def test_the_time_counts_anew_after_executors_and_without_work() -> None:
         ),
     ],
 )
-def test_what_was_asked_for_is_named(master: str, settings: dict[str, str], words: str) -> None:
+def test_requested_executors_are_named(master: str, settings: dict[str, str], words: str) -> None:
     assert words in asked_for(master, settings)
 
 
@@ -74,7 +74,7 @@ def test_a_master_that_does_not_answer_is_named() -> None:
         check_master("spark://127.0.0.1:99999", 0)
 
 
-def test_what_is_no_master_is_named() -> None:
+def test_wrong_master_is_refused_by_name() -> None:
     known = ("", "yarn", "k8s://https://127.0.0.1:1", "local", "local[2]", "local[*]", "local[2, 4]", "local[*,1]")
     for master in (*known, "local-cluster[2,1,1024]", "local-cluster[2, 1, 1024]"):
         check_master(master, 0)

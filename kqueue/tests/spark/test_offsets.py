@@ -107,5 +107,5 @@ def test_offsets_have_the_ids_of_their_topics() -> None:
         (OffsetBound("x", listed={TopicPartition("a", 0): 5, TopicPartition("a", 1): LATEST}), False),
     ],
 )
-def test_what_means_the_same_tomorrow(bound: OffsetBound, fixed: bool) -> None:
+def test_bound_is_fixed_if_it_resolves_to_the_same_offsets_later(bound: OffsetBound, fixed: bool) -> None:
     assert bound.is_fixed is fixed

@@ -27,13 +27,13 @@ def values(*, streaming: bool = True, **given: str) -> dict[str, object]:
     return TABLE.values(named, streaming=streaming, misplaced=lambda option: f"{option.name} is misplaced")
 
 
-def test_what_is_not_given_has_its_default_and_names_are_taken_in_any_case() -> None:
+def test_options_have_defaults_and_names_in_any_case() -> None:
     assert values() == {"subscribe": None, "groupId": None, "decoder": "auto"}
     assert values(SUBSCRIBE=" orders ", groupid="mail") == {"subscribe": "orders", "groupId": "mail", "decoder": "auto"}
     assert values(streaming=False, Decoder="FAST")["decoder"] == "fast"
 
 
-def test_what_has_no_meaning_changes_nothing() -> None:
+def test_options_without_a_meaning_are_ignored() -> None:
     given = {"polltimeoutms": "1", "asyncProgressTrackingEnabled": "true", "kafka_security_protocol": "plaintext"}
     assert values(**given) == values()
 
@@ -47,7 +47,7 @@ def test_what_has_no_meaning_changes_nothing() -> None:
         ({"kafka_interceptor_classes": "x"}, "^kafka.interceptor.classes is not supported: there is no Java$"),
     ],
 )
-def test_what_can_not_be_is_told(given: dict[str, str], message: str) -> None:
+def test_wrong_options_are_refused_with_the_reason(given: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         values(**given)
 
@@ -75,17 +75,21 @@ SCRAM = {
 
 
 def test_tls_and_sasl_go_by_the_names_of_sparks_source_and_show_no_secret() -> None:
-    found = security_of(SCRAM)
-    assert found is not None
-    assert found.protocol.name == "SASL_SSL"
-    assert isinstance(found.login, SaslLogin)
-    assert (found.login.mechanism, found.login.user, found.login.password) == ("SCRAM-SHA-512", "ann", "hunter2word")
-    assert found.tls is not None
-    assert found.tls.trusted.location == "ca.pem"
-    assert found.tls.keys.key == "hunter2key"
-    assert not found.tls.check_host
-    assert pickle.loads(pickle.dumps(found)) == found
-    assert "hunter2" not in repr(found)
+    security = security_of(SCRAM)
+    assert security is not None
+    assert security.protocol.name == "SASL_SSL"
+    assert isinstance(security.login, SaslLogin)
+    assert (security.login.mechanism, security.login.user, security.login.password) == (
+        "SCRAM-SHA-512",
+        "ann",
+        "hunter2word",
+    )
+    assert security.tls is not None
+    assert security.tls.trusted.location == "ca.pem"
+    assert security.tls.keys.key == "hunter2key"
+    assert not security.tls.check_host
+    assert pickle.loads(pickle.dumps(security)) == security
+    assert "hunter2" not in repr(security)
 
 
 TOKENS = {
@@ -101,27 +105,27 @@ TOKENS = {
 def test_files_travel_with_the_options(tmp_path: Path) -> None:
     file = tmp_path / "ca.pem"
     file.write_text("what it has")
-    found = security_of({**SCRAM, "kafka.ssl.truststore.location": str(file)})
-    assert found is not None
-    assert found.tls is not None
-    assert found.tls.trusted.content == b"what it has"
-    assert pickle.loads(pickle.dumps(found)) == found
+    security = security_of({**SCRAM, "kafka.ssl.truststore.location": str(file)})
+    assert security is not None
+    assert security.tls is not None
+    assert security.tls.trusted.content == b"what it has"
+    assert pickle.loads(pickle.dumps(security)) == security
     module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
     jaas = f'{module} required ssl.truststore.type="PEM" ssl.truststore.location="{file}";'
-    found = security_of({**TOKENS, "kafka.sasl.jaas.config": jaas})
-    assert found is not None
-    assert isinstance(found.login, TokenLogin)
-    assert found.login.tls is not None
-    assert found.login.tls.trusted.content == b"what it has"
+    security = security_of({**TOKENS, "kafka.sasl.jaas.config": jaas})
+    assert security is not None
+    assert isinstance(security.login, TokenLogin)
+    assert security.login.tls is not None
+    assert security.login.tls.trusted.content == b"what it has"
 
 
 def test_a_token_comes_from_an_identity_provider() -> None:
-    found = security_of(TOKENS)
-    assert found is not None
-    assert isinstance(found.login, TokenLogin)
-    assert (found.login.url, found.login.client_secret) == ("https://idp.example/token", "hunter2word")
-    assert pickle.loads(pickle.dumps(found)) == found
-    assert "hunter2" not in repr(found)
+    security = security_of(TOKENS)
+    assert security is not None
+    assert isinstance(security.login, TokenLogin)
+    assert (security.login.url, security.login.client_secret) == ("https://idp.example/token", "hunter2word")
+    assert pickle.loads(pickle.dumps(security)) == security
+    assert "hunter2" not in repr(security)
 
 
 def test_plain_text_needs_no_security() -> None:

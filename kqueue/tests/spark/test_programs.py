@@ -9,7 +9,7 @@ import pytest
 from kqueue.spark.programs import cache_folder, is_written, plain_name, write_program
 
 
-def test_where_the_cache_is() -> None:
+def test_cache_folder_follows_xdg() -> None:
     assert cache_folder({"XDG_CACHE_HOME": "/c"}) == Path("/c/kqueue")
     assert cache_folder({}) == Path.home() / ".cache" / "kqueue"
 

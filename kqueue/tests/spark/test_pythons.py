@@ -28,7 +28,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     ("master", "local"),
     [("local", True), ("local[*]", True), ("local[2,3]", True), ("local-cluster[2,1,512]", False), ("k8s://h", False)],
 )
-def test_what_is_local(master: str, local: bool) -> None:
+def test_master_is_local_if_it_names_threads(master: str, local: bool) -> None:
     assert pythons.is_local(master) == local
 
 
@@ -93,7 +93,9 @@ def test_spark_s_archives_are_taken_off_the_path(
     assert run.stdout.rstrip("\n") == f"{sys.executable} {rest}"
 
 
-def test_where_no_script_helps_it_is_the_python_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_executors_get_the_python_itself_where_no_script_can_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert pythons.this_python("no_such_package") == sys.executable
     assert pythons.this_python("kqueue.spark") == sys.executable, "it is not in the site-packages"
     monkeypatch.setattr(site, "getsitepackages", lambda: [str(Path(pytest.__file__).parents[1])])

@@ -54,7 +54,7 @@ def test_addresses_of_servers(url: str, address: tuple[str, int]) -> None:
 
 
 @pytest.mark.parametrize("url", ["sc://", "sc://host:x", "sc://host:70000", "sc://[::1"])
-def test_an_address_that_is_none_is_refused(url: str) -> None:
+def test_malformed_remote_address_is_refused(url: str) -> None:
     with pytest.raises(OptionError, match="is no address of a Spark Connect server: expected sc://HOST:PORT"):
         module._address(url)
 
@@ -96,16 +96,16 @@ def test_a_session_has_settings_of_its_own_only() -> None:
         url = f"sc://127.0.0.1:{there.getsockname()[1]}"
         with pytest.raises(ExtraNeeded, match=r"grpcio.*spark-connect"):
             module.connect(pyspark, "app", url, ours, {"spark.sql.session.timeZone": "CET"})
-    found = pyspark.SparkSession.builder.given
-    assert found == {"appName": "app", "remote": url, "spark.sql.session.timeZone": "CET"}
+    settings = pyspark.SparkSession.builder.given
+    assert settings == {"appName": "app", "remote": url, "spark.sql.session.timeZone": "CET"}
 
 
 def test_a_session_of_a_program_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     connect = ModuleType("pyspark.sql.connect.session")
-    found: list[object | None] = [None]
-    methods = {name: staticmethod(lambda: found[0]) for name in ("getActiveSession", "_get_default_session")}
+    active: list[object | None] = [None]
+    methods = {name: staticmethod(lambda: active[0]) for name in ("getActiveSession", "_get_default_session")}
     connect.SparkSession = type("SparkSession", (), methods)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, connect.__name__, connect)
     assert not sessions._is_connected()
-    found[0] = object()
+    active[0] = object()
     assert sessions._is_connected()

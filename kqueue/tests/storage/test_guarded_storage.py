@@ -20,10 +20,10 @@ def guarded(storage: Any) -> Storage:
     return STORAGES.guarded("odd", lambda folder: storage, "some-plugin 2.1")("")
 
 
-def test_a_good_one_keeps_the_contract_behind_the_guard(tmp_path: Path) -> None:
+def test_storage_keeps_the_contract_behind_the_guard(tmp_path: Path) -> None:
     check_storage(STORAGES.guarded("mine", make_storage, "a test"), isolated=False)
-    found = STORAGES.guarded("mine", make_storage, "a test")(str(tmp_path))
-    assert (type(found), found.location) == (GuardedStorage, str(tmp_path))
+    storage = STORAGES.guarded("mine", make_storage, "a test")(str(tmp_path))
+    assert (type(storage), storage.location) == (GuardedStorage, str(tmp_path))
 
 
 def test_opener_is_guarded_and_can_be_pickled(tmp_path: Path) -> None:
@@ -97,7 +97,9 @@ def odd_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> File:
 
 
 @pytest.mark.parametrize(("method", "arguments"), FILE_CALLS)
-def test_files_too(method: str, arguments: tuple[Any, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_that_breaks_the_contract_is_reported(
+    method: str, arguments: tuple[Any, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = odd_file(tmp_path, monkeypatch)
     with pytest.raises(StorageFailed, match=f"{TITLE} broke its contract: {method} returned str"):
         getattr(file, method)(*arguments)

@@ -10,7 +10,7 @@ class Keyed(MemoryStorage):
     sealer: Sealer
 
 
-def test_a_storage_has_a_sealer_if_it_says_so_also_behind_others() -> None:
+def test_sealer_is_found_behind_delegating_storages() -> None:
     assert sealer_of(MemoryStorage()) is None
     assert sealer_of(DelegatingStorage(MemoryStorage())) is None
     keyed = Keyed()

@@ -50,26 +50,26 @@ class ServedWorkers:
 
     def wait_for(self, pattern: str, count: int = 1) -> str:
         """Wait for so many lines; return the first group in the last of them, else the line."""
-        found: list[re.Match[str]] = []
+        matches: list[re.Match[str]] = []
 
         def seen() -> bool:
-            found[:] = [match for line in self.log if (match := re.search(pattern, line))]
-            return len(found) >= count or self.process.poll() is not None
+            matches[:] = [match for line in self.log if (match := re.search(pattern, line))]
+            return len(matches) >= count or self.process.poll() is not None
 
         eventually(seen)
-        assert len(found) >= count, f"{pattern} is not in:\n" + "\n".join(self.log)
-        return str(found[count - 1].group(min(1, found[count - 1].re.groups)))
+        assert len(matches) >= count, f"{pattern} is not in:\n" + "\n".join(self.log)
+        return str(matches[count - 1].group(min(1, matches[count - 1].re.groups)))
 
     def workers(self) -> dict[int, psutil.Process]:
         """The worker's processes by number, by the ports that the supervisor gave them."""
-        found = {}
+        by_number = {}
         for child in psutil.Process(self.process.pid).children():
             with contextlib.suppress(psutil.Error):
                 files = {Path(file.path).parent for file in child.open_files() if file.path.endswith(".lock")}
                 for folder in files:
-                    found[0 if folder == self.folder.resolve() else int(folder.name)] = child
-        self.seen.update(found.values())
-        return found
+                    by_number[0 if folder == self.folder.resolve() else int(folder.name)] = child
+        self.seen.update(by_number.values())
+        return by_number
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Send the signal to the supervisor; return its exit status."""

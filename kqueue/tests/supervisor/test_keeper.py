@@ -77,7 +77,7 @@ class Load:
 def consume_all(bootstrap: str) -> dict[int, list[int]]:
     """The numbers by key, in the order of their offsets."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "all", "auto.offset.reset": "earliest"})
-    found: dict[int, list[int]] = {key: [] for key in range(KEYS)}
+    values_by_key: dict[int, list[int]] = {key: [] for key in range(KEYS)}
     try:
         partitions = [TopicPartition("orders", index, 0) for index in range(PARTITIONS)]
         left = sum(consumer.get_watermark_offsets(one, timeout=60)[1] for one in partitions)
@@ -85,19 +85,19 @@ def consume_all(bootstrap: str) -> dict[int, list[int]]:
         while left:
             for message in consumer.consume(min(left, 1000), 10):
                 assert message.error() is None
-                found[int(message.key())].append(int(message.value()))
+                values_by_key[int(message.key())].append(int(message.value()))
                 left -= 1
     finally:
         consumer.close()
-    return found
+    return values_by_key
 
 
-def differences(found: dict[int, list[int]], expected: dict[int, list[int]]) -> dict[int, str]:
+def differences(consumed: dict[int, list[int]], expected: dict[int, list[int]]) -> dict[int, str]:
     return {
-        key: f"missing {sorted(set(numbers) - set(found[key]))[:9]}, twice or not sent "
-        f"{sorted((Counter(found[key]) - Counter(numbers)).elements())[:9]}, the last was {numbers[-1]}"
+        key: f"missing {sorted(set(numbers) - set(consumed[key]))[:9]}, twice or not sent "
+        f"{sorted((Counter(consumed[key]) - Counter(numbers)).elements())[:9]}, the last was {numbers[-1]}"
         for key, numbers in expected.items()
-        if found[key] != numbers
+        if consumed[key] != numbers
     }
 
 
@@ -118,14 +118,14 @@ def test_nothing_is_lost_when_a_worker_is_killed_under_load(tmp_path: Path, vict
         finally:
             load.end()
         assert load.failed == []
-        found = consume_all(served.bootstrap)
+        consumed = consume_all(served.bootstrap)
         assert served.end() == 0
     others = [line for line in served.log if re.search("not clean", line) and f"worker {victim}:" not in line]
     assert others == []  # they went on
     expected: dict[int, list[int]] = {key: [] for key in range(KEYS)}
     for key, number in sorted(load.acknowledged):
         expected[key].append(number)
-    assert differences(found, expected) == {}  # each once, in the order of sending
+    assert differences(consumed, expected) == {}  # each once, in the order of sending
 
 
 @pytest.mark.thorough

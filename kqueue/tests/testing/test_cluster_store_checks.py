@@ -73,8 +73,8 @@ class ByNodeId(MemoryStore):
 class ByNodeIdAndProcess(MemoryStore):
     def _is_alive(self, holder: Session | Term) -> bool:
         session = holder.session if isinstance(holder, MemoryTerm) else holder
-        found = self._sessions.get(session.node_id)
-        return found is not None and found.incarnation == session.incarnation and holder is session
+        session_row = self._sessions.get(session.node_id)
+        return session_row is not None and session_row.incarnation == session.incarnation and holder is session
 
 
 class Electing(MemoryStore):

@@ -27,12 +27,12 @@ class Good:
     def decompress(self, data: Buffer, limit: int) -> Any:
         stream = zlib.decompressobj()
         try:
-            found = stream.decompress(data, limit + 1)
+            output = stream.decompress(data, limit + 1)
         except zlib.error as error:
             raise CorruptBatch(str(error)) from None
-        if len(found) > limit or not stream.eof or stream.unused_data:
+        if len(output) > limit or not stream.eof or stream.unused_data:
             raise CorruptBatch("above the limit, cut off, or more after it")
-        return found
+        return output
 
 
 class Nameless:
@@ -49,26 +49,26 @@ def broken(**members: Any) -> Good:
 
 def no_limit(self: Good, data: Buffer, limit: int) -> bytes:
     try:
-        found = zlib.decompress(data)
+        output = zlib.decompress(data)
     except zlib.error as error:
         raise CorruptBatch(str(error)) from None
-    return found
+    return output
 
 
 def limit_afterwards(self: Good, data: Buffer, limit: int) -> bytes:
-    found = no_limit(self, data, limit)
-    if len(found) > limit:
+    output = no_limit(self, data, limit)
+    if len(output) > limit:
         raise CorruptBatch("above the limit")
-    return found
+    return output
 
 
 def other_errors(self: Good, data: Buffer, limit: int) -> bytes:
     if limit < 1 << 20:
         return Good.decompress(self, data, limit)
-    found = zlib.decompress(data)
-    if len(found) > limit:
+    output = zlib.decompress(data)
+    if len(output) > limit:
         raise CorruptBatch("above the limit")
-    return found
+    return output
 
 
 def one_byte_short(self: Good, data: Buffer, limit: int) -> bytes:
@@ -91,8 +91,8 @@ def shared_state() -> Callable[..., Any]:
 
 
 def loses_big_ones(self: Good, data: Buffer, limit: int) -> bytes:
-    found = Good.decompress(self, data, limit)
-    return bytes(found) if len(found) != 70_000 else found[:60_000] + bytes(1) + found[60_001:]
+    output = Good.decompress(self, data, limit)
+    return bytes(output) if len(output) != 70_000 else output[:60_000] + bytes(1) + output[60_001:]
 
 
 def never_the_same(self: Good, data: Buffer, level: int | None = None) -> bytes:
@@ -114,8 +114,8 @@ def one_too_many(self: Good, data: Buffer, limit: int) -> bytes:
 
 
 def raw_errors(self: Good, data: Buffer, limit: int) -> bytes:
-    found = Good.decompress(self, data, limit) if zlib_says(data) == "" else zlib.decompress(data)
-    return bytes(found)
+    output = Good.decompress(self, data, limit) if zlib_says(data) == "" else zlib.decompress(data)
+    return bytes(output)
 
 
 def zlib_says(data: Buffer) -> str:
@@ -180,12 +180,12 @@ def test_complete_output_from_truncated_data_is_reported() -> None:
         """Ignore the checksum at the end."""
         stream = zlib.decompressobj()
         try:
-            found = stream.decompress(data, limit + 1)
+            output = stream.decompress(data, limit + 1)
         except zlib.error as error:
             raise CorruptBatch(str(error)) from None
-        if len(found) > limit:
+        if len(output) > limit:
             raise CorruptBatch("above the limit")
-        return found
+        return output
 
     with pytest.raises(AssertionError, match="was decompressed completely"):
         check_codec(broken(decompress=lenient), isolated=False)

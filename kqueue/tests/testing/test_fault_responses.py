@@ -44,14 +44,14 @@ def raw(broker: kqueue.Broker) -> Iterator[Raw]:
 
 def codes(topics: list[Any], partitions: str = "partitions") -> dict[tuple[str, int], int]:
     """Error codes by topic and partition."""
-    found = {}
+    error_codes = {}
     for topic in topics:
         for one in getattr(topic, partitions):
             index = one.index if hasattr(one, "index") else one.partition_index
             name = getattr(topic, "name", None) or topic.topic
-            assert (name, index) not in found, "each place is answered once"
-            found[name, index] = one.error_code
-    return found
+            assert (name, index) not in error_codes, "each place is answered once"
+            error_codes[name, index] = one.error_code
+    return error_codes
 
 
 def count(broker: kqueue.Broker, topic: str, partition: int) -> int:
@@ -74,8 +74,8 @@ def test_a_part_of_a_produce_fails_and_the_rest_is_written(
     made.fail("Produce", **which)
     request = produce(*ALL)
     with Raw(broker.bootstrap) as raw:
-        found = codes(raw.ask("Produce", version, request).responses, "partition_responses")
-    assert found == {place: ERROR if place in hit else 0 for place in ALL}
+        error_codes = codes(raw.ask("Produce", version, request).responses, "partition_responses")
+    assert error_codes == {place: ERROR if place in hit else 0 for place in ALL}
     assert {place: count(broker, *place) for place in ALL} == {place: 0 if place in hit else 1 for place in ALL}
 
 
@@ -148,8 +148,10 @@ def test_metadata_names_brokers_beside_the_error(
     assert [(one.name, one.error_code, one.partitions) for one in answer.topics] == [
         ("t", ErrorCode.LEADER_NOT_AVAILABLE, [])
     ]
-    found = {one.name: one.error_code for one in raw.ask("Metadata", version, topics=None if version else []).topics}
-    assert found == {"t": ErrorCode.LEADER_NOT_AVAILABLE, "u": 0 if which else ErrorCode.LEADER_NOT_AVAILABLE}
+    error_codes = {
+        one.name: one.error_code for one in raw.ask("Metadata", version, topics=None if version else []).topics
+    }
+    assert error_codes == {"t": ErrorCode.LEADER_NOT_AVAILABLE, "u": 0 if which else ErrorCode.LEADER_NOT_AVAILABLE}
 
 
 def test_metadata_of_one_partition(made: Faults, raw: Raw) -> None:
@@ -220,7 +222,7 @@ def test_two_faults_share_a_request(broker: kqueue.Broker, made: Faults, raw: Ra
     made.fail("Produce", topic="t", partition=0)
     made.delay("Produce", ms=20)
     made.fail("Produce", "CORRUPT_MESSAGE", topic="u")
-    found = codes(raw.ask("Produce", 9, produce(*ALL)).responses, "partition_responses")
-    assert found == {("t", 0): ERROR, ("t", 1): 0, ("u", 0): ErrorCode.CORRUPT_MESSAGE}
+    error_codes = codes(raw.ask("Produce", 9, produce(*ALL)).responses, "partition_responses")
+    assert error_codes == {("t", 0): ERROR, ("t", 1): 0, ("u", 0): ErrorCode.CORRUPT_MESSAGE}
     assert [count(broker, *place) for place in ALL] == [0, 1, 0]
     assert len(made.fired) == 3

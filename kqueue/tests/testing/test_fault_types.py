@@ -42,8 +42,8 @@ def raw(broker: kqueue.Broker) -> Iterator[Raw]:
 
 def code(raw: Raw) -> int:
     """Return the error code of a Produce of one record."""
-    found: int = raw.ask("Produce", 9, produce(T)).responses[0].partition_responses[0].error_code
-    return found
+    error_code: int = raw.ask("Produce", 9, produce(T)).responses[0].partition_responses[0].error_code
+    return error_code
 
 
 def is_whole(broker: kqueue.Broker) -> bool:
@@ -445,8 +445,8 @@ def test_an_unwritten_commit_is_not_confirmed(fault: str) -> None:
         broker.create_topic("t")
 
         def commit(raw: Raw) -> int:
-            found: int = raw.ask("OffsetCommit", 8, group_id="g", topics=asked).topics[0].partitions[0].error_code
-            return found
+            error_code: int = raw.ask("OffsetCommit", 8, group_id="g", topics=asked).topics[0].partitions[0].error_code
+            return error_code
 
         with Raw(broker.bootstrap) as raw:
             made.script([{fault: "__consumer_offsets"}])

@@ -62,8 +62,8 @@ class Wandering(File):
 
     def read_at(self, position: int, size: int) -> bytes:
         Wandering.count += size > 4096
-        found = self.file.read_at(position, size)
-        return found if Wandering.count % 2 == 0 else bytes(len(found))
+        data = self.file.read_at(position, size)
+        return data if Wandering.count % 2 == 0 else bytes(len(data))
 
 
 class OneAtATime(Storage):

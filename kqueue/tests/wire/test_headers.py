@@ -78,7 +78,7 @@ def test_an_unknown_key_is_refused() -> None:
 
 
 @pytest.mark.parametrize("data", ["0000 0003 00000007 fffe", "0000 0003 00000007 0005 6162", "0000"])
-def test_malformed_headers(data: str) -> None:
+def test_malformed_header_is_refused(data: str) -> None:
     with pytest.raises(MalformedMessage, match="expected"):
         read_request_header(memoryview(bytes.fromhex(data)))
 
@@ -91,8 +91,8 @@ def test_a_client_id_that_is_not_utf_8_is_replaced() -> None:
 @given(st.binary(max_size=40))
 def test_any_bytes_are_a_header_or_refused(data: bytes) -> None:
     try:
-        found, position = read_request_header(memoryview(data))
+        decoded, position = read_request_header(memoryview(data))
     except (MalformedMessage, UnsupportedVersion):
         return
     assert position <= len(data)
-    assert found.api_key == int.from_bytes(data[:2], "big", signed=True)
+    assert decoded.api_key == int.from_bytes(data[:2], "big", signed=True)

@@ -211,9 +211,9 @@ def frame_in(module: str, code: str, name: str = "f") -> FrameType:
     """Return the innermost frame of a call of `name` in a module of this name."""
     names: dict[str, object] = {"__name__": module, "frame": sys._getframe}
     exec(code, names)
-    found = names[name]()  # type: ignore[operator]
-    assert isinstance(found, FrameType)
-    return found
+    frame = names[name]()  # type: ignore[operator]
+    assert isinstance(frame, FrameType)
+    return frame
 
 
 PLUGIN = PluginSource("codec 'x' of x-codec 1.0", "x_codec.codec", "XCodec")

@@ -75,8 +75,8 @@ def test_wrong_requests_are_refused(
 ) -> None:
     client = SimulatedClient()
     client.sim.topic("1", flush_ms="3")
-    found, message = alter(client, kind, "1", *values)
-    assert (found, words in (message or "")) == (code, True), message
+    error, message = alter(client, kind, "1", *values)
+    assert (error, words in (message or "")) == (code, True), message
     assert client.sim.broker.topics.get("1").config.overrides == {"flush.ms": 3}
 
 

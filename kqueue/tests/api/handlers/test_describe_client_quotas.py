@@ -30,13 +30,13 @@ def client() -> SimulatedClient:
 def described(client: SimulatedClient, *components: ComponentData, strict: bool = False, version: int = 1) -> list[int]:
     response = client.ask(DescribeClientQuotasRequest(components=list(components), strict=strict), version)
     assert (response.error_code, response.error_message) == (0, None)
-    found = []
+    quotas = []
     for row in response.entries:
         [value] = row.values
         number = int(value.value) - 1
         assert {part.entity_type: part.entity_name for part in row.entity} == ENTITIES[number]
-        found.append(number)
-    return sorted(found)
+        quotas.append(number)
+    return sorted(quotas)
 
 
 def of(kind: str, match_type: int, match: str | None = None) -> ComponentData:

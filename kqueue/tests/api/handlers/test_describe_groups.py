@@ -17,8 +17,8 @@ VERSIONS = versions_of("describe_groups")
 
 def describe(client: SimulatedClient, version: int, *groups: str, operations: bool = False) -> list[DescribedGroup]:
     request = DescribeGroupsRequest(groups=list(groups), include_authorized_operations=operations)
-    found: list[DescribedGroup] = client.ask(request, version).groups
-    return found
+    described: list[DescribedGroup] = client.ask(request, version).groups
+    return described
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -56,9 +56,9 @@ def test_groups_come_in_the_order_asked_for(version: int) -> None:
     client = world()
     commit(client, {("t", 0): 1}, group_id="simple")
     stable(client)
-    found = describe(client, version, "simple", "nobody", "g", "")
-    assert [group.group_id for group in found] == ["simple", "nobody", "g", ""]
-    assert [group.group_state for group in found] == ["Empty", "Dead", "Stable", "Dead"]
+    groups = describe(client, version, "simple", "nobody", "g", "")
+    assert [group.group_id for group in groups] == ["simple", "nobody", "g", ""]
+    assert [group.group_state for group in groups] == ["Empty", "Dead", "Stable", "Dead"]
 
 
 def test_a_group_that_is_named_twice_is_described_once() -> None:

@@ -37,13 +37,13 @@ def describe(
 
 def sizes(response: DescribeLogDirsResponse) -> dict[tuple[str, int], int]:
     """Bytes of each partition, in all folders."""
-    found = {}
+    bytes_by_partition = {}
     for folder in response.results:
         for topic in folder.topics:
             for partition in topic.partitions:
                 assert (partition.offset_lag, partition.is_future_key) == (0, False)
-                found[topic.name, partition.partition_index] = partition.partition_size
-    return found
+                bytes_by_partition[topic.name, partition.partition_index] = partition.partition_size
+    return bytes_by_partition
 
 
 def world(storage: Storage) -> SimulatedClient:

@@ -133,17 +133,17 @@ def test_internal_topics_are_marked_as_such() -> None:
 def test_pages_together_are_the_whole(counts: dict[str, int], limit: int) -> None:
     counts = {name: count for name, count in counts.items() if name.strip(".")}
     client = world(**counts)
-    found: list[Place] = []
+    places: list[Place] = []
     cursor: Place | None = None
     for _ in range(sum(counts.values()) + 1):
         rows, cursor = page(ask(client, limit=limit, cursor=cursor))
         new = [(name or "", index) for name, indexes in rows for index in indexes]
         assert len(new) <= max(limit, 1)
-        found += new
+        places += new
         if cursor is None:
             break
     assert cursor is None
-    assert found == [(name, index) for name in sorted(counts) for index in range(counts[name])]
+    assert places == [(name, index) for name in sorted(counts) for index in range(counts[name])]
 
 
 def test_a_page_of_many_topics_takes_several_turns() -> None:

@@ -11,16 +11,16 @@ def test_each_id_is_described_or_has_its_error() -> None:
     client = TransactionClient()
     client.add(("t", 1), ("t", 0))
     response = client.ask(DescribeTransactionsRequest(transactional_ids=["tx", "", "no", "tx"]), 0)
-    found, *errors = response.transaction_states
+    transaction, *errors = response.transaction_states
     assert [(state.transactional_id, state.error_code) for state in errors] == [
         ("", ErrorCode.INVALID_REQUEST),
         ("no", ErrorCode.TRANSACTIONAL_ID_NOT_FOUND),
     ]
-    assert (found.error_code, found.transactional_id, found.transaction_state) == (0, "tx", "Ongoing")
-    assert (found.producer_id, found.producer_epoch) == (client.producer_id, client.epoch)
-    assert found.transaction_timeout_ms == 60_000
-    assert found.transaction_start_time_ms == client.sim.broker.scheduler.clock.wall_ms()
-    assert [(topic.topic, topic.partitions) for topic in found.topics] == [("t", [0, 1])]
+    assert (transaction.error_code, transaction.transactional_id, transaction.transaction_state) == (0, "tx", "Ongoing")
+    assert (transaction.producer_id, transaction.producer_epoch) == (client.producer_id, client.epoch)
+    assert transaction.transaction_timeout_ms == 60_000
+    assert transaction.transaction_start_time_ms == client.sim.broker.scheduler.clock.wall_ms()
+    assert [(topic.topic, topic.partitions) for topic in transaction.topics] == [("t", [0, 1])]
 
 
 def test_an_error_is_reported_for_every_id() -> None:

@@ -69,5 +69,5 @@ def test_an_error_is_that_of_the_whole_request_and_of_each_user(users: list[str]
     rows = None if users is None else [UserName(name=name) for name in users]
     response = handler_table.error_response(DescribeUserScramCredentialsRequest(users=rows), 0, InvalidRequest("why"))
     assert (response.error_code, response.error_message) == (ErrorCode.INVALID_REQUEST, "why")
-    found = [(row.user, row.error_code, row.error_message) for row in response.results]
-    assert found == [("", ErrorCode.INVALID_REQUEST, "why")] * len(users or ())
+    answered = [(row.user, row.error_code, row.error_message) for row in response.results]
+    assert answered == [("", ErrorCode.INVALID_REQUEST, "why")] * len(users or ())

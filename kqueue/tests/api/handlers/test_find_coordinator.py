@@ -103,12 +103,16 @@ def test_the_leader_of_the_partition_that_keeps_the_id_coordinates(version: int)
     for key, index in keys.items():
         request = FindCoordinatorRequest(key=key) if version < 4 else FindCoordinatorRequest(coordinator_keys=[key])
         response = client.ask(request, version)
-        found = response if version < 4 else response.coordinators[0]
+        coordinator = response if version < 4 else response.coordinators[0]
         leader = (3, NO_LEADER, 2)[index]
         if leader == NO_LEADER:
-            assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+            assert (coordinator.error_code, coordinator.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
         else:
-            assert (found.error_code, found.node_id, found.host) == (ErrorCode.NONE, leader, f"out{leader}")
+            assert (coordinator.error_code, coordinator.node_id, coordinator.host) == (
+                ErrorCode.NONE,
+                leader,
+                f"out{leader}",
+            )
 
 
 def test_the_topic_of_the_coordinator_is_created_when_it_is_needed() -> None:
@@ -124,9 +128,9 @@ def test_a_topic_that_cannot_be_created_is_no_coordinator(version: int) -> None:
     client = ClusterClient({"offsets.topic.num.partitions": 9, "kqueue.max.partitions": 1})
     request = FindCoordinatorRequest(key="g") if version < 4 else FindCoordinatorRequest(coordinator_keys=["g"])
     response = client.ask(request, version)
-    found = response if version < 4 else response.coordinators[0]
-    assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
-    assert version == 0 or "kqueue.max.partitions=1" in found.error_message
+    coordinator = response if version < 4 else response.coordinators[0]
+    assert (coordinator.error_code, coordinator.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+    assert version == 0 or "kqueue.max.partitions=1" in coordinator.error_message
 
 
 def test_a_factor_above_the_number_of_brokers_is_answered_each_time_and_logged_once(
@@ -135,9 +139,9 @@ def test_a_factor_above_the_number_of_brokers_is_answered_each_time_and_logged_o
     client = ClusterClient({"offsets.topic.replication.factor": 9})
     reason = "the replication factor 9 can't be reached: the cluster has 3 brokers"
     for _ in range(3):
-        (found,) = client.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinators
-        assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
-        assert reason in found.error_message
+        (coordinator,) = client.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinators
+        assert coordinator.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert reason in coordinator.error_message
     assert caplog.messages == [
         f"topic __consumer_offsets can't be created: {reason}; see offsets.topic.replication.factor"
     ]

@@ -146,8 +146,8 @@ def test_a_refused_resource_leaves_the_others(
     client = SimulatedClient()
     client.sim.topic("a")
     other = resource(GROUP, "other", (SET, "consumer.session.timeout.ms", "50000"))
-    (found, message), fine = alter(client, asked, other, validate_only=validate_only)
-    assert (found, fine) == (code, (0, None))
+    (error, message), fine = alter(client, asked, other, validate_only=validate_only)
+    assert (error, fine) == (code, (0, None))
     assert words in (message or "")
 
 

@@ -9,9 +9,9 @@ from kqueue.wire.error_codes import ErrorCode
 def test_a_share_partition_gets_a_state() -> None:
     client = new_client()
     assert initialize(client).error_code == 0
-    found = state_of(client)
-    assert found is not None
-    assert (found.state_epoch, found.start_offset, list(found.batches)) == (1, 5, [])
+    initialized = state_of(client)
+    assert initialized is not None
+    assert (initialized.state_epoch, initialized.start_offset, list(initialized.batches)) == (1, 5, [])
     assert initialize(client, 2, 9).error_code == 0
     refused = initialize(client, 1, 0)
     assert refused.error_code == ErrorCode.FENCED_STATE_EPOCH

@@ -13,7 +13,9 @@ from kqueue.wire.messages.list_config_resources import ListConfigResourcesReques
 def listed(client: SimulatedClient, *types: int, version: int = 1) -> list[tuple[int, str]]:
     response = client.ask(ListConfigResourcesRequest(resource_types=list(types)), version)
     assert response.error_code == 0
-    return [(found.resource_type, found.resource_name) for found in response.config_resources]
+    return [
+        (listed_resource.resource_type, listed_resource.resource_name) for listed_resource in response.config_resources
+    ]
 
 
 @pytest.fixture

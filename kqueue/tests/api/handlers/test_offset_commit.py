@@ -117,8 +117,8 @@ def test_version_1_may_say_when_it_committed(version: int) -> None:
     request = commit_request(client, version, {("t", 0): 5, ("t", 1): 6})
     request.topics[0].partitions[0].commit_timestamp = 1234
     client.ask(request, version)
-    found = client.sim.broker.coordinators.groups.offsets("g")["t"]
-    assert (found[0].committed_ms, found[1].committed_ms) == (1234, NOW_MS)
+    offsets = client.sim.broker.coordinators.groups.offsets("g")["t"]
+    assert (offsets[0].committed_ms, offsets[1].committed_ms) == (1234, NOW_MS)
 
 
 @pytest.mark.parametrize("version", [2, 3, 4])

@@ -31,7 +31,7 @@ def request(
         old = (
             None
             if requested is None
-            else [OffsetFetchRequestTopic(name=name, partition_indexes=found) for name, found in requested.items()]
+            else [OffsetFetchRequestTopic(name=name, partition_indexes=indexes) for name, indexes in requested.items()]
         )
         return OffsetFetchRequest(group_id=group_id, topics=old, **fields)
     return OffsetFetchRequest(groups=[group_of(client, version, requested, group_id)], **fields)
@@ -44,8 +44,8 @@ def group_of(
         return OffsetFetchRequestGroup(group_id=group_id, topics=None)
     topics = []
     for name, partitions in requested.items():
-        found = client.sim.broker.topics.find(name)
-        named = {"topic_id": found.id if found else b"\x07" * 16} if version >= 10 else {"name": name}
+        topic = client.sim.broker.topics.find(name)
+        named = {"topic_id": topic.id if topic else b"\x07" * 16} if version >= 10 else {"name": name}
         topics.append(OffsetFetchRequestTopics(partition_indexes=partitions, **named))
     return OffsetFetchRequestGroup(group_id=group_id, topics=topics)
 
@@ -148,8 +148,8 @@ def test_offsets_of_a_deleted_topic_are_not_its_namesakes(version: int) -> None:
     client.sim.broker.coordinators.groups._offsets.store.put(
         "g", "t", 0, old
     )  # as if the broker had died before it could take it back
-    found = fetch(client, version, {"t": [0]})
-    assert found["t", 0][0] == -1
+    offsets = fetch(client, version, {"t": [0]})
+    assert offsets["t", 0][0] == -1
     if version >= 2:
         assert fetch(client, version, None) == {("u", 0): (7, -1, "note", 0)}
 

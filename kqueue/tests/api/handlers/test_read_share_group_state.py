@@ -11,10 +11,10 @@ def test_a_leader_reads_what_is_persisted_and_fences_those_before() -> None:
     assert read(client).error_code == ErrorCode.INVALID_REQUEST, "it has no state"
     initialize(client)
     write(client, (7, 9, 2, 1), (10, 10, 0, 3))
-    found = read(client, 4)
-    assert (found.error_code, found.state_epoch, found.start_offset) == (0, 1, 5)
+    persisted = read(client, 4)
+    assert (persisted.error_code, persisted.state_epoch, persisted.start_offset) == (0, 1, 5)
     assert [
-        (one.first_offset, one.last_offset, one.delivery_state, one.delivery_count) for one in found.state_batches
+        (one.first_offset, one.last_offset, one.delivery_state, one.delivery_count) for one in persisted.state_batches
     ] == [(7, 9, 2, 1), (10, 10, 0, 3)]
     assert state_of(client).leader_epoch == 4  # type: ignore[union-attr]
     refused = read(client, 3)

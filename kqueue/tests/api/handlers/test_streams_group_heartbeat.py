@@ -108,9 +108,9 @@ def test_endpoints_are_known_to_all() -> None:
     endpoint = Endpoint(host="h", port=9)
     response = join(client, user_endpoint=endpoint, client_tags=[KeyValue(key="k", value="v")])
     assert response.partitions_by_user_endpoint is not None
-    (found,) = response.partitions_by_user_endpoint
-    assert found.user_endpoint == endpoint
-    assert found.active_partitions == [TopicPartition(topic="t", partitions=[0, 1])]
+    (published,) = response.partitions_by_user_endpoint
+    assert published.user_endpoint == endpoint
+    assert published.active_partitions == [TopicPartition(topic="t", partitions=[0, 1])]
     known = beat(client, 2, endpoint_information_epoch=response.endpoint_information_epoch)
     assert known.partitions_by_user_endpoint is None
 

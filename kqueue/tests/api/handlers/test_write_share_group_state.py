@@ -15,15 +15,15 @@ def test_changes_are_persisted_in_order(version: int) -> None:
     count = {"delivery_complete_count": 2} if version else {}
     assert write(client, (5, 6, 2, 1), (7, 7, 4, 2), version=version, start_offset=5, **count).error_code == 0
     assert write(client, (6, 6, 0, 2), version=version, leader_epoch=2).error_code == 0
-    found = state_of(client)
-    assert found is not None
-    assert [(one.first, one.last, int(one.state), one.delivery_count) for one in found.batches] == [
+    persisted = state_of(client)
+    assert persisted is not None
+    assert [(one.first, one.last, int(one.state), one.delivery_count) for one in persisted.batches] == [
         (5, 5, 2, 1),
         (6, 6, 0, 2),
         (7, 7, 4, 2),
     ]
-    assert (found.start_offset, found.leader_epoch) == (5, 2)
-    assert found.delivery_complete_count == (2 if version else 0), "as it was"
+    assert (persisted.start_offset, persisted.leader_epoch) == (5, 2)
+    assert persisted.delivery_complete_count == (2 if version else 0), "as it was"
 
 
 def test_fenced_writers_are_refused() -> None:

@@ -196,10 +196,10 @@ def test_a_change_of_another_partition_of_the_topic_only_delays_it() -> None:
     leader.partition.lead().fetch(fetch_of(leader.members.partition(3), 3), 1000)
     while leader.broker.scheduler.timers.run_due(leader.members.clock.monotonic_ms()):
         pass
-    found = leader.members.registration()
-    other = found.partitions[1]
+    registration = leader.members.registration()
+    other = registration.partitions[1]
     changed = other._replace(leader=NO_LEADER, partition_epoch=other.partition_epoch + 1)
-    record = found._replace(partitions=(found.partitions[0], changed)).to_bytes()
+    record = registration._replace(partitions=(registration.partitions[0], changed)).to_bytes()
     leader.store.commit({}, {f"{TOPICS_PREFIX}t": record}, ())
     leader.settle()
     assert leader.stored().isr == (1, 2, 3)
@@ -250,8 +250,8 @@ def test_topics_share_a_commit_and_a_conflict_of_one_delays_no_other() -> None:
     leader.members.clock.advance(LAG_MS + 1)
     while leader.broker.scheduler.timers.run_due(leader.members.clock.monotonic_ms()):
         pass
-    found = leader.members.registration("t3")
-    leader.store.commit({}, {f"{TOPICS_PREFIX}t3": found._replace(configs={"retention.ms": "5"}).to_bytes()}, ())
+    registration = leader.members.registration("t3")
+    leader.store.commit({}, {f"{TOPICS_PREFIX}t3": registration._replace(configs={"retention.ms": "5"}).to_bytes()}, ())
     leader.settle()
     assert leader.store.commits[0] == [f"/topics/{name}" for name in names]
     assert sorted(leader.store.commits[1:]) == [[f"/topics/{name}"] for name in names]

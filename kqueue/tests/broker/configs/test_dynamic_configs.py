@@ -142,10 +142,10 @@ def test_wrong_values_are_refused_and_change_nothing(
     sim = Simulation()
     sim.topic("t", min_compaction_lag_ms="10")
     before = dict(sim.broker.configs.own(resource)), sim.store.read("/")
-    found = refusal(sim, resource, change)
-    assert isinstance(found, error)
+    refused = refusal(sim, resource, change)
+    assert isinstance(refused, error)
     with pytest.raises(error, match=words):
-        raise found
+        raise refused
     assert (dict(sim.broker.configs.own(resource)), sim.store.read("/")) == before
 
 

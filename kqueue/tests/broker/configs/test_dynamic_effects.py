@@ -248,7 +248,7 @@ def test_batches_are_compressed_by_the_new_codec() -> None:
         assert produced(client, b"." * 5000, b"." * 5000)[0] == 0
         return read_header(partition.read_now(offset, 1 << 20).read()).codec_id
 
-    found = [codec_of_last()]
+    codecs = [codec_of_last()]
     for resource, values in [
         (TOPIC, {"compression_type": "gzip"}),
         (TOPIC, {"compression_gzip_level": 9}),
@@ -256,12 +256,12 @@ def test_batches_are_compressed_by_the_new_codec() -> None:
         (BROKER, {"compression_type": "gzip"}),
     ]:
         put(client.sim, resource, **values)
-        found.append(codec_of_last())
+        codecs.append(codec_of_last())
     unset(client.sim, TOPIC, "compression.type")
-    found.append(codec_of_last())
+    codecs.append(codec_of_last())
     unset(client.sim, BROKER, "compression.type")
-    found.append(codec_of_last())
-    assert found == [0, 1, 1, 0, 0, 1, 0]
+    codecs.append(codec_of_last())
+    assert codecs == [0, 1, 1, 0, 0, 1, 0]
     assert client.sim.broker.topics.get("t").appender._level is None
 
 

@@ -24,9 +24,9 @@ def test_topics_are_those_of_the_broker() -> None:
 def test_the_rack_of_a_single_broker_is_that_of_all_partitions() -> None:
     sim = Simulation({"broker.rack": "r"})
     sim.topic("t", 2)
-    found = sim.broker.coordinators.groups.consumer.topics.find("t")
-    assert found is not None
-    assert found.racks == (("r",), ("r",))
+    topic = sim.broker.coordinators.groups.consumer.topics.find("t")
+    assert topic is not None
+    assert topic.racks == (("r",), ("r",))
 
 
 def test_partitions_of_a_cluster_have_the_racks_of_their_replicas() -> None:
@@ -34,9 +34,9 @@ def test_partitions_of_a_cluster_have_the_racks_of_their_replicas() -> None:
     topics = members[2].broker.coordinators.groups.consumer.topics
 
     def racks() -> tuple[tuple[str, ...], ...]:
-        found = topics.find("t")
-        assert found is not None
-        return found.racks
+        topic = topics.find("t")
+        assert topic is not None
+        return topic.racks
 
     members.result(members[1].broker.topics.create(NewTopic("t", assignments={0: [2, 1], 1: [1, 3], 2: [4, 2]})))
     assert racks() == (("a", "b"), ("a",), ("b",))

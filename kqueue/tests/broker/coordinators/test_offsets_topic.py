@@ -174,8 +174,8 @@ def commit(sim: Simulation, offset: int, producer: TransactionalProducer | None 
 
 
 def committed_offset(sim: Simulation) -> int | None:
-    found = sim.broker.coordinators.groups.offsets("g").get("t", {}).get(0)
-    return None if found is None else found.offset
+    committed = sim.broker.coordinators.groups.offsets("g").get("t", {}).get(0)
+    return None if committed is None else committed.offset
 
 
 def test_a_restart_keeps_an_open_transaction_pending() -> None:
@@ -227,6 +227,6 @@ def test_the_power_may_fail_at_every_step_of_transactions(remains: Remains) -> N
         with pytest.raises(PowerCut):
             live_with_transactions(Simulation(SMALL, storage=storage, store=store), answered)
         sim = Simulation(SMALL, storage=storage.after_cut(remains, random.Random(cut_at)), store=store)
-        found = (committed_offset(sim), is_pending(sim.broker.coordinators.groups, "g", "t", 0))
+        outcome = (committed_offset(sim), is_pending(sim.broker.coordinators.groups, "g", "t", 0))
         at = len(answered)
-        assert found in expected[at : at + 2], f"cut at {cut_at}: {at} steps were answered"
+        assert outcome in expected[at : at + 2], f"cut at {cut_at}: {at} steps were answered"

@@ -51,16 +51,16 @@ def written(sim: Simulation, one: TransactionMarker) -> MarkerResults:
 def batches(partition: Partition) -> list[tuple[bool, int, int, int]]:
     """(is a marker, producer epoch, kind, coordinator epoch) of every batch in the log."""
     log = partition.log
-    found = []
+    all_batches = []
     raw = log.read(0, 1 << 20, end_offset=log.end_offset).read() if log.end_offset else b""
     for position, header in iter_batches(raw):
         (record,) = iter_records(raw, position)
         kind, version = decode_control(record) if header.is_control else (-1, -1)
         value = record.value or b""
-        found.append(
+        all_batches.append(
             (header.is_control, header.producer_epoch, kind, int.from_bytes(value[2:6], "big") if version == 0 else -1)
         )
-    return found
+    return all_batches
 
 
 @pytest.fixture
@@ -117,8 +117,8 @@ def test_the_coordinator_of_a_single_broker_repeats_the_epoch_of_the_last_marker
     partitions = sim.broker.topics.get("t").partitions
     written(sim, marker(0, coordinator_epoch=2))
     assert written(sim, marker(0, 1, coordinator_epoch=None)) == {("t", 0): None, ("t", 1): None}
-    assert [found[3] for found in batches(partitions[0])] == [2, 2]
-    assert [found[3] for found in batches(partitions[1])] == [0]
+    assert [batch[3] for batch in batches(partitions[0])] == [2, 2]
+    assert [batch[3] for batch in batches(partitions[1])] == [0]
 
 
 def test_a_topic_that_is_deleted_meanwhile_is_reported(sim: Simulation) -> None:
@@ -193,7 +193,9 @@ def test_groups_learn_of_markers_in_their_topic_when_they_are_committed(sim: Sim
         on_group_marker=lambda producer_id, index, commit: calls.append((producer_id, index, commit)),
     )
     results: list[MarkerResults] = []
-    markers.write(marker(4, topic=OFFSETS_TOPIC), lambda found: results.append({**found, ("calls", len(calls)): None}))
+    markers.write(
+        marker(4, topic=OFFSETS_TOPIC), lambda outcomes: results.append({**outcomes, ("calls", len(calls)): None})
+    )
     assert not calls
     sim.settle()
     assert calls == [(7, 4, True)]

@@ -349,13 +349,13 @@ class PowerCuts(RuleBasedStateMachine):
 
     def _is_committed(self, transaction: Transaction, visible: list[bytes], offset: int) -> bool:
         values = _values(transaction)
-        found = [value for value in values if value in visible]
+        shown = [value for value in values if value in visible]
         if transaction.outcome is not None or not transaction.asked:
             expected = transaction.outcome is True
-            assert found == (values if expected else []), transaction
+            assert shown == (values if expected else []), transaction
             return expected
-        assert found in ([], values), transaction
-        return bool(found) or (not values and transaction.has_offset and offset == transaction.number)
+        assert shown in ([], values), transaction
+        return bool(shown) or (not values and transaction.has_offset and offset == transaction.number)
 
     def _visible(self) -> list[bytes]:
         return [

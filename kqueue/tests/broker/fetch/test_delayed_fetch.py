@@ -36,9 +36,9 @@ def delayed(sim: Simulation, indexes: list[int], min_bytes: int = 1, max_wait_ms
 def responses(sim: Simulation, started: int | DelayedOperation[int]) -> list[int]:
     """The list to which the purgatory adds the response of an operation that waits."""
     assert isinstance(started, DelayedOperation)
-    found: list[int] = []
-    sim.broker.scheduler.purgatory.add(started, found.append)
-    return found
+    sizes: list[int] = []
+    sim.broker.scheduler.purgatory.add(started, sizes.append)
+    return sizes
 
 
 def test_a_fetch_of_too_little_waits_for_the_append_that_is_enough(sim: Simulation) -> None:
@@ -46,26 +46,26 @@ def test_a_fetch_of_too_little_waits_for_the_append_that_is_enough(sim: Simulati
     append(partition, b"a")
     size = delayed(sim, [1]).start()
     assert isinstance(size, int), "one batch is enough for one byte"
-    found = responses(sim, delayed(sim, [0, 1], min_bytes=3 * size).start())
+    answers = responses(sim, delayed(sim, [0, 1], min_bytes=3 * size).start())
     append(partition, b"b")
     sim.settle()
-    assert found == []
+    assert answers == []
     append(sim.broker.topics.partition("t", 0), b"c")
     sim.settle()
-    assert found == [3 * size]
+    assert answers == [3 * size]
     assert len(sim.broker.scheduler.purgatory) == 0
 
 
 def test_a_fetch_without_records_is_answered_when_its_time_is_over_or_its_partition_goes(sim: Simulation) -> None:
     assert delayed(sim, [0], max_wait_ms=0).start() == 0
-    found = responses(sim, delayed(sim, [0], max_wait_ms=500).start())
+    answers = responses(sim, delayed(sim, [0], max_wait_ms=500).start())
     sim.advance(499)
-    assert found == []
+    assert answers == []
     sim.advance(1)
-    assert found == [0]
-    found = responses(sim, delayed(sim, [0], max_wait_ms=500).start())
+    assert answers == [0]
+    answers = responses(sim, delayed(sim, [0], max_wait_ms=500).start())
     sim.result(sim.broker.topics.delete("t"))
-    assert found == [0]
+    assert answers == [0]
 
 
 def test_a_fetch_in_slices_sees_what_is_appended_between_them(sim: Simulation) -> None:

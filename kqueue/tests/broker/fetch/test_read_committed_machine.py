@@ -113,10 +113,10 @@ class ReadCommittedMachine(RuleBasedStateMachine):
 
     def _values(self, count: int, *, with_tombstone: bool = False) -> list[bytes | None]:
         self.count += count
-        found: list[bytes | None] = [b"%d" % (self.count + index) for index in range(count)]
+        batch_values: list[bytes | None] = [b"%d" % (self.count + index) for index in range(count)]
         if with_tombstone:
-            found[-1] = None
-        return found
+            batch_values[-1] = None
+        return batch_values
 
     @rule(key=st.sampled_from([b"x", b"y", b"z"]), count=st.integers(1, 3), with_tombstone=st.booleans())
     def plain(self, key: bytes, count: int, with_tombstone: bool) -> None:
@@ -255,13 +255,13 @@ class ReadCommittedMachine(RuleBasedStateMachine):
         assert self._latest(READ_UNCOMMITTED) == end
 
     def _compare(self, records: list[Record], expected: list[Written], end: int) -> None:
-        found = [(record.offset, record.key, record.value) for record in records]
+        read_back = [(record.offset, record.key, record.value) for record in records]
         everything = [(one.offset, one.key, one.value) for one in expected]
         if self.policy == "delete":
-            assert found == everything
+            assert read_back == everything
             return
-        assert [offset for offset, *_ in found] == sorted({offset for offset, *_ in found})
-        assert set(found) <= set(everything)
+        assert [offset for offset, *_ in read_back] == sorted({offset for offset, *_ in read_back})
+        assert set(read_back) <= set(everything)
         # aborted records may go, and those with a later committed record of their key
         last = {one.key: one.offset for one in self.written if one.outcome and one.offset < end}
         open_from = self.stable_offset
@@ -270,7 +270,7 @@ class ReadCommittedMachine(RuleBasedStateMachine):
             for one in expected
             if one.offset >= open_from or (one.outcome and last[one.key] == one.offset and one.value is not None)
         ]
-        assert set(needed) <= set(found)
+        assert set(needed) <= set(read_back)
 
     def _latest(self, isolation_level: int) -> int:
         request = ListOffsetsRequest(

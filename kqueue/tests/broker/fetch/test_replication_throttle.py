@@ -25,8 +25,8 @@ def throttle(members: Members, side: ThrottledSide = LEADER_SIDE, rate: int = 10
 
 
 def name(members: Members, side: ThrottledSide, replicas: str, topic: str = "t") -> None:
-    found = members[1].broker.topics.get(topic)
-    found.configure(members[1].broker.config.for_topic({side.replicas: replicas}))
+    registered = members[1].broker.topics.get(topic)
+    registered.configure(members[1].broker.config.for_topic({side.replicas: replicas}))
 
 
 @pytest.mark.parametrize("side", [LEADER_SIDE, FOLLOWER_SIDE])
@@ -34,32 +34,32 @@ def name(members: Members, side: ThrottledSide, replicas: str, topic: str = "t")
 def test_only_named_replicas_are_held_back(side: ThrottledSide, replicas: str, is_named: bool) -> None:
     members = lagging()
     name(members, side, replicas)
-    found, partition = throttle(members, side), members.partition(1)
-    assert not found.holds_back(partition, 2)
-    found.count(partition, 1500)
-    assert found.holds_back(partition, 2) == is_named
-    assert found.wait_ms() == (pytest.approx(501) if is_named else 0)
+    throttling, partition = throttle(members, side), members.partition(1)
+    assert not throttling.holds_back(partition, 2)
+    throttling.count(partition, 1500)
+    assert throttling.holds_back(partition, 2) == is_named
+    assert throttling.wait_ms() == (pytest.approx(501) if is_named else 0)
     name(members, side, "")
-    assert not found.holds_back(partition, 2)
+    assert not throttling.holds_back(partition, 2)
 
 
 def test_in_sync_follower_is_not_throttled() -> None:
     members = lagging(1, 3)
     name(members, LEADER_SIDE, "*")
-    found, partition = throttle(members), members.partition(1)
-    found.count(partition, 5000)
-    assert found.holds_back(partition, 2)
-    assert not found.holds_back(partition, 3)
+    throttling, partition = throttle(members), members.partition(1)
+    throttling.count(partition, 5000)
+    assert throttling.holds_back(partition, 2)
+    assert not throttling.holds_back(partition, 3)
 
 
 def test_the_rate_is_kept_on_the_average() -> None:
     members = lagging()
     name(members, FOLLOWER_SIDE, "*")
-    found, partition = throttle(members, FOLLOWER_SIDE), members.partition(1)
+    throttling, partition = throttle(members, FOLLOWER_SIDE), members.partition(1)
     copied = 0
     for _ in range(1000):
-        if not found.holds_back(partition, 2):
-            found.count(partition, 300)
+        if not throttling.holds_back(partition, 2):
+            throttling.count(partition, 300)
             copied += 300
         members.clock.advance(100)
     assert copied == pytest.approx(100_000, rel=0.02)
@@ -68,22 +68,22 @@ def test_the_rate_is_kept_on_the_average() -> None:
 def test_a_rate_of_none_lets_nothing_more_through() -> None:
     members = lagging()
     name(members, LEADER_SIDE, "*")
-    found, partition = throttle(members, rate=0), members.partition(1)
-    found.count(partition, 1)
+    throttling, partition = throttle(members, rate=0), members.partition(1)
+    throttling.count(partition, 1)
     members.clock.advance(1e9)
-    assert found.holds_back(partition, 2)
-    assert found.wait_ms() == float("inf")
+    assert throttling.holds_back(partition, 2)
+    assert throttling.wait_ms() == float("inf")
 
 
 def test_settings_of_many_topics_are_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replication_throttle, "TOPICS_MAX", 2)
     members = Members(2, MEMORY)
-    found = throttle(members)
+    throttling = throttle(members)
     for number in range(4):
         topic = f"t{number}"
         members.result(members[1].broker.topics.create(NewTopic(topic, assignments={0: [1, 2]})))
         name(members, LEADER_SIDE, "*", topic)
-        found.count(members.partition(1, topic), 10)
+        throttling.count(members.partition(1, topic), 10)
         members.result(members[1].broker.topics.delete(topic))
-        assert len(found._named) <= 2
-    assert found.wait_ms() == 0
+        assert len(throttling._named) <= 2
+    assert throttling.wait_ms() == 0

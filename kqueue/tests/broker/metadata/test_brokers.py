@@ -84,6 +84,6 @@ def test_brokers_reach_each_other_at_the_listener_of_the_setting_or_the_first(
     cluster = ClusterBrokers(1, setting)
     endpoints = {"FIRST": Endpoint("host", 1), "SECOND": Endpoint("host", 2)}
     cluster.apply({"2": BrokerRegistration(2, 1, "i", endpoints).to_bytes()})
-    found = cluster.peer_endpoint(2)
-    assert (found and found.port) == port
+    endpoint = cluster.peer_endpoint(2)
+    assert (endpoint and endpoint.port) == port
     assert cluster.peer_endpoint(3) is None

@@ -473,10 +473,10 @@ def test_a_topic_that_is_deleted_while_a_log_is_cut_is_deleted_after_it() -> Non
     members, _ = diverged()
     follower, ended = members.partition(2), list[object]()
     follower.follow(follower.leader_epoch).truncate(1, ended.append)
-    found, topics = members.registration(), members[2].broker.topics
+    registration, topics = members.registration(), members[2].broker.topics
     alone = PartitionRegistration((2,), (2,), 2, 7)
     topics.apply("t", None)
-    topics.apply("t", found._replace(id=b"n" * 16, partitions=(alone,)))
+    topics.apply("t", registration._replace(id=b"n" * 16, partitions=(alone,)))
     with pytest.raises(LogRecovering):
         append(members.partition(2), b"new")
     assert ended == []

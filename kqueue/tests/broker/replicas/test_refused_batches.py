@@ -22,9 +22,9 @@ def header(sequence: int, producer: int = 7, epoch: int = 0) -> BatchHeader:
     return read_header(batch(sequence, producer, epoch))
 
 
-def is_behind(refused: RefusedBatches, partition: str, found: BatchHeader) -> bool:
+def is_behind(refused: RefusedBatches, partition: str, batch_header: BatchHeader) -> bool:
     try:
-        refused.check(partition, found, GAP)
+        refused.check(partition, batch_header, GAP)
     except NotLeader:
         return True
     return False

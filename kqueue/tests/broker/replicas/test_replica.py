@@ -22,8 +22,8 @@ class Registered:
     def __init__(self, min_isr: int = 1) -> None:
         self.replica: LeadingReplica | FollowingReplica = FollowingReplica(ReplicaMetadata("t-0", SELF, min_isr))
 
-    def apply(self, found: PartitionRegistration, *, may_lead: bool = True) -> Change | None:
-        applied = apply(self.replica, found, 0.0, may_lead=may_lead)
+    def apply(self, taken_over: PartitionRegistration, *, may_lead: bool = True) -> Change | None:
+        applied = apply(self.replica, taken_over, 0.0, may_lead=may_lead)
         if applied is None:
             return None
         self.replica, change = applied
@@ -36,7 +36,7 @@ class Registered:
 
 def test_each_registration_says_what_it_changed_here() -> None:
     registered = Registered()
-    for number, (found, change) in enumerate(
+    for number, (applied, change) in enumerate(
         [
             (registration(0, SELF, 0, SELF, 2), Change(leads=True)),
             (registration(1, SELF, 0, SELF, 2)._replace(isr=(SELF,)), Change()),
@@ -49,7 +49,7 @@ def test_each_registration_says_what_it_changed_here() -> None:
             (registration(9, 3, 5, 2, 3, SELF), Change(follows=True)),
         ]
     ):
-        assert registered.apply(found) == change, number
+        assert registered.apply(applied) == change, number
 
 
 def test_a_fenced_broker_leads_in_no_epoch() -> None:

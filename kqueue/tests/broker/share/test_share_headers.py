@@ -51,19 +51,19 @@ def log_of(count: int, size: int = 100) -> bytes:
 def test_as_many_as_the_records_need() -> None:
     data = log_of(5)
     region = Region(PagedFile(data, {0}), 0, len(data))
-    found = read_headers(region, 3, may_block=False)
-    assert found is not None
-    assert [each.header.base_offset for each in found.batches] == [0, 2, 4]
-    assert [each.position for each in found.batches] == [0, len(data) // 5, 2 * len(data) // 5]
-    assert found.next_offset == 6
+    headers = read_headers(region, 3, may_block=False)
+    assert headers is not None
+    assert [each.header.base_offset for each in headers.batches] == [0, 2, 4]
+    assert [each.position for each in headers.batches] == [0, len(data) // 5, 2 * len(data) // 5]
+    assert headers.next_offset == 6
 
 
 def test_a_pass_has_a_bound() -> None:
     one = batch(b"x")
     region = Region(PagedFile(one * 3000, set(range(1000))), 0, len(one) * 3000)
-    found = read_headers(region, 2**31, may_block=False)
-    assert found is not None
-    assert len(found.batches) == share_headers.BATCHES_MAX
+    headers = read_headers(region, 2**31, may_block=False)
+    assert headers is not None
+    assert len(headers.batches) == share_headers.BATCHES_MAX
 
 
 def test_nothing_is_read_that_is_on_the_disk_only() -> None:
@@ -72,9 +72,9 @@ def test_nothing_is_read_that_is_on_the_disk_only() -> None:
     region = Region(file, 0, len(data))
     assert read_headers(region, 1000, may_block=False) is None
     assert file.blocked == 0
-    found = read_headers(region, 1000, may_block=True)
-    assert found is not None
-    assert len(found.batches) == 20
+    headers = read_headers(region, 1000, may_block=True)
+    assert headers is not None
+    assert len(headers.batches) == 20
     assert file.blocked
     file.blocked = 0
     assert read_headers(region, 1000, may_block=False) is not None

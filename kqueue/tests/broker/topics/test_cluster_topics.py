@@ -210,8 +210,8 @@ def test_a_record_that_names_a_node_without_a_replica_in_sync_changes_nothing(ca
     for name in ("t", "u"):
         members.result(members[1].broker.topics.create(NewTopic(name, assignments={0: [1, 2]})))
     before = members.partition(1).registration
-    found = members.registration("u")
-    later = found._replace(partitions=(found.partitions[0]._replace(isr=(1,), partition_epoch=1),))
+    registration = members.registration("u")
+    later = registration._replace(partitions=(registration.partitions[0]._replace(isr=(1,), partition_epoch=1),))
     damaged = members.registration("t")
     damaged = damaged._replace(partitions=(before._replace(isr=(1, 2, 3), partition_epoch=1),))
     with caplog.at_level(logging.ERROR):

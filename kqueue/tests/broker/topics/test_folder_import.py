@@ -27,10 +27,10 @@ def test_a_data_folder_with_a_new_store_is_imported() -> None:
     sim.settle()
     sim.stop()
     adopted = Simulation(storage=sim.storage, clock=sim.clock)
-    found = adopted.broker.topics.get("orders")
-    assert found.id == topic.id
-    assert len(found.partitions) == 2
-    assert values(found.partition(1)) == [b"a", b"b"]
+    imported = adopted.broker.topics.get("orders")
+    assert imported.id == topic.id
+    assert len(imported.partitions) == 2
+    assert values(imported.partition(1)) == [b"a", b"b"]
     assert adopted.broker.replicas.host.sole_replica.leader_epoch > sim.broker.replicas.host.sole_replica.leader_epoch
     assert adopted.result(adopted.broker.metadata.producer_ids.allocate()) >= 1 << 40
     adopted.stop()

@@ -245,7 +245,7 @@ class KeepingMachine(RuleBasedStateMachine):
 
     def read(self) -> dict[int, Row]:
         """All that a consumer is given, from the log start on."""
-        found = {}
+        records_by_offset = {}
         offset = self.partition.log_start_offset
         while fetched := self.partition.read(offset, 1000).fetched:
             data = fetched.read()
@@ -254,10 +254,10 @@ class KeepingMachine(RuleBasedStateMachine):
                 for record in iter_records(data, position):
                     if record.offset >= offset:
                         assert record.key is not None
-                        found[record.offset] = Row(record.timestamp, record.key, record.value)
+                        records_by_offset[record.offset] = Row(record.timestamp, record.key, record.value)
             offset = fetched.next_offset
         assert offset == self.partition.high_watermark
-        return found
+        return records_by_offset
 
     @invariant()
     def the_log_is_what_the_list_says(self) -> None:
@@ -268,12 +268,12 @@ class KeepingMachine(RuleBasedStateMachine):
         assert start >= self.start
         assert high >= self.safe
         self._check_dropped(start)
-        found = self.read()
-        for offset, row in found.items():
+        records = self.read()
+        for offset, row in records.items():
             assert row == self.rows[offset]
         for offset, row in self.keeper.kept.items():
             assert row == self.rows[offset], "what was handed over is never lost, and its offset never another record's"
-        gone = [offset for offset in self.rows if start <= offset < high and offset not in found]
+        gone = [offset for offset in self.rows if start <= offset < high and offset not in records]
         self._check_gone(gone, high)
         self.start, self.safe = start, high
 

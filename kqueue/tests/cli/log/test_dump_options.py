@@ -168,9 +168,9 @@ def test_legacy_lines_match_the_messages_read_by_a_client(version: str, topic: s
     payload.
     """
     result = dump(data_folder(version) / f"{topic}-0", "--format", "legacy", "--print-data-log")
-    found = [LINES.fullmatch(line) for line in result.stdout.splitlines() if "isvalid: " in line]
-    records = [match for match in found if match is not None and not match["marker"]]
-    assert None not in found
+    matches = [LINES.fullmatch(line) for line in result.stdout.splitlines() if "isvalid: " in line]
+    records = [match for match in matches if match is not None and not match["marker"]]
+    assert None not in matches
     expected = expected_of(version)[topic].of_partition(0)
     assert len(expected) > 20
     for match, told in zip(records, expected, strict=True):

@@ -15,7 +15,7 @@ def test_an_archive_needs_topics_or_a_pattern() -> None:
 
 
 @pytest.mark.parametrize("option", ["--since", "--until"])
-def test_a_time_that_is_none_is_refused(option: str) -> None:
+def test_text_without_a_time_is_refused(option: str) -> None:
     result = CliRunner().invoke(module.archive, ["kept", "--topic", "orders", option, "soon"])
     assert result.exit_code == 2
     assert f"Invalid value for '{option}': 'soon' is not a time" in result.output

@@ -23,7 +23,7 @@ main()
 """
 
 
-def test_source_options() -> None:
+def test_source_options_follow_from_the_arguments() -> None:
     assert source_options(("a", "b"), None, "h:1") == {"kafka.bootstrap.servers": "h:1", "subscribe": "a,b"}
     assert source_options(("a",), "data", "h:1") == {"path": str(Path("data").absolute()), "subscribe": "a"}
     assert source_options((), None, "h:1", "o.*") == {"kafka.bootstrap.servers": "h:1", "subscribePattern": "^(?:o.*)$"}
@@ -113,12 +113,12 @@ def test_without_pyspark_help_works_and_a_job_names_the_extra() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "found", "others"),
+    ("pattern", "matching", "others"),
     [("orders", ["orders"], ["my-orders", "orders-2"]), ("a|b.", ["a", "bc"], ["ab", "abc"]), ("(?i)A", ["a"], ["ab"])],
 )
-def test_a_pattern_is_one_of_whole_names(pattern: str, found: list[str], others: list[str]) -> None:
+def test_a_pattern_is_one_of_whole_names(pattern: str, matching: list[str], others: list[str]) -> None:
     compiled = re.compile(whole_name(pattern))
-    assert [name for name in (*found, *others) if compiled.search(name)] == found
+    assert [name for name in (*matching, *others) if compiled.search(name)] == matching
 
 
 def test_a_wrong_pattern_is_refused() -> None:

@@ -35,10 +35,10 @@ def test_sweep_without_options_lists_and_changes_nothing(done: Done, query: str)
         assert head.split() == ["QUERY", "LAST", "WRITE", "LAST", "BATCH", "STATE"]
         (mine,) = (row for row in rows if row.startswith(query))
         assert mine.endswith("4           nothing under way")
-    (found,) = (
+    (listed,) = (
         one for one in map(json.loads, done("pipeline", "sweep", "--json").splitlines()) if one["query_id"] == query
     )
-    assert (found["done"], found["unfinished"], found["staged"]) == (4, None, 0)
+    assert (listed["done"], listed["unfinished"], listed["staged"]) == (4, None, 0)
 
 
 def test_a_query_by_its_id_or_its_checkpoint(done: Done, kq: Kq, query: str, tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_recently_used_query_is_kept(done: Done, query: str) -> None:
     assert query in done("pipeline", "sweep")
 
 
-def test_no_broker(kq: Kq) -> None:
+def test_wrong_or_unreachable_address_ends_with_one_sentence(kq: Kq) -> None:
     result = kq("pipeline", "sweep", "-b", "localhost:nothing")
     assert result.exit_code == 2
     assert "'localhost:nothing' is no address; write HOST:PORT" in result.stderr

@@ -67,55 +67,61 @@ NOBODY = Usage({}, {}, frozenset())
 
 @pytest.mark.usefixtures("_installed")
 def test_origins_and_states() -> None:
-    found = rows(NOBODY)
-    assert list(found) == ["zip", "none", "fast", "plain", "broken"]
-    assert found["zip"] == Plugin("thing", "zip", 1, OURS, "in use", "")
-    assert found["plain"] == Plugin("thing", "plain", None, "many-things 1.5", "ready", "")
+    inventory = rows(NOBODY)
+    assert list(inventory) == ["zip", "none", "fast", "plain", "broken"]
+    assert inventory["zip"] == Plugin("thing", "zip", 1, OURS, "in use", "")
+    assert inventory["plain"] == Plugin("thing", "plain", None, "many-things 1.5", "ready", "")
     why = f"zip ({OURS}) serves id 1; to have this one do it: kqueue serve --set kqueue.things=fast"
-    assert found["fast"] == Plugin("thing", "fast", 1, "many-things 1.5", "waits", why)
+    assert inventory["fast"] == Plugin("thing", "fast", 1, "many-things 1.5", "waits", why)
     why = "AttributeError: module 'things_of_a_plugin' has no attribute 'NOTHING'"
-    assert found["broken"] == Plugin("thing", "broken", None, "many-things 1.5", "failed", why)
+    assert inventory["broken"] == Plugin("thing", "broken", None, "many-things 1.5", "failed", why)
 
 
 @pytest.mark.usefixtures("_installed")
 def test_preferred_plugin_of_the_broker_serves_the_id_and_its_topics() -> None:
-    found = rows(Usage({"thing": {"zip": {"b", "a"}, "fast": {"c"}}}, {"thing": {"fast": {2, 1}}}, frozenset({"fast"})))
-    assert (found["fast"].state, found["fast"].topics, found["fast"].brokers) == ("in use", ("a", "b", "c"), (1, 2))
-    assert (found["zip"].state, found["zip"].topics) == ("waits", ())
-    assert found["zip"].why == "fast (many-things 1.5) serves id 1 at the broker"
+    inventory = rows(
+        Usage({"thing": {"zip": {"b", "a"}, "fast": {"c"}}}, {"thing": {"fast": {2, 1}}}, frozenset({"fast"}))
+    )
+    assert (inventory["fast"].state, inventory["fast"].topics, inventory["fast"].brokers) == (
+        "in use",
+        ("a", "b", "c"),
+        (1, 2),
+    )
+    assert (inventory["zip"].state, inventory["zip"].topics) == ("waits", ())
+    assert inventory["zip"].why == "fast (many-things 1.5) serves id 1 at the broker"
 
 
 @pytest.mark.usefixtures("_installed")
 def test_plugins_of_the_broker_alone_are_listed() -> None:
-    found = rows(
+    inventory = rows(
         Usage(
             {"thing": {"far": {"a"}, "broken": {"b"}}}, {"thing": {"mine:THING": {1}}, "other": {"x": {1}}}, frozenset()
         )
     )
-    assert (found["far"].state, found["far"].origin, found["far"].topics) == ("not here", "", ("a",))
-    assert (found["mine:THING"].state, found["mine:THING"].brokers) == ("by path", (1,))
-    assert (found["broken"].state, found["broken"].topics) == ("failed", ("b",))
-    assert "x" not in found
+    assert (inventory["far"].state, inventory["far"].origin, inventory["far"].topics) == ("not here", "", ("a",))
+    assert (inventory["mine:THING"].state, inventory["mine:THING"].brokers) == ("by path", (1,))
+    assert (inventory["broken"].state, inventory["broken"].topics) == ("failed", ("b",))
+    assert "x" not in inventory
 
 
 @pytest.mark.usefixtures("_installed")
 def test_foreign_commands() -> None:
-    found = {plugin.name: plugin for plugin in plugins_of(Contract("command", "test.commands"))}
-    assert list(found) == ["greet", "odd", "topics"]
-    assert found["greet"] == Plugin("command", "greet", None, "many-things 1.5", "ready", "")
-    assert found["topics"].state == "waits"
-    assert found["odd"].state == "failed"
-    assert found["odd"].why.startswith(
+    plugins = {plugin.name: plugin for plugin in plugins_of(Contract("command", "test.commands"))}
+    assert list(plugins) == ["greet", "odd", "topics"]
+    assert plugins["greet"] == Plugin("command", "greet", None, "many-things 1.5", "ready", "")
+    assert plugins["topics"].state == "waits"
+    assert plugins["odd"].state == "failed"
+    assert plugins["odd"].why.startswith(
         "the command 'odd' of many-things 1.5 is not a click command: <things_of_a_plugin.Thing"
     )
 
 
 def test_all_kinds_are_there() -> None:
-    found = sections()
-    assert [(section.kind, section.group) for section in found] == [
+    listed = sections()
+    assert [(section.kind, section.group) for section in listed] == [
         (contract.kind, contract.group) for contract in CONTRACTS
     ]
-    codecs = {plugin.name: plugin for plugin in found[0].plugins}
+    codecs = {plugin.name: plugin for plugin in listed[0].plugins}
     assert codecs["gzip"] == Plugin("codec", "gzip", 1, OURS, "in use", "")
 
 

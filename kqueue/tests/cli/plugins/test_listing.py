@@ -39,9 +39,9 @@ def test_broken_plugin_is_listed_and_affects_no_other(tmp_path: Path) -> None:
         broker.create_topic("orders", compression_type="gzip")
         ran = in_a_process(tmp_path, "plugins", "--json", "-b", broker.bootstrap)
     assert (ran.returncode, ran.stderr) == (0, "")
-    found = json.loads(ran.stdout)
-    assert (found["broker"], found["broker_error"]) == (broker_of(ran), None)
-    rows = {(row["kind"], row["name"]): row for row in found["plugins"]}
+    document = json.loads(ran.stdout)
+    assert (document["broker"], document["broker_error"]) == (broker_of(ran), None)
+    rows = {(row["kind"], row["name"]): row for row in document["plugins"]}
     assert rows["codec", "half"] == {
         "kind": "codec",
         "name": "half",

@@ -26,9 +26,9 @@ def test_a_consumer_group_with_its_members() -> None:
     response = consumer.ConsumerGroupDescribeResponse(groups=[group])
     result = DescribeGroup("g", "consumer").result(1, response, "b:1")
     assert (result.state, result.epoch, result.assignment_epoch, result.assignor) == ("Stable", 5, 4, "uniform")
-    (found,) = result.members
-    assert (found.member_id, found.instance_id, found.epoch) == ("m", "i", 4)
-    assert found.assigned == (TopicPartition("t", 0), TopicPartition("t", 2))
+    (described,) = result.members
+    assert (described.member_id, described.instance_id, described.epoch) == ("m", "i", 4)
+    assert described.assigned == (TopicPartition("t", 0), TopicPartition("t", 2))
 
 
 def test_tasks_read_the_source_and_repartition_topics_of_their_subtopology() -> None:
@@ -45,10 +45,10 @@ def test_tasks_read_the_source_and_repartition_topics_of_their_subtopology() -> 
         members=[streams.Member(member_id="m", assignment=assignment)],
     )
     response = streams.StreamsGroupDescribeResponse(groups=[group])
-    (found,) = DescribeGroup("g", "streams").result(0, response, "b:1").members
-    assert found.assigned == (TopicPartition("again", 1), TopicPartition("in", 1))
-    assert (found.active, found.standby, found.warmup) == ((TaskId("0", 1),), (TaskId("0", 0),), ())
-    assert str(found.active[0]) == "0_1"
+    (member,) = DescribeGroup("g", "streams").result(0, response, "b:1").members
+    assert member.assigned == (TopicPartition("again", 1), TopicPartition("in", 1))
+    assert (member.active, member.standby, member.warmup) == ((TaskId("0", 1),), (TaskId("0", 0),), ())
+    assert str(member.active[0]) == "0_1"
 
 
 @pytest.mark.parametrize("type", REQUESTS)

@@ -25,12 +25,12 @@ def test_each_partition_has_its_producers() -> None:
     ]
     topic = describe_producers.TopicResponse(name="t", partitions=partitions)
     response = describe_producers.DescribeProducersResponse(topics=[topic])
-    found = list(call.results(0, response, {ZERO: None, ONE: None}, MetadataCache()))
-    assert [(result.topic_partition, result.code, result.message) for result in found] == [
+    producers = list(call.results(0, response, {ZERO: None, ONE: None}, MetadataCache()))
+    assert [(result.topic_partition, result.code, result.message) for result in producers] == [
         (ZERO, 0, None),
         (ONE, 6, "moved"),
     ]
-    assert found[0].value == [ProducerState(7, 1, 4, 99, 0, 12), ProducerState(8, 0, -1, -1, 0, None)]
+    assert producers[0].value == [ProducerState(7, 1, 4, 99, 0, 12), ProducerState(8, 0, -1, -1, 0, None)]
 
 
 def test_equal_markers_are_sent_once() -> None:
@@ -48,6 +48,6 @@ def test_equal_markers_are_sent_once() -> None:
     response = write_txn_markers.WriteTxnMarkersResponse(
         markers=[write_txn_markers.WritableTxnMarkerResult(producer_id=8, topics=[topic])]
     )
-    assert [tuple(found) for found in call.results(1, response, requested, MetadataCache())] == [
+    assert [tuple(outcome) for outcome in call.results(1, response, requested, MetadataCache())] == [
         (OTHER, 47, None, None)
     ]

@@ -35,8 +35,8 @@ def test_filters_need_the_versions_that_know_them() -> None:
 
 
 def test_transactions_are_listed() -> None:
-    found = list_transactions.TransactionState(transactional_id="x", producer_id=7, transaction_state="Ongoing")
-    response = list_transactions.ListTransactionsResponse(transaction_states=[found])
+    transaction = list_transactions.TransactionState(transactional_id="x", producer_id=7, transaction_state="Ongoing")
+    response = list_transactions.ListTransactionsResponse(transaction_states=[transaction])
     assert ListTransactions().result(2, response, "b:1") == [TransactionListing("x", 7, "Ongoing")]
     with pytest.raises(BrokerRefused, match="b:1: ListTransactions: COORDINATOR_LOAD_IN_PROGRESS"):
         ListTransactions().result(2, list_transactions.ListTransactionsResponse(error_code=14), "b:1")

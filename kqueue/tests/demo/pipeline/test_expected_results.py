@@ -75,7 +75,7 @@ ASIDE = [
 ]
 
 
-def test_nothing_to_complain_of(truth: ExpectedResults) -> None:
+def test_equal_results_have_no_differences(truth: ExpectedResults) -> None:
     nearly = HOURS[0]._replace(delay_avg_min=2.0 + 1e-12)
     assert differences(truth, [*HOURS[1:], nearly], ASIDE[::-1]) == []
 
@@ -107,10 +107,12 @@ def test_nothing_to_complain_of(truth: ExpectedResults) -> None:
         ([*HOURS, HOURS[1]], ["hours of an airport in gold more than once: 1, the first of JFK", "gold counts 7"]),
     ],
 )
-def test_every_difference_in_gold_is_told(truth: ExpectedResults, changed: list[AirportHour], words: list[str]) -> None:
-    found = differences(truth, changed, ASIDE)
-    assert len(found) == len(words)
-    assert all(any(part in complaint for complaint in found) for part in words)
+def test_every_difference_in_gold_is_reported(
+    truth: ExpectedResults, changed: list[AirportHour], words: list[str]
+) -> None:
+    complaints = differences(truth, changed, ASIDE)
+    assert len(complaints) == len(words)
+    assert all(any(part in complaint for complaint in complaints) for part in words)
 
 
 @pytest.mark.parametrize(
@@ -127,9 +129,9 @@ def test_every_difference_in_gold_is_told(truth: ExpectedResults, changed: list[
         ),
     ],
 )
-def test_every_difference_in_quarantine_is_told(
+def test_every_difference_in_quarantine_is_reported(
     truth: ExpectedResults, changed: list[QuarantinedRecord], words: list[str]
 ) -> None:
-    found = differences(truth, HOURS, changed)
-    assert len(found) == len(words)
-    assert all(any(part in complaint for complaint in found) for part in words)
+    complaints = differences(truth, HOURS, changed)
+    assert len(complaints) == len(words)
+    assert all(any(part in complaint for complaint in complaints) for part in words)

@@ -46,7 +46,7 @@ def test_facts_stand_below_the_bars() -> None:
     assert all(len(line) <= 100 for line in last)
 
 
-def test_only_what_explains_is_cut_where_there_is_no_room() -> None:
+def test_explanations_are_cut_where_there_is_no_room() -> None:
     out = io.StringIO()
     display = StreamDisplay(Console(file=out, force_terminal=True, width=80))
     with display:
@@ -87,7 +87,7 @@ def test_the_most_frequent_reasons_come_first() -> None:
     assert reasons_text({"a": 1, "b": 5, "c": 2, "d": 3, "e": 1000, "f": 1}) == "e 1,000, b 5, d 3, c 2, others 2"
 
 
-def test_a_rate_of_nothing_says_what_it_waits_for() -> None:
+def test_zero_rate_names_the_reason_of_the_wait() -> None:
     before = FACTS._replace(seen=DelayProgress(), read_s=0.0, waited_s=42.4)
     assert "0 read (Spark plans its first batch, for 42 s)" in before.line()
     assert before.rows()[2][2] == "Spark plans its first batch, for 42 s"

@@ -18,19 +18,19 @@ def test_headers_fit_exactly_when_some_assignment_does(
     wanted: list[dict[str, str]], there: list[dict[str, str]]
 ) -> None:
     expected = [("x", one) for one in expected_headers(wanted, len(wanted))]
-    found = [("x", raw_headers(one)) for one in there]
-    tokens, actual = matched(expected, found, ordered=False)
+    records = [("x", raw_headers(one)) for one in there]
+    tokens, actual = matched(expected, records, ordered=False)
     some = any(
-        all(item[1].fit(found[place][1]) for item, place in zip(expected, places, strict=True))
-        for places in permutations(range(len(found)), len(expected))
+        all(item[1].fit(records[place][1]) for item, place in zip(expected, places, strict=True))
+        for places in permutations(range(len(records)), len(expected))
     )
     assert (not Counter(tokens) - Counter(actual)) is (some and len(wanted) <= len(there))
 
 
 def test_in_order_an_item_is_looked_for_after_those_before_it() -> None:
     expected = [("x", one) for one in expected_headers([{"a": "1"}, {}], 2)]
-    found = [("x", raw_headers(one)) for one in ({}, {"a": "1"}, {"b": "1"})]
-    tokens, actual = matched(expected, found, ordered=True)
+    records = [("x", raw_headers(one)) for one in ({}, {"a": "1"}, {"b": "1"})]
+    tokens, actual = matched(expected, records, ordered=True)
     assert actual[1:] == tokens
     assert actual[0] not in tokens
 

@@ -28,8 +28,10 @@ def records(*values: bytes | None) -> list[Record]:
     return [Record("t", 0, offset, None, None, value) for offset, value in enumerate(values)]
 
 
-def told(found: list[Record], values: list[bytes | None], *, ordered: bool = True, exactly: bool = True) -> str | None:
-    return difference("t", found, ExpectedRecords.of(values, ordered=ordered, exactly=exactly), ordered=ordered)
+def told(
+    produced: list[Record], values: list[bytes | None], *, ordered: bool = True, exactly: bool = True
+) -> str | None:
+    return difference("t", produced, ExpectedRecords.of(values, ordered=ordered, exactly=exactly), ordered=ordered)
 
 
 def failing(broker: kqueue.Broker, *args: object, **options: object) -> str:
@@ -45,8 +47,8 @@ def test_records_that_are_as_expected_are_returned(broker: kqueue.Broker) -> Non
     with KafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
         for number in range(3):
             producer.send("orders", b"%d" % number, key=b"k%d" % number)
-    found = broker.assert_produced("orders", [b"0", b"1", b"2"])
-    assert found == broker.topics["orders"].records()
+    produced = broker.assert_produced("orders", [b"0", b"1", b"2"])
+    assert produced == broker.topics["orders"].records()
     broker.assert_produced("orders", ["0", "1", "2"], keys=["k0", b"k1", "k2"])
     broker.assert_produced("orders", keys=["k0", "k1", "k2"])
     broker.assert_produced("orders", ["2", "0", "1"], ordered=False)
@@ -109,8 +111,8 @@ def test_a_difference_in_order_shows_what_is_missing_and_what_is_there_instead(b
 
 
 def test_records_far_from_a_difference_are_left_out() -> None:
-    found = records(*(b"%d" % number for number in range(100)))
-    text = told(found, [b"%d" % number for number in range(100) if number != 50])
+    numbered = records(*(b"%d" % number for number in range(100)))
+    text = told(numbered, [b"%d" % number for number in range(100) if number != 50])
     assert text is not None
     assert text.splitlines() == [
         "t has 100 records, expected 99: 1 too many",
@@ -188,8 +190,8 @@ def test_difference_among_many_equal_records_is_found_fast() -> None:
     ]
 
     def cost(count: int) -> int:
-        found = records(*[b"x"] * count, b"y", *[b"x"] * count)
-        return steps(lambda: told(found, [b"x"] * (2 * count)))
+        repeated = records(*[b"x"] * count, b"y", *[b"x"] * count)
+        return steps(lambda: told(repeated, [b"x"] * (2 * count)))
 
     assert cost(1000) < 2.1 * cost(500)
 
@@ -327,8 +329,8 @@ def test_check_waits_for_records_to_come(broker: kqueue.Broker) -> None:
     broker.topics["orders"].produce("0")
     thread = threading.Thread(target=produce)
     thread.start()
-    found = broker.assert_produced("orders", [0, 1, 2], decode=decode, within_s=60)
-    assert len(found) == 3
+    produced = broker.assert_produced("orders", [0, 1, 2], decode=decode, within_s=60)
+    assert len(produced) == 3
     thread.join()
 
 

@@ -25,9 +25,9 @@ def consumed(broker: kqueue.Broker, topic: str, count: int) -> list[ConsumerReco
     consumer = KafkaConsumer(
         topic, bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=20_000
     )
-    found = [next(consumer) for _ in range(count)]
+    records = [next(consumer) for _ in range(count)]
     consumer.close()
-    return found
+    return records
 
 
 def test_a_client_reads_what_was_produced_without_one(broker: kqueue.Broker) -> None:

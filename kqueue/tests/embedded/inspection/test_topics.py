@@ -179,14 +179,14 @@ def test_kafkas_own_records_are_read_as_a_client_read_them(version: str) -> None
     with kqueue.Broker(snapshot=golden.data_folder(version)) as broker:
         for name, topic in expected.items():
             read_committed = name.endswith(":committed")
-            found = broker.topics[name.removesuffix(":committed")].records(read_committed=read_committed)
+            records = broker.topics[name.removesuffix(":committed")].records(read_committed=read_committed)
             wanted = [
                 Record(name.removesuffix(":committed"), one.partition, one.offset,
                        one.timestamp if one.timestamp_type else None, one.key, one.value, one.headers)
                 for partition in topic.watermarks
                 for one in topic.of_partition(partition)
             ]  # fmt: skip
-            assert found == wanted, name
+            assert records == wanted, name
     assert any(name.endswith(":committed") for name in expected)
 
 

@@ -47,24 +47,24 @@ def copied(value: object) -> object:
 
 def latest(changes: Changes) -> list[tuple[ModernKey, bytes]]:
     """The records of changes, one of each key, as a compacted log has them."""
-    found = []
+    kept = []
     for raw, value in dict(changes.records()).items():
         key = records.read_key(raw)
         assert isinstance(key, ModernKey)
         if value is not None:
-            found.append((key, value))
-    return found
+            kept.append((key, value))
+    return kept
 
 
 @each_type
 def test_records_restore_a_group_in_any_order(filled: Filled) -> None:
     changes = Changes()
     group = filled(changes)
-    found = latest(changes)
+    kept = latest(changes)
     for seed in range(5):
-        random.Random(seed).shuffle(found)
+        random.Random(seed).shuffle(kept)
         again = type(group)("g", unlimited())
-        run_to_end(again.restore(found))
+        run_to_end(again.restore(kept))
         assert shown(again) == shown(group)
 
 

@@ -179,15 +179,15 @@ class OffsetsInTransactions(RuleBasedStateMachine):
 
     def check(self, world: World, models: list[LogModel]) -> None:
         expected = {key: value for model in models for key, (_, value) in model.committed.items()}
-        found = {
+        actual = {
             (group_id, *key): value for group_id in GROUPS for key, value in committed_offsets(world, group_id).items()
         }
-        assert found == expected
+        assert actual == expected
         pending = {key for model in models for offsets in model.pending.values() for key in offsets}
         for group_id in GROUPS:
             keys = {(topic, partition) for group, topic, partition in pending if group == group_id}
             assert world.groups._offsets.store.pending.keys(group_id) == keys
-        assert not set(found.items()).intersection(aborted for model in models for aborted in model.aborted), (
+        assert not set(actual.items()).intersection(aborted for model in models for aborted in model.aborted), (
             "nothing of an aborted transaction is seen"
         )
         with_offsets = {key[0] for key in expected} | {key[0] for key in pending}

@@ -182,8 +182,8 @@ class StreamsDialogue:
             member_id=member_id,
             topics=[OffsetCommitRequestTopic(name=topic, partitions=[one])],
         )
-        (found,) = self.broker.ask(request, 9).topics
-        return [partition.error_code for partition in found.partitions]
+        (answer,) = self.broker.ask(request, 9).topics
+        return [partition.error_code for partition in answer.partitions]
 
     def configure(self, **settings: str) -> Answer:
         """Set settings of the group."""

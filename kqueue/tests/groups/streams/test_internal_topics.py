@@ -63,11 +63,11 @@ def test_a_declared_number_of_partitions_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "found"),
+    ("counts", "count"),
     [({"t": 4, "u": 2}, 4), ({"t": 2, "u": 4}, 2)],
 )
-def test_joined_repartition_topic_has_the_partitions_of_the_source(counts: dict[str, int], found: int) -> None:
-    assert [topic.partition_count for topic in against(JOIN, **counts).missing] == [found]
+def test_joined_repartition_topic_has_the_partitions_of_the_source(counts: dict[str, int], count: int) -> None:
+    assert [topic.partition_count for topic in against(JOIN, **counts).missing] == [count]
 
 
 def joined(*repartition_topics: InternalTopic, sources: tuple[str, ...] = ()) -> Topology:

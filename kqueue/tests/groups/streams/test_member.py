@@ -26,5 +26,5 @@ def test_a_heartbeat_names_all_roles_or_none() -> None:
 
 def test_only_active_tasks_have_epochs_of_their_own() -> None:
     current = CurrentAssignment(5, 4, assigned={A0: {0: 3}, S1: {1: 3}}, revoking={A1: {0: 2}, S1: {2: 2}})
-    found = with_epochs_of_active(current)
-    assert (found.assigned, found.revoking) == ({A0: {0: 3}, S1: {1: 5}}, {A1: {0: 2}, S1: {2: 5}})
+    tasks = with_epochs_of_active(current)
+    assert (tasks.assigned, tasks.revoking) == ({A0: {0: 3}, S1: {1: 5}}, {A1: {0: 2}, S1: {2: 5}})

@@ -53,11 +53,11 @@ def sources_of(storage: Storage, upto: int | None = None, folder: str = FOLDER) 
     """The segments of a folder below `upto` (None: all but the last)."""
     sizes = {entry.name: entry.size for entry in storage.list(folder)}
     bases = sorted(parsed[0] for name in sizes if (parsed := parse_file_name(name)) and parsed[1] == LOG)
-    found = [
+    sources = [
         SegmentSource(base, after, sizes[file_name(base, LOG)], file_name(base, TXNINDEX) in sizes)
         for base, after in pairwise(bases)
     ]
-    return tuple(source for source in found if upto is None or source.end_offset <= upto)
+    return tuple(source for source in sources if upto is None or source.end_offset <= upto)
 
 
 def task(storage: Storage, *, sources: tuple[SegmentSource, ...] | None = None, **settings: Any) -> CompactionTask:
@@ -129,7 +129,7 @@ def committed(log: Log) -> list[Record]:
     """
     aborted = sorted(log.reader.aborted(log.start_offset, log.end_offset), key=lambda one: one.first_offset)
     dropping: set[int] = set()
-    found: list[Record] = []
+    records: list[Record] = []
     offset = log.start_offset
     while fetched := log.read(offset, 1 << 20, end_offset=stable_end(log)):
         data = fetched.read()
@@ -137,13 +137,13 @@ def committed(log: Log) -> list[Record]:
             while aborted and aborted[0].first_offset <= unit.last_offset:
                 dropping.add(aborted.pop(0).producer_id)
             if not isinstance(unit, BatchHeader):
-                found += entry_records(unit, LIMIT)
+                records += entry_records(unit, LIMIT)
             elif unit.is_control:
                 dropping.discard(unit.producer_id)
             elif not (unit.is_transactional and unit.producer_id in dropping):
-                found += iter_records(data, position)
+                records += iter_records(data, position)
         offset = fetched.next_offset
-    return found
+    return records
 
 
 def table(records: Iterable[Record]) -> dict[bytes, bytes]:

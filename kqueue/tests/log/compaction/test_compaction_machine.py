@@ -271,10 +271,16 @@ class CompactionMachine(RuleBasedStateMachine):
         assert [record for record in committed(self.log) if record not in view] == []
 
     def check_files(self) -> None:
-        found = list(units(self.storage))
-        assert [record for unit, records in found if not is_control(unit) for record in records] == self.model.records()
-        assert [records[0].offset for unit, records in found if is_control(unit) and records] == self.model.markers()
-        horizons = {unit.last_offset: unit.delete_horizon_ms for unit, records in found if unit.magic == 2 and records}  # type: ignore[union-attr]
+        remaining = list(units(self.storage))
+        assert [
+            record for unit, records in remaining if not is_control(unit) for record in records
+        ] == self.model.records()
+        assert [
+            records[0].offset for unit, records in remaining if is_control(unit) and records
+        ] == self.model.markers()
+        horizons = {
+            unit.last_offset: unit.delete_horizon_ms for unit, records in remaining if unit.magic == 2 and records
+        }  # type: ignore[union-attr]
         assert horizons == {
             batch.last: batch.horizon
             for batch in self.model.batches

@@ -364,15 +364,15 @@ def test_folders_of_kafka_are_compacted(version: str, folder: str) -> None:
         done = task(storage, folder=folder, sources=sources, first_dirty=first_dirty, segment_bytes=1 << 14)()
         swap_in(storage, done, folder)
         sources, first_dirty = sources_of(storage, folder=folder), done.clean_to
-    found = data_records(storage, folder)
-    assert table(found) == state
+    records = data_records(storage, folder)
+    assert table(records) == state
     by_offset = {record.offset: record for record in read}
-    for record in found:
+    for record in records:
         assert record.key is not None
         expected = by_offset[record.offset]
         assert (record.key, record.value, record.headers) == (expected.key, expected.value, expected.headers)
         assert record.timestamp == expected.timestamp or expected.timestamp_type == 0
-    assert len({record.key for record in found}) == len(found)
+    assert len({record.key for record in records}) == len(records)
     markers = sum(is_control(unit) for unit, _ in units(storage, folder))
     assert (markers > 0) == (topic == "txn")
 

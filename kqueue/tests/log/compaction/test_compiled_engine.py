@@ -113,9 +113,9 @@ def test_a_count_that_the_bytes_cannot_hold_costs_no_memory() -> None:
 def test_batches_that_lose_no_record_are_returned_unchanged() -> None:
     batch = a_batch((b"a", b"1"), (b"b", None))
     data, header = parts(batch)
-    found = compiled_engine.kept(filled(batch), data, header, 0, True)
-    assert found == (2, data, 1001, True)
-    assert found.data is data
+    retained = compiled_engine.kept(filled(batch), data, header, 0, True)
+    assert retained == (2, data, 1001, True)
+    assert retained.data is data
     assert compiled_engine.kept(filled(batch), data, header, 0, False)[::3] == (1, False)
     assert (
         compiled_engine.kept(filled(batch, a_batch((b"a", b""), (b"b", b""), base_offset=2)), data, header, 0, True)
@@ -148,12 +148,18 @@ def test_retained_records_of_a_chunk() -> None:
     ]
     last = a_batch((b"c", b"5"), (b"b", b"6"), base_offset=4)
     buf = b"".join([*batches, last])
-    found = compiled_engine.keep_chunk(filled(*batches, last), buf, 0, len(buf), 0, 0, array("q"))
-    assert (found.size, found.next_offset, found.read, found.kept, found.is_same) == (len(buf), 6, 6, 3, False)
-    end = found.batches[-1][0]
-    assert bytes(found.data[:end]) == batches[1] + last
-    assert [tuple(row) for row in found.batches] == [(len(batches[1]), 2, 1000), (end, 5, 1001)]
-    assert [record.value for record in iter_records(bytes(found.data[len(batches[1]) : end]))] == [b"5", b"6"]
+    retained = compiled_engine.keep_chunk(filled(*batches, last), buf, 0, len(buf), 0, 0, array("q"))
+    assert (retained.size, retained.next_offset, retained.read, retained.kept, retained.is_same) == (
+        len(buf),
+        6,
+        6,
+        3,
+        False,
+    )
+    end = retained.batches[-1][0]
+    assert bytes(retained.data[:end]) == batches[1] + last
+    assert [tuple(row) for row in retained.batches] == [(len(batches[1]), 2, 1000), (end, 5, 1001)]
+    assert [record.value for record in iter_records(bytes(retained.data[len(batches[1]) : end]))] == [b"5", b"6"]
     same = compiled_engine.keep_chunk(filled(last), last, 0, len(last), 4, 0, array("q"))
     assert (same.is_same, bytes(same.data[: len(last)])) == (True, last)
 
@@ -166,7 +172,7 @@ def test_the_last_batch_of_a_producer_is_left_to_the_caller(last_offsets: list[i
         for number in range(3)
     ]
     buf = b"".join(batches)
-    found = compiled_engine.keep_chunk(
+    retained = compiled_engine.keep_chunk(
         filled(*batches), buf, 0, sum(map(len, batches[:2])), 0, 0, array("q", last_offsets)
     )
-    assert (found.next_offset, found.read, found.kept) == (size, size, 0)
+    assert (retained.next_offset, retained.read, retained.kept) == (size, size, 0)

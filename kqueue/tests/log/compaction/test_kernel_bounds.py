@@ -72,7 +72,7 @@ def test_no_index_leaves_its_array(pytestconfig: pytest.Config, tmp_path: Path) 
         cache.mkdir("numba-checked") if cache is not None else tmp_path
     )  # only the first run after a change takes its time
     env = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "1", "NUMBA_CACHE_DIR": str(compiled)}
-    found = subprocess.run(
+    program = subprocess.run(
         [sys.executable, "-c", _CHECKED], env=env, capture_output=True, text=True, timeout=240, check=False
     )
-    assert (found.returncode, found.stdout.strip()) == (0, "checked"), found.stderr
+    assert (program.returncode, program.stdout.strip()) == (0, "checked"), program.stderr

@@ -62,11 +62,11 @@ def build(rows: list[Row], base_offset: int = 0, **settings: Any) -> tuple[bytes
 
 
 def build_all(batches: list[list[Row]], start: int) -> list[tuple[bytes, BatchHeader]]:
-    found = []
+    maps = []
     for rows in batches:
-        found.append(build(rows, start))
-        start = found[-1][1].next_offset
-    return found
+        maps.append(build(rows, start))
+        start = maps[-1][1].next_offset
+    return maps
 
 
 def fill(
@@ -291,19 +291,19 @@ def answers(engine: CompactionEngine, data: bytes, header: BatchHeader) -> list[
     """What the engine says of these bytes: in a fresh map, in a map that knows them, and in one
     that has to be asked key by key.
     """
-    found: list[object] = []
+    outcomes: list[object] = []
     offset_map = engine.make_map(MEMORY, 0.9)
     for window in (True, False):
         try:
             if window:
                 offset_map.end_offset = engine.index_records(offset_map, data, header, 0)
-                found.append((offset_map.count, offset_map.records, offset_map.end_offset))
+                outcomes.append((offset_map.count, offset_map.records, offset_map.end_offset))
             else:
                 offset_map.start_offset = LONG_MAX
-            found.append(engine.kept(offset_map, data, header, 0, False))
+            outcomes.append(engine.kept(offset_map, data, header, 0, False))
         except CorruptBatch:
-            found.append(CorruptBatch)
-    return found
+            outcomes.append(CorruptBatch)
+    return outcomes
 
 
 def is_whole(data: bytes, header: BatchHeader) -> bool:
@@ -345,12 +345,12 @@ def test_bytes_that_are_not_records(rows: list[Row], at: float, cut: int, junk: 
     count = max(header.record_count + claimed, 0)
     header = header._replace(record_count=count, last_offset_delta=max(header.last_offset_delta, count - 1))
     plain, compiled = answers(PYTHON, data, header), answers(compiled_engine.ENGINE, data, header)
-    for expected, found in zip(plain, compiled, strict=False):
-        if expected is CorruptBatch or found is CorruptBatch:
-            assert found is CorruptBatch
+    for expected, actual in zip(plain, compiled, strict=False):
+        if expected is CorruptBatch or actual is CorruptBatch:
+            assert actual is CorruptBatch
             assert not is_whole(data, header)
             break
-        assert found == expected
+        assert actual == expected
 
 
 @settings(max_examples=examples(200), deadline=None)
@@ -371,14 +371,14 @@ def test_small_batches_that_are_not_records(rows: list[Row], number: int, at: fl
             hostile[17:21] = crc32c(hostile[21:]).to_bytes(4, "big")
             log.append(hostile, read_header(hostile), leader_epoch=0, client=False)
     log.roll()
-    found = []
+    outcomes = []
     for name in ("python", "fast"):
         try:
-            found.append(_cleaned(storage, engine=name, io_buffer_bytes=1 << 16))
+            outcomes.append(_cleaned(storage, engine=name, io_buffer_bytes=1 << 16))
         except CorruptBatch as error:
-            found.append(type(error))
-    if found[0] != found[1]:
-        assert found[1] is CorruptBatch
+            outcomes.append(type(error))
+    if outcomes[0] != outcomes[1]:
+        assert outcomes[1] is CorruptBatch
         assert not is_whole(records, header)
 
 

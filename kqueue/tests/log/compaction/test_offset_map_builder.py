@@ -55,7 +55,7 @@ def test_the_map_excludes_markers_aborted_data_and_cleaned_batches() -> None:
     log.roll()
     stats = CleanerStats()
     builder = OffsetMapBuilder(storage, FOLDER, config(), PYTHON, THROTTLE, stats)
-    found = builder.build(sources_of(storage), 1, aborted_of(storage))
-    assert found.get_all([b"cleaned", b"of 7", b"of 8", b"b", b""]) == [-1, 2, -1, 7, -1]
-    assert (found.start_offset, found.end_offset, stats.map_entries, found.count) == (1, 8, 2, 2)
+    offset_map = builder.build(sources_of(storage), 1, aborted_of(storage))
+    assert offset_map.get_all([b"cleaned", b"of 7", b"of 8", b"b", b""]) == [-1, 2, -1, 7, -1]
+    assert (offset_map.start_offset, offset_map.end_offset, stats.map_entries, offset_map.count) == (1, 8, 2, 2)
     assert stats.bytes_read == sum(source.size for source in sources_of(storage))

@@ -99,22 +99,22 @@ def test_the_latest_records_are_retained(
         return record.value is not None or keep_tombstones or header.last_offset >= offset_map.end_offset
 
     expected = [record for record in records if stays(record)]
-    found = kept(offset_map, data, header, start, keep_tombstones)
-    assert found.records == len(expected)
-    assert list(decode_records(found.data, header._replace(record_count=found.records))) == expected
+    retained = kept(offset_map, data, header, start, keep_tombstones)
+    assert retained.records == len(expected)
+    assert list(decode_records(retained.data, header._replace(record_count=retained.records))) == expected
     if expected:
-        assert found.max_timestamp == max(record.timestamp for record in expected)
-        assert found.has_tombstones == any(record.value is None for record in expected)
+        assert retained.max_timestamp == max(record.timestamp for record in expected)
+        assert retained.has_tombstones == any(record.value is None for record in expected)
     else:
-        assert found == NOTHING
+        assert retained == NOTHING
 
 
 def test_batches_that_lose_no_record_are_returned_unchanged() -> None:
     header, data, _ = build([(b"a", b"1", (), 5, 1), (b"b", None, (), 7, 1)], dense=True)
-    found = pick(data, header, [1, 1])
-    assert found.data is data
-    assert found.max_timestamp == 7
-    assert found.has_tombstones
+    retained = pick(data, header, [1, 1])
+    assert retained.data is data
+    assert retained.max_timestamp == 7
+    assert retained.has_tombstones
 
 
 @given(rows=ROWS, cut=st.floats(0, 1, exclude_max=True))

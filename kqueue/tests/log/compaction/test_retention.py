@@ -41,36 +41,36 @@ def aborted(first: int, last: int, producer: int = PID) -> AbortedTxn:
 
 
 def test_batches_between_first_offset_and_marker_are_aborted() -> None:
-    found = TransactionTracker([aborted(10, 20), aborted(40, 50), aborted(12, 60, producer=8)])
-    assert not found.is_aborted(header(5))
-    assert found.is_aborted(header(10))
-    assert found.is_aborted(header(15, producer_id=8))
-    assert found.is_aborted(header(16, 18))
-    assert not found.is_aborted(header(19, transactional=False, producer_id=-1, epoch=-1, base_sequence=-1))
-    assert found.end(header(20), ABORT) == EndedTransaction(True, aborted(10, 20))
-    assert not found.is_aborted(header(25)), "the next transaction of the same producer"
-    assert found.end(header(30), COMMIT) == EndedTransaction(True)
-    assert found.is_aborted(header(45))
-    assert found.is_aborted(header(55, producer_id=8))
+    tracker = TransactionTracker([aborted(10, 20), aborted(40, 50), aborted(12, 60, producer=8)])
+    assert not tracker.is_aborted(header(5))
+    assert tracker.is_aborted(header(10))
+    assert tracker.is_aborted(header(15, producer_id=8))
+    assert tracker.is_aborted(header(16, 18))
+    assert not tracker.is_aborted(header(19, transactional=False, producer_id=-1, epoch=-1, base_sequence=-1))
+    assert tracker.end(header(20), ABORT) == EndedTransaction(True, aborted(10, 20))
+    assert not tracker.is_aborted(header(25)), "the next transaction of the same producer"
+    assert tracker.end(header(30), COMMIT) == EndedTransaction(True)
+    assert tracker.is_aborted(header(45))
+    assert tracker.is_aborted(header(55, producer_id=8))
 
 
 def test_a_transaction_without_its_marker_ends_at_the_markers_offset() -> None:
-    found = TransactionTracker([aborted(10, 20)])
-    assert found.is_aborted(header(12))
-    assert not found.is_aborted(header(21))
+    tracker = TransactionTracker([aborted(10, 20)])
+    assert tracker.is_aborted(header(12))
+    assert not tracker.is_aborted(header(21))
 
 
 def test_a_marker_is_retained_while_its_transaction_has_batches() -> None:
-    found = TransactionTracker([aborted(10, 20), aborted(30, 35)])
-    assert found.end(header(5), COMMIT) == EndedTransaction(False)
-    found.is_aborted(header(11))
-    assert found.end(header(20), ABORT).is_needed
-    assert found.end(header(35), ABORT) == EndedTransaction(False)
-    found.is_aborted(header(40, producer_id=8))
-    assert found.end(header(41), COMMIT) == EndedTransaction(False), "another producer's"
-    assert found.end(header(42, producer_id=8), COMMIT) == EndedTransaction(True)
-    assert found.end(header(43), None) == EndedTransaction(False), "an empty control batch"
-    assert found.end(header(44), 5) == EndedTransaction(True), "a control record of another kind"
+    tracker = TransactionTracker([aborted(10, 20), aborted(30, 35)])
+    assert tracker.end(header(5), COMMIT) == EndedTransaction(False)
+    tracker.is_aborted(header(11))
+    assert tracker.end(header(20), ABORT).is_needed
+    assert tracker.end(header(35), ABORT) == EndedTransaction(False)
+    tracker.is_aborted(header(40, producer_id=8))
+    assert tracker.end(header(41), COMMIT) == EndedTransaction(False), "another producer's"
+    assert tracker.end(header(42, producer_id=8), COMMIT) == EndedTransaction(True)
+    assert tracker.end(header(43), None) == EndedTransaction(False), "an empty control batch"
+    assert tracker.end(header(44), 5) == EndedTransaction(True), "a control record of another kind"
 
 
 # --- batches
@@ -103,8 +103,8 @@ def verdict(rules: RetentionRules, *records: Record, **settings: Any) -> tuple[B
     for record in records:
         builder.append(record.timestamp, record.key, record.value, offset=record.offset)
     batch = bytes(builder.build())
-    found = rules.of_batch(read_header(batch), lambda: batch[BATCH_OVERHEAD:])
-    return found, [record.offset for record in records[: found.kept.records]]
+    decision = rules.of_batch(read_header(batch), lambda: batch[BATCH_OVERHEAD:])
+    return decision, [record.offset for record in records[: decision.kept.records]]
 
 
 def tombstone(offset: int, key: bytes = b"a") -> Record:
@@ -112,26 +112,26 @@ def tombstone(offset: int, key: bytes = b"a") -> Record:
 
 
 def test_a_tombstone_gets_a_delete_horizon_and_is_removed_after_it() -> None:
-    found, kept = verdict(retention({b"a": 5}), tombstone(5))
-    assert (found.horizon_ms, kept) == (NOW + RETENTION, [5])
+    decision, kept = verdict(retention({b"a": 5}), tombstone(5))
+    assert (decision.horizon_ms, kept) == (NOW + RETENTION, [5])
     for horizon, kept_then in ((NOW + 1, [5]), (NOW, []), (NOW - 1, [])):
-        found, kept = verdict(retention({b"a": 5}), tombstone(5), delete_horizon_ms=horizon)
-        assert (found.horizon_ms, kept) == (None, kept_then)
+        decision, kept = verdict(retention({b"a": 5}), tombstone(5), delete_horizon_ms=horizon)
+        assert (decision.horizon_ms, kept) == (None, kept_then)
     assert verdict(retention({b"a": 6}), tombstone(5))[0] == DROPPED
 
 
 def test_uncleaned_batches_keep_tombstones_without_a_horizon() -> None:
-    found, kept = verdict(retention({}, clean_to=5), tombstone(5))
-    assert (found.horizon_ms, kept) == (None, [5])
-    found, kept = verdict(retention({}, clean_to=5), tombstone(5), delete_horizon_ms=NOW - 1)
-    assert (found.horizon_ms, kept) == (None, [5])
+    decision, kept = verdict(retention({}, clean_to=5), tombstone(5))
+    assert (decision.horizon_ms, kept) == (None, [5])
+    decision, kept = verdict(retention({}, clean_to=5), tombstone(5), delete_horizon_ms=NOW - 1)
+    assert (decision.horizon_ms, kept) == (None, [5])
 
 
 def test_batches_below_the_log_start_are_removed() -> None:
     rules = retention({b"a": 5, b"b": 6}, start_offset=6)
     assert verdict(rules, Record(5, 0, b"a", b"1"))[0] == DROPPED
-    found, _ = verdict(rules, Record(5, 0, b"a", b"1"), Record(6, 0, b"b", b"2"))
-    assert found.kept.records == 1
+    decision, _ = verdict(rules, Record(5, 0, b"a", b"1"), Record(6, 0, b"b", b"2"))
+    assert decision.kept.records == 1
 
 
 def test_aborted_data_is_removed_regardless_of_the_map() -> None:
@@ -142,16 +142,16 @@ def test_aborted_data_is_removed_regardless_of_the_map() -> None:
 
 def test_a_filter_decides_instead_of_the_map() -> None:
     rules = retention(offset_map=None, keep=lambda record: record.value != b"no", start_offset=5)
-    found, _ = verdict(
+    decision, _ = verdict(
         rules,
         Record(4, 0, None, b"yes"),
         Record(5, 0, None, b"no"),
         Record(6, 3, None, None),
         Record(7, 1, b"k", b"yes"),
     )
-    assert found.kept.records == 2
-    assert found.kept.max_timestamp == 3
-    assert found.horizon_ms is None
+    assert decision.kept.records == 2
+    assert decision.kept.max_timestamp == 3
+    assert decision.horizon_ms is None
 
 
 def marker_verdict(
@@ -159,10 +159,10 @@ def marker_verdict(
 ) -> BatchRetentionResult:
     batch = bytearray(marker(kind, PID))
     batch[:8] = offset.to_bytes(8, "big")
-    found = read_header(bytes(batch))
+    marker_header = read_header(bytes(batch))
     if horizon_ms is not None:
-        found = found._replace(attributes=found.attributes | 0x40, base_timestamp=horizon_ms)
-    return rules.of_batch(found, lambda: bytes(batch[BATCH_OVERHEAD:]))
+        marker_header = marker_header._replace(attributes=marker_header.attributes | 0x40, base_timestamp=horizon_ms)
+    return rules.of_batch(marker_header, lambda: bytes(batch[BATCH_OVERHEAD:]))
 
 
 @pytest.mark.parametrize("kind", [COMMIT, ABORT])
@@ -177,13 +177,13 @@ def test_a_marker_with_data_is_retained_and_names_the_aborted_transaction() -> N
     rules = retention({}, transactions=TransactionTracker([aborted(5, 6)]))
     settings = {"producer_id": PID, "epoch": 0, "base_sequence": 0, "transactional": True}
     assert verdict(rules, Record(5, 0, b"a", b"1"), **settings)[0] == DROPPED
-    found = marker_verdict(rules, ABORT, horizon_ms=NOW - 1)
-    assert (found.kept.records, found.horizon_ms, found.aborted) == (1, None, aborted(5, 6))
+    decision = marker_verdict(rules, ABORT, horizon_ms=NOW - 1)
+    assert (decision.kept.records, decision.horizon_ms, decision.aborted) == (1, None, aborted(5, 6))
 
 
 def test_the_only_marker_with_a_producers_epoch_is_retained() -> None:
-    found = marker_verdict(retention(marked_epochs={PID: 0}), COMMIT, horizon_ms=NOW - 1)
-    assert (found.kept.records, found.horizon_ms) == (1, None)
+    decision = marker_verdict(retention(marked_epochs={PID: 0}), COMMIT, horizon_ms=NOW - 1)
+    assert (decision.kept.records, decision.horizon_ms) == (1, None)
     assert marker_verdict(retention(marked_epochs={PID: 1, 8: 0}), COMMIT, horizon_ms=NOW - 1) == DROPPED
 
 

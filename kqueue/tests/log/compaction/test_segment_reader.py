@@ -38,9 +38,9 @@ def walk(
     return SegmentReader(file, "log", len(data) if size is None else size, base, end, chunk_bytes, throttle)
 
 
-def records(found: SegmentReader) -> list[Record]:
+def records(reader: SegmentReader) -> list[Record]:
     read: list[Record] = []
-    for batch in found:
+    for batch in reader:
         if isinstance(batch.header, LegacyEntry):
             read += batch.messages(1 << 20)
         else:
@@ -55,8 +55,8 @@ def records(found: SegmentReader) -> list[Record]:
 
 @pytest.mark.parametrize("chunk_bytes", [1, 61, 100, 10_000])
 def test_batches_of_all_formats_are_read_with_any_chunk_size(chunk_bytes: int) -> None:
-    found = records(walk(data_of_all_kinds(), chunk_bytes=chunk_bytes))
-    assert [(record.offset, record.key, record.value) for record in found] == [
+    batches_read = records(walk(data_of_all_kinds(), chunk_bytes=chunk_bytes))
+    assert [(record.offset, record.key, record.value) for record in batches_read] == [
         (one.offset, one.key, one.value) for one in RECORDS
     ]
 

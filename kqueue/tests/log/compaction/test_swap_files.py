@@ -73,13 +73,13 @@ def names(storage: FaultyStorage) -> list[str]:
 
 def state(storage: FaultyStorage) -> State:
     """All records, and the entries of the indexes of aborted transactions."""
-    found: State = [
+    files: State = [
         (record.offset, record.key, record.value) for _, records in units(storage, FOLDER) for record in records
     ]
     for name in names(storage):
         if name.endswith(TXNINDEX):
-            found += decode_aborted(storage.read(f"{FOLDER}/{name}"))
-    return found
+            files += decode_aborted(storage.read(f"{FOLDER}/{name}"))
+    return files
 
 
 def steps(storage: FaultyStorage) -> Iterator[int]:
@@ -99,13 +99,13 @@ def steps(storage: FaultyStorage) -> Iterator[int]:
 def states() -> list[State]:
     """What the log holds before, and after each group."""
     storage = copy()
-    found = [state(storage)]
+    reached = [state(storage)]
     done = task(storage, now_ms=LATER_MS, config=CONFIG)()
     for group in done.groups:
         swap_files.commit(storage, FOLDER, group)
         swap_files.install(storage, FOLDER, group)
-        found.append(state(storage))
-    return found
+        reached.append(state(storage))
+    return reached
 
 
 STATES = states()

@@ -118,5 +118,5 @@ def test_a_power_cut_leaves_an_acknowledged_write_or_a_newer_one(
     steps = len(run(None)[0].steps)
     storage, safe, newest = run(data.draw(st.integers(1, steps)) if steps else None)
     left = storage.after_cut(remains, random.Random(1))
-    found = int(left.read(NAME)) if left.exists(NAME) else 0
-    assert max(safe) <= found <= newest
+    stored = int(left.read(NAME)) if left.exists(NAME) else 0
+    assert max(safe) <= stored <= newest

@@ -102,11 +102,11 @@ def test_partition_folders_are_found_with_their_topics_ids(caplog: pytest.LogCap
     storage.make_folder("broken-0")
     storage.write_atomic("broken-0/partition.metadata", b"\0" * 43)
     folder.close(clean=False, broker_epoch=-1)
-    found = open_folder(storage).found
-    assert found[("a.b-c", 12)] == ("a.b-c-12", ID)
-    assert found[("plain", 0)].topic_id is None
-    assert found[("broken", 0)].topic_id is None
-    assert len(found) == 3
+    partitions = open_folder(storage).found
+    assert partitions[("a.b-c", 12)] == ("a.b-c-12", ID)
+    assert partitions[("plain", 0)].topic_id is None
+    assert partitions[("broken", 0)].topic_id is None
+    assert len(partitions) == 3
     (said,) = [record for record in caplog.records if "partition.metadata can't be read" in record.getMessage()]
     assert said.levelname == "WARNING", "the broker knows the id, and writes the file again"
 
@@ -156,10 +156,10 @@ def test_an_unchanged_checkpoint_is_not_written() -> None:
 def test_the_newest_epoch_is_read_from_the_checkpoint() -> None:
     storage = MemoryStorage()
     folder = open_folder(storage)
-    found = folder.make(("t", 0), ID)
-    assert folder.latest_epoch(found) == -1
+    path = folder.make(("t", 0), ID)
+    assert folder.latest_epoch(path) == -1
     storage.write_atomic("t-0/leader-epoch-checkpoint", b"0\n2\n0 0\n7 5\n")
-    assert folder.latest_epoch(found) == 7
+    assert folder.latest_epoch(path) == 7
 
 
 @pytest.mark.parametrize("restart", [True, False])

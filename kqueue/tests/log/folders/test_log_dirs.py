@@ -46,10 +46,10 @@ def test_sizes_of_open_and_closed_logs() -> None:
     storage.open(f"t-1/{file_name(0, LOG)}", create=True).append(b"x" * 70)
     storage.open(f"t-1/{file_name(5, LOG)}", create=True).append(b"x" * 7)
     storage.open(f"t-1/{file_name(0, LOG)}{DELETED}", create=True).append(b"x" * 1000)
-    found = LogDirListing(folder, {KEYS[0]: log}).run()
-    assert found.partitions == {KEYS[0]: len(batch(b"a")), KEYS[1]: 77}
-    assert (found.place, found.error, found.directory_id) == ("memory", None, folder.properties["directory.id"])
-    assert (found.total_bytes, found.usable_bytes) == (None, None)
+    listing = LogDirListing(folder, {KEYS[0]: log}).run()
+    assert listing.partitions == {KEYS[0]: len(batch(b"a")), KEYS[1]: 77}
+    assert (listing.place, listing.error, listing.directory_id) == ("memory", None, folder.properties["directory.id"])
+    assert (listing.total_bytes, listing.usable_bytes) == (None, None)
 
 
 def test_the_volume_size_is_reported_if_known() -> None:
@@ -66,8 +66,8 @@ def test_a_partition_that_is_just_being_deleted_holds_nothing() -> None:
     storage = MemoryStorage()
     folder = folder_of(storage)
     storage.rename("t-1", "t-1.0123-delete")
-    found = LogDirListing(folder, {}).run()
-    assert (found.error, found.partitions) == (None, {KEYS[0]: 0, KEYS[1]: 0})
+    listing = LogDirListing(folder, {}).run()
+    assert (listing.error, listing.partitions) == (None, {KEYS[0]: 0, KEYS[1]: 0})
 
 
 def test_a_partition_whose_folder_a_job_is_to_make_is_listed_as_empty() -> None:
@@ -86,8 +86,8 @@ def test_a_folder_that_cannot_be_listed_has_an_error_and_nothing_else() -> None:
     storage = Unlisted()
     folder = folder_of(storage)
     storage.is_broken = True
-    found = LogDirListing(folder, {}).run()
-    assert found[:2] == ("memory", folder.properties["directory.id"])
+    listing = LogDirListing(folder, {}).run()
+    assert listing[:2] == ("memory", folder.properties["directory.id"])
     with pytest.raises(StorageFailed, match="can't list t-0"):
-        raise found.error or AssertionError
-    assert found[3:] == (None, None, {}, {})
+        raise listing.error or AssertionError
+    assert listing[3:] == (None, None, {}, {})

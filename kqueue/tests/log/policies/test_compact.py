@@ -17,8 +17,8 @@ def plan(log: LogView, **own: str) -> Compact | None:
 )
 def test_a_log_is_compacted_once_enough_of_it_is_dirty(first_dirty: int, ratio: str, dirty: float | None) -> None:
     """S5.2: the ratio is that of whole sealed segments."""
-    found = plan(view([100, 100, 100, 900], first_dirty=first_dirty), min_cleanable_dirty_ratio=ratio)
-    assert found == (None if dirty is None else Compact(upto_offset=30, why=f"{dirty:.0%} of it is dirty"))
+    planned = plan(view([100, 100, 100, 900], first_dirty=first_dirty), min_cleanable_dirty_ratio=ratio)
+    assert planned == (None if dirty is None else Compact(upto_offset=30, why=f"{dirty:.0%} of it is dirty"))
 
 
 def test_a_segment_that_is_dirty_in_part_is_dirty() -> None:

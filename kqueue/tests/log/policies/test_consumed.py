@@ -28,8 +28,8 @@ def test_segments_consumed_by_every_named_group_are_dropped(
     everything.
     """
     config = settings(cleanup_policy="consumed", kqueue_consumed_groups=groups)
-    found = ConsumedPolicy().plan(view([100, 100, 100]), Committed(**committed), config, NOW_MS)
-    assert found == (None if before is None else Drop(before, f"consumed by {groups.replace(',', ', ')}"))
+    planned = ConsumedPolicy().plan(view([100, 100, 100]), Committed(**committed), config, NOW_MS)
+    assert planned == (None if before is None else Drop(before, f"consumed by {groups.replace(',', ', ')}"))
 
 
 def test_without_a_group_nothing_goes() -> None:

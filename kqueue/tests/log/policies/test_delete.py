@@ -26,8 +26,8 @@ def plan(log: LogView, **own: str) -> Drop | None:
 )
 def test_segments_go_once_their_newest_record_is_too_old(ages: list[int], before: int | None) -> None:
     """S5.1: by age, the oldest first, none from the middle."""
-    found = plan(view([100, 100, 100], ages), retention_ms="5000")
-    assert found == (None if before is None else Drop(before, "retention.ms=5000"))
+    planned = plan(view([100, 100, 100], ages), retention_ms="5000")
+    assert planned == (None if before is None else Drop(before, "retention.ms=5000"))
 
 
 def test_the_active_segment_goes_too_when_all_of_it_is_too_old() -> None:
@@ -54,15 +54,15 @@ def test_the_active_segment_goes_too_when_all_of_it_is_too_old() -> None:
 )
 def test_size_retention_never_leaves_less_than_the_limit(sizes: list[int], before: int | None) -> None:
     """S5.1"""
-    found = plan(view(sizes), retention_bytes="250", retention_ms="-1")
-    assert found == (None if before is None else Drop(before, "retention.bytes=250"))
+    planned = plan(view(sizes), retention_bytes="250", retention_ms="-1")
+    assert planned == (None if before is None else Drop(before, "retention.bytes=250"))
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=8), st.integers(0, 200))
 def test_size_retention_leaves_the_least_that_is_allowed(sizes: list[int], limit: int) -> None:
     """S5.1"""
-    found = plan(view(sizes), retention_bytes=str(limit), retention_ms="-1")
-    rest = sizes[found.before_offset // 10 :] if found is not None else sizes
+    planned = plan(view(sizes), retention_bytes=str(limit), retention_ms="-1")
+    rest = sizes[planned.before_offset // 10 :] if planned is not None else sizes
     assert sum(rest) >= min(limit, sum(sizes))
     if len(rest) > 1 or (rest and rest[0]):
         assert sum(rest[1:]) < limit, "one more could have gone"

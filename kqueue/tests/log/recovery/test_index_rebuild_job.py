@@ -28,9 +28,9 @@ def with_a_wrong_index(storage: MemoryStorage | FaultyStorage) -> Log:
     log = open_log(storage, clean=True, recovery_point=60, **SETTINGS)
     segment = log.segments.sealed_below(60)[0]
     for offset in range(segment.base, 20):
-        found = segment.find(offset)
-        assert found is not None
-        assert found.unit.last_offset == offset, "what the index says is never trusted"
+        located = segment.find(offset)
+        assert located is not None
+        assert located.unit.last_offset == offset, "what the index says is never trusted"
     assert segment.index_mismatch
     return log
 

@@ -34,7 +34,7 @@ def file_of(*parts: bytes) -> MemoryFile:
 def scanned(*parts: bytes, limit: int | None = None) -> list[tuple[int, int] | str]:
     """Offsets of each batch, "corrupt" for a range without one; together they are the file."""
     file = file_of(*parts)
-    found: list[tuple[int, int] | str] = []
+    positions: list[tuple[int, int] | str] = []
     position = 0
     for one in validated_batches(file, file.size, 0, limit=limit, check_epochs=False):
         start, end = (
@@ -45,12 +45,12 @@ def scanned(*parts: bytes, limit: int | None = None) -> list[tuple[int, int] | s
         if isinstance(one, CorruptRange):
             assert one.expected
             assert one.found
-            found.append("corrupt")
+            positions.append("corrupt")
         else:
             base = one.header.base_offset if one.header.magic == 2 else one.header.last_offset
-            found.append((base, one.header.last_offset))
+            positions.append((base, one.header.last_offset))
     assert position == file.size
-    return found
+    return positions
 
 
 def test_a_whole_log_is_whole_with_gaps_too() -> None:
@@ -111,11 +111,11 @@ def test_flipped_bit_never_makes_a_new_batch(data: st.DataObject) -> None:
     whole = bytearray(b"".join(parts))
     at = data.draw(st.integers(0, len(whole) - len(parts[-1]) - 1))
     whole[at] ^= 1 << data.draw(st.integers(0, 7))
-    found = scanned(bytes(whole), limit=12)
+    positions = scanned(bytes(whole), limit=12)
     right = [(base, base + 1) for base in range(0, 12, 2)]
-    wrong = [one for one in found if one != "corrupt" and one not in right]
+    wrong = [one for one in positions if one != "corrupt" and one not in right]
     assert len(wrong) <= 1, "a base offset that its neighbours allow"
-    assert sum(one in right for one in found) >= len(right) - 2
+    assert sum(one in right for one in positions) >= len(right) - 2
 
 
 def rebuilt(segment_parts: list[bytes], **bounds: int | bool | None) -> IndexRebuilder:
@@ -152,7 +152,7 @@ def test_the_last_batch_of_a_log_without_gaps_has_none_before_it() -> None:
 
 
 def test_leader_epochs_never_fall_so_one_that_rose_alone_is_wrong() -> None:
-    found = rebuilt([unit(0, epoch=1), unit(2, epoch=9), unit(4, epoch=2), unit(6, epoch=2)])
-    assert found.epochs.entries() == [(1, 0), (2, 4)]
-    (damage,) = found.damage
+    result = rebuilt([unit(0, epoch=1), unit(2, epoch=9), unit(4, epoch=2), unit(6, epoch=2)])
+    assert result.epochs.entries() == [(1, 0), (2, 4)]
+    (damage,) = result.damage
     assert "a leader epoch of 2 at most in the batch of offset 2" in damage.expected

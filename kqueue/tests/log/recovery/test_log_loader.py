@@ -147,13 +147,13 @@ def test_damage_before_the_last_two_segments_is_no_torn_end() -> None:
 
 def values_from(log: Log, offset: int) -> list[bytes | None]:
     """What a reader gets who begins at `offset` and checks checksums, as clients do."""
-    found = []
+    values = []
     fetched = log.read(offset, 1 << 20, end_offset=log.end_offset)
     data = fetched.read()
     for position, header in iter_batches(data):
         check_crc(data, position, header)
-        found += [record.value for record in iter_records(data, position)]
-    return found
+        values += [record.value for record in iter_records(data, position)]
+    return values
 
 
 @pytest.mark.parametrize("clean", [True, False])

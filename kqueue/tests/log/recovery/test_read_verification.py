@@ -67,7 +67,7 @@ def checked(log: Log, offset: int, max_bytes: int = 1 << 20, **bounds: Any) -> R
 
 def served(log: Log, max_bytes: int = 400) -> tuple[dict[int, bytes | None], list[tuple[int, int]]]:
     """Read as a consumer that skips damage; return the records and the skipped offsets."""
-    found: dict[int, bytes | None] = {}
+    values: dict[int, bytes | None] = {}
     skipped = []
     offset = log.start_offset
     while offset < log.end_offset:
@@ -77,7 +77,7 @@ def served(log: Log, max_bytes: int = 400) -> tuple[dict[int, bytes | None], lis
             damaged = error.damaged_range
         else:
             assert fetched, offset
-            found.update(
+            values.update(
                 (record.offset, record.value) for record in iter_any_records(fetched.read()) if record.offset >= offset
             )
             offset = fetched.next_offset
@@ -85,7 +85,7 @@ def served(log: Log, max_bytes: int = 400) -> tuple[dict[int, bytes | None], lis
         assert damaged.offset <= offset < damaged.next_offset
         skipped.append((offset, damaged.next_offset))
         offset = damaged.next_offset
-    return found, skipped
+    return values, skipped
 
 
 def test_valid_bytes_are_verified_once() -> None:
@@ -133,8 +133,8 @@ def test_damage_is_reported_and_reads_continue_behind_it(position: int, caplog: 
     second = next(at for at, header in iter_batches(storage.read(NAME)) if header.base_offset == 1)
     flip(storage, NAME, second + position, 3)
     log = reopened(storage)
-    found, skipped = served(log, 1 << 20)
-    assert found == {offset: value for offset, value in enumerate(values) if offset not in (1, 2)}
+    served_values, skipped = served(log, 1 << 20)
+    assert served_values == {offset: value for offset, value in enumerate(values) if offset not in (1, 2)}
     assert skipped == [(1, 3)]
     (damage,) = log.damage
     assert isinstance(damage, Damage)
@@ -167,9 +167,9 @@ def test_a_flipped_bit_costs_its_batch_and_no_other(data: st.DataObject) -> None
             records = list(iter_any_records(checked(log, offset, 300).read()))
             assert [record.value for record in records] == [values[record.offset] for record in records]
             assert records[0].offset <= offset <= records[-1].offset  # nothing was passed over in silence
-    found, _ = served(log, data.draw(st.sampled_from([1, 200, 1 << 20])))
-    assert found == {offset: values[offset] for offset in found}
-    lost = set(range(len(values))) - set(found)
+    served_values, _ = served(log, data.draw(st.sampled_from([1, 200, 1 << 20])))
+    assert served_values == {offset: values[offset] for offset in served_values}
+    lost = set(range(len(values))) - set(served_values)
     if at - start in EPOCH_BYTES:
         assert not lost
         return
@@ -289,8 +289,8 @@ def test_a_torn_end_of_a_sealed_segment_is_damage() -> None:
     storage.write_atomic(NAME, whole[:-5])
     log = reopened(storage)
     last = list(iter_batches(whole))[-1]
-    found, skipped = served(log)
-    assert sorted(set(range(len(values))) - set(found)) == list(range(last[1].base_offset, last[1].next_offset))
+    served_values, skipped = served(log)
+    assert sorted(set(range(len(values))) - set(served_values)) == list(range(last[1].base_offset, last[1].next_offset))
     assert skipped == [(last[1].base_offset, last[1].next_offset)]
 
 

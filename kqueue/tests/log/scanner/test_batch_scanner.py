@@ -36,10 +36,10 @@ def test_every_whole_batch_is_scanned_with_any_chunk_size(
     batches = [batch(bytes(size)) for size in sizes]
     data = b"".join(batches)
     file = file_of(data[: max(len(data) - cut, 0)])
-    found = list(scan(file, 0, file.size, check=check, chunk_bytes=chunk_bytes))
-    ends = [batch.end for batch in found]
-    assert [batch.header.size for batch in found] == [len(one) for one in batches][: len(found)]
-    assert [batch.position for batch in found] == [0, *ends][:-1]
+    scanned_batches = list(scan(file, 0, file.size, check=check, chunk_bytes=chunk_bytes))
+    ends = [batch.end for batch in scanned_batches]
+    assert [batch.header.size for batch in scanned_batches] == [len(one) for one in batches][: len(scanned_batches)]
+    assert [batch.position for batch in scanned_batches] == [0, *ends][:-1]
     whole = [
         end for end in (sum(map(len, batches[: number + 1])) for number in range(len(batches))) if end <= file.size
     ]
@@ -57,10 +57,10 @@ def test_a_scan_stays_within_its_range() -> None:
 def test_invalid_bytes_raise_after_the_batches_before_them(damage: tuple[int, bytes]) -> None:
     one, two = batch(b"1"), batch(b"2")
     two[damage[0] : damage[0] + len(damage[1])] = damage[1]
-    found = scan(file_of(one, two), 0, len(one) + len(two))
-    assert next(found).position == 0
+    batches = scan(file_of(one, two), 0, len(one) + len(two))
+    assert next(batches).position == 0
     with pytest.raises(CorruptBatch):
-        next(found)
+        next(batches)
 
 
 def test_checksums_are_compared_when_asked_for() -> None:

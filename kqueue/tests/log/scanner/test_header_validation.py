@@ -40,15 +40,15 @@ def scanned(data: bytes | bytearray, base: int = 0, **bounds: int) -> list[Scann
     return list(validated_batches(file_of(bytes(data)), len(data), base, **bounds))  # type: ignore[arg-type]
 
 
-def corrupt_ranges(found: list[ScannedBatch | CorruptRange]) -> list[CorruptRange]:
-    return [one for one in found if isinstance(one, CorruptRange)]
+def corrupt_ranges(items: list[ScannedBatch | CorruptRange]) -> list[CorruptRange]:
+    return [one for one in items if isinstance(one, CorruptRange)]
 
 
 def test_valid_batches() -> None:
     data, positions = log_of(3, 1, 5, base=10)
-    found = scanned(data, 10, limit=19)
-    assert [one.position for one in found] == positions
-    assert [one.record_count for one in found if isinstance(one, ScannedBatch)] == [3, 1, 5]
+    items = scanned(data, 10, limit=19)
+    assert [one.position for one in items] == positions
+    assert [one.record_count for one in items if isinstance(one, ScannedBatch)] == [3, 1, 5]
     assert scanned(b"") == []
 
 
@@ -81,9 +81,9 @@ def test_changed_byte_costs_at_most_one_batch(number: int, where: int, mask: int
     data, positions = log_of(2, 3, 1, 2)
     ends = [*positions[1:], len(data)]
     data[positions[number] + where % (ends[number] - positions[number])] ^= mask
-    found = scanned(data, limit=8)
-    assert {one.position for one in found if isinstance(one, ScannedBatch)} >= set(positions) - {positions[number]}
-    assert [one.position for one in corrupt_ranges(found)] in ([], [positions[number]])
+    items = scanned(data, limit=8)
+    assert {one.position for one in items if isinstance(one, ScannedBatch)} >= set(positions) - {positions[number]}
+    assert [one.position for one in corrupt_ranges(items)] in ([], [positions[number]])
 
 
 @pytest.mark.parametrize(("number", "offset"), [(0, 1), (1, 7), (1, 0), (2, 3), (2, 99), (3, 2), (3, 7)])
@@ -117,8 +117,8 @@ EPOCHS = [
 @pytest.mark.parametrize(("epochs", "wrong"), EPOCHS)
 def test_leader_epochs_never_fall(epochs: tuple[int, ...], wrong: dict[int, int]) -> None:
     data, positions = log_of(1, 1, 1, epochs=epochs)
-    found = {positions.index(one.position): one.fix for one in corrupt_ranges(scanned(data))}
-    assert found == {number: HeaderFix(number, right) for number, right in wrong.items()}
+    fixes = {positions.index(one.position): one.fix for one in corrupt_ranges(scanned(data))}
+    assert fixes == {number: HeaderFix(number, right) for number, right in wrong.items()}
 
 
 def test_the_checkpoint_decides_which_of_two_leader_epochs_is_wrong() -> None:
@@ -137,8 +137,8 @@ def test_old_formats() -> None:
     records = [Record(offset, 1000 + offset, b"k", b"v" * 50) for offset in range(4)]
     wrapper = encode_set(records, 1, 1)
     plain = b"".join(encode_entry(0, offset, -1, None, b"x") for offset in range(4, 7))
-    found = scanned(wrapper + plain, deep=True)
-    assert [one.record_count for one in found if isinstance(one, ScannedBatch)] == [4, 1, 1, 1]
+    items = scanned(wrapper + plain, deep=True)
+    assert [one.record_count for one in items if isinstance(one, ScannedBatch)] == [4, 1, 1, 1]
     data = bytearray(wrapper + plain)
     data[len(wrapper) + 20] ^= 1
     assert [one.position for one in corrupt_ranges(scanned(data))] == [len(wrapper)]
@@ -153,8 +153,8 @@ def test_offsets_of_a_segment_end_where_the_next_begins() -> None:
 def test_a_wrong_length_allocates_nothing_and_costs_one_batch() -> None:
     data, positions = log_of(2, 3, 1)
     data[positions[1] + 8 : positions[1] + 12] = b"\x7f\xff\xff\xff"
-    found = scanned(data)
-    assert [(one.position, one.end) for one in corrupt_ranges(found)] == [(positions[1], positions[2])]
+    items = scanned(data)
+    assert [(one.position, one.end) for one in corrupt_ranges(items)] == [(positions[1], positions[2])]
 
 
 @pytest.mark.parametrize("limit", [None, 4])
@@ -175,6 +175,6 @@ def test_a_batch_inside_a_value_is_not_part_of_the_log(limit: int | None) -> Non
     after = batch(b"after")
     stamp(after, 0, 2, 0)
     for data in (bytes(outer), bytes(outer + after)):
-        found = list(validated_batches(file_of(data), len(data), 0, limit=limit if data == outer else None))
-        assert [(one.position, one.end) for one in corrupt_ranges(found)] == [(0, len(outer))]
-        assert len(found) == (1 if data == outer else 2)
+        items = list(validated_batches(file_of(data), len(data), 0, limit=limit if data == outer else None))
+        assert [(one.position, one.end) for one in corrupt_ranges(items)] == [(0, len(outer))]
+        assert len(items) == (1 if data == outer else 2)

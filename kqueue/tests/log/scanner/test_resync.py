@@ -77,10 +77,10 @@ def test_any_bytes_before_a_batch(garbage: bytes, base: int, chunk: int) -> None
     file = file_of(garbage, whole)
     original, resync.CHUNK_BYTES = resync.CHUNK_BYTES, chunk
     try:
-        found = next_batch(file, 0, file.size, after_offset=base - 1)
+        position = next_batch(file, 0, file.size, after_offset=base - 1)
     finally:
         resync.CHUNK_BYTES = original
-    assert found == len(garbage)
+    assert position == len(garbage)
 
 
 def test_hostile_bytes_cost_no_more_than_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,6 +101,6 @@ def test_hostile_bytes_cost_no_more_than_a_bound(monkeypatch: pytest.MonkeyPatch
 
 def test_lost_sectors_are_skipped_quickly() -> None:
     file = file_of(bytes(16 << 20), unit(1))
-    found = []
-    assert steps(lambda: found.append(next_batch(file, 0, file.size, after_offset=0))) < 10_000
-    assert found == [16 << 20]
+    positions = []
+    assert steps(lambda: positions.append(next_batch(file, 0, file.size, after_offset=0))) < 10_000
+    assert positions == [16 << 20]

@@ -43,7 +43,7 @@ def batches(data: bytes, *, check: bool = True) -> list[Batch]:
     """The batches in these bytes of a log file."""
     file = MemoryStorage().open("log", create=True)
     file.append(data)
-    return [found for found in walk(file, "log", 0, len(data), check=check) if isinstance(found, Batch)]
+    return [batch for batch in walk(file, "log", 0, len(data), check=check) if isinstance(batch, Batch)]
 
 
 def dumped(path: Path, options: DumpOptions | None = None) -> tuple[list[str], list[str], Problems]:

@@ -18,8 +18,8 @@ CONTENTS = DumpOptions(records=True, contents=True)
 
 
 def one(data: bytes | bytearray) -> Batch:
-    (found,) = batches(bytes(data))
-    return found
+    (only_batch,) = batches(bytes(data))
+    return only_batch
 
 
 def fields(line: str) -> dict[str, str]:
@@ -37,12 +37,12 @@ def test_the_line_of_a_batch_tells_its_header() -> None:
         "base_offset": 10,
         "leader_epoch": 3,
     }
-    found = one(
+    dumped = one(
         batch(
             b"a", b"b", time_ms=70, codec="gzip", delete_horizon_ms=60, timestamp_type=LOG_APPEND_TIME_TYPE, **settings
         )
     )
-    assert fields(batch_line(found)) == {
+    assert fields(batch_line(dumped)) == {
         "baseOffset": "10",
         "lastOffset": "11",
         "count": "2",
@@ -56,10 +56,10 @@ def test_the_line_of_a_batch_tells_its_header() -> None:
         "deleteHorizonMs": "OptionalLong[60]",
         "position": "0",
         "LogAppendTime": "71",
-        "size": str(found.size),
+        "size": str(dumped.size),
         "magic": "2",
         "compresscodec": "gzip",
-        "crc": str(found.unit.crc),
+        "crc": str(dumped.unit.crc),
         "isvalid": "true",
     }
 
@@ -83,17 +83,17 @@ def test_nulls_have_no_place_and_empty_values_have() -> None:
     builder = BatchBuilder()
     for key, value in ((None, None), (None, b""), (b"k", None), (b"k", b"v")):
         builder.append(5, key, value, headers=[("h", b"1"), ("i", None)])
-    found = one(builder.build())
-    lines = [line.partition("headerKeys: [h,i]") for _, line in record_lines(found, CONTENTS)]
+    dumped = one(builder.build())
+    lines = [line.partition("headerKeys: [h,i]") for _, line in record_lines(dumped, CONTENTS)]
     assert [end for _, _, end in lines] == ["", " payload: ", " key: k", " key: k payload: v"]
     assert [fields(start)["valueSize"] for start, _, _ in lines] == ["-1", "0", "-1", "1"]
     bare = DumpOptions(records=True, contents=True, skip_metadata=True)
-    assert [line for _, line in record_lines(found, bare)] == ["", "| payload: ", "| key: k", "| key: k payload: v"]
+    assert [line for _, line in record_lines(dumped, bare)] == ["", "| payload: ", "| key: k", "| key: k payload: v"]
 
 
 def test_a_marker_tells_its_transaction_and_no_contents() -> None:
-    found = one(marker(ABORT, 7, coordinator_epoch=3))
-    ((_, line),) = record_lines(found, CONTENTS)
+    dumped = one(marker(ABORT, 7, coordinator_epoch=3))
+    ((_, line),) = record_lines(dumped, CONTENTS)
     assert line.endswith(" headerKeys: [] endTxnMarker: ABORT coordinatorEpoch: 3")
 
 
@@ -101,10 +101,10 @@ def test_first_undecodable_record_is_raised_after_all_lines() -> None:
     options = DumpOptions(
         records=True, contents=True, decode=record_decoder(value_decoder("string"), value_decoder("short"))
     )
-    found: list[str] = []
+    lines: list[str] = []
     with pytest.raises(DecodeError, match="^log, position 0: offset 0: a short has 2 bytes, found 3"):
-        found.extend(line for _, line in record_lines(one(batch(b"abc", b"\0\7", b"")), options))
-    assert [line.partition("headerKeys: []")[2] for line in found] == ["", " payload: 7", ""]
+        lines.extend(line for _, line in record_lines(one(batch(b"abc", b"\0\7", b"")), options))
+    assert [line.partition("headerKeys: []")[2] for line in lines] == ["", " payload: 7", ""]
 
 
 def test_records_are_read_whether_the_checksum_is_right_or_not() -> None:
@@ -121,6 +121,6 @@ def test_records_are_read_whether_the_checksum_is_right_or_not() -> None:
 @pytest.mark.parametrize(("magic", "append_time"), [(0, False), (1, False), (1, True)])
 def test_messages_in_a_wrapper_get_their_own_offsets_and_its_append_time(magic: int, append_time: bool) -> None:
     records = [Record(offset, 100 - offset, None, b"v") for offset in (5, 6, 8)]
-    found = one(encode_set(records, magic, codec_id=1, log_append_time=append_time))
+    dumped = one(encode_set(records, magic, codec_id=1, log_append_time=append_time))
     times = [-1] * 3 if magic == 0 else [95] * 3 if append_time else [95, 94, 92]
-    assert [(offset, time) for _, offset, time in entries_of(found)] == list(zip((5, 6, 8), times, strict=True))
+    assert [(offset, time) for _, offset, time in entries_of(dumped)] == list(zip((5, 6, 8), times, strict=True))

@@ -74,7 +74,7 @@ def test_undecodable_record_is_raised_after_all_lines() -> None:
     (batch,) = batches(
         encode_set([Record(offset, TIME, b"k", value) for offset, value in enumerate((b"", b"\0\7"))], 1, codec_id=1)
     )
-    found: list[str] = []
+    lines: list[str] = []
     with pytest.raises(DecodeError, match="^log, position 0: offset 0: a short has 2 bytes, found 0"):
-        found.extend(line for _, line in legacy_lines(batch, options))
-    assert [line.partition(" keysize: 1")[2] for line in found] == ["", " key: k payload: 7"]
+        lines.extend(line for _, line in legacy_lines(batch, options))
+    assert [line.partition(" keysize: 1")[2] for line in lines] == ["", " key: k payload: 7"]

@@ -142,10 +142,10 @@ def test_power_cut_at_every_step(remains: Remains) -> None:
                 disk.after_cut(remains, random.Random(seed)) for seed in range(50 if remains is Remains.TORN else 1)
             ]
         for after in remain:
-            found = after.read(f"{FOLDER}/{FIRST}")
-            seen.add(found)
-            assert found in (old, new)
-            assert found == old or not any(
+            log_bytes = after.read(f"{FOLDER}/{FIRST}")
+            seen.add(log_bytes)
+            assert log_bytes in (old, new)
+            assert log_bytes == old or not any(
                 after.exists(f"{FOLDER}/{file_name(0, suffix)}") for suffix in (INDEX, TIMEINDEX)
             )
     assert number > 6

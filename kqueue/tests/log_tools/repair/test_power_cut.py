@@ -94,14 +94,14 @@ def loaded(tree: Tree) -> FaultyStorage:
 
 
 def tree_of(storage: Storage, folder: str = "") -> Tree:
-    found: Tree = {}
+    tree: Tree = {}
     for entry in storage.list(folder):
         path = f"{folder}/{entry.name}" if folder else entry.name
         if entry.is_folder:
-            found |= tree_of(storage, path)
+            tree |= tree_of(storage, path)
         else:
-            found[path] = storage.read(path)
-    return found
+            tree[path] = storage.read(path)
+    return tree
 
 
 def without_left_overs(tree: Tree) -> Tree:

@@ -115,8 +115,8 @@ def test_a_damaged_batch_costs_its_own_records_alone(tmp_path: Path) -> None:
     )
     assert str(lost).startswith(f"{NONE}.log at position 3180: offsets 40 to 79, 3206 bytes (expected checksum ")
     wanted = [record for record in expected("4.3")["v2-none"].records if not 40 <= record.offset < 80]
-    found = list(open_log(folder / "v2-none-0"))
-    assert [(one.offset, one.timestamp, one.key, one.value, one.headers) for one in found] == [
+    records = list(open_log(folder / "v2-none-0"))
+    assert [(one.offset, one.timestamp, one.key, one.value, one.headers) for one in records] == [
         (one.offset, one.timestamp, one.key, one.value, one.headers) for one in wanted
     ]
     report = verify(folder)

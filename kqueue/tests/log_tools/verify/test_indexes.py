@@ -62,12 +62,12 @@ def test_entries_into_damaged_bytes_are_not_judged() -> None:
 
 
 def test_zeros_at_the_end_are_padding() -> None:
-    found: list[str] = []
+    problems: list[str] = []
     data = INDEX_ENTRY.pack(19, 50) + bytes(8 * 5000)
     check = OffsetIndexVerifier(
-        memoryview(data), 100, lambda at, expected, what: found.append(what), lambda at, expected, what: None
+        memoryview(data), 100, lambda at, expected, what: problems.append(what), lambda at, expected, what: None
     )
-    assert (check.padded, found) == (5000, [])
+    assert (check.padded, problems) == (5000, [])
 
 
 def time_findings(*entries: tuple[int, int], sealed: bool = True, skip: int | None = None) -> list[str]:

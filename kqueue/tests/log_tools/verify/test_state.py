@@ -8,14 +8,14 @@ from kqueue.log_tools.verify.state import producer_differences, transaction_diff
 
 
 def producers(*ids: int, open_from: int = -1) -> ProducerStateManager:
-    found = ProducerStateManager()
+    manager = ProducerStateManager()
     for id in ids:
         producer = ProducerStateEntry(0)
         producer.batches = (BatchMetadata(9, 100 + id, 9, 1000),)
         producer.last_timestamp = 1000
         producer.transaction_offset = open_from
-        found.add(id, producer)
-    return found
+        manager.add(id, producer)
+    return manager
 
 
 def differ(said: ProducerStateManager, shown: ProducerStateManager, *, whole: bool = True) -> list[tuple[str, str]]:

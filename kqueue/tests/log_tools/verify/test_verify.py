@@ -300,10 +300,10 @@ def test_each_kind_of_damage_is_found_and_named(case: Case, tmp_path: Path) -> N
     case.harm(folder)
     report = verify(folder)
     assert not report.is_sound
-    found = [finding for finding in report.errors if finding.file == case.file]
-    assert found, report.errors
-    assert found[0].position == case.position
-    assert case.words in str(found[0])
+    findings = [finding for finding in report.errors if finding.file == case.file]
+    assert findings, report.errors
+    assert findings[0].position == case.position
+    assert case.words in str(findings[0])
 
 
 def test_batches_after_damage_are_still_checked(tmp_path: Path) -> None:

@@ -52,9 +52,9 @@ def decoded(
     return pieces, failure, decoder.next_offset
 
 
-def in_rows(found: Found) -> list[tuple[Any, ...]]:
+def in_rows(chunks: Found) -> list[tuple[Any, ...]]:
     """(offset, time, key, value, headers) of all pieces."""
-    return [row for piece in found[0] for row in zip(*piece[:5], strict=True)]
+    return [row for piece in chunks[0] for row in zip(*piece[:5], strict=True)]
 
 
 def as_row(record: Record) -> tuple[Any, ...]:

@@ -45,7 +45,7 @@ def fenced(count: int, kind: Any) -> tuple[Any, Any]:
     rows=st.integers(1, 12),
     room=st.sampled_from([1, 30, 400, 30_000]),
 )
-def test_nothing_outside_is_read_or_written(
+def test_kernels_stay_within_their_buffers(
     records: list[Record], place: float, flip: int, cut: bool, rows: int, room: int
 ) -> None:
     """The same bytes between different neighbours give the same answer; arrays that are too short
@@ -152,10 +152,10 @@ def test_no_index_leaves_its_array(pytestconfig: pytest.Config, tmp_path: Path) 
         cache.mkdir("numba-checked") if cache is not None else tmp_path
     )  # only the first run after a change takes its time
     env = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_OPT": "1", "NUMBA_CACHE_DIR": str(compiled)}
-    found = subprocess.run(
+    program = subprocess.run(
         [sys.executable, "-c", _CHECKED], env=env, capture_output=True, text=True, timeout=240, check=False
     )
-    assert (found.returncode, found.stdout.strip()) == (0, "checked"), found.stderr
+    assert (program.returncode, program.stdout.strip()) == (0, "checked"), program.stderr
 
 
 _TWICE = """
@@ -179,9 +179,9 @@ def test_each_is_compiled_once_and_found_by_the_next_process() -> None:
     others.
     """
     for _ in range(2):  # the first one may have to compile
-        found = subprocess.run(
+        program = subprocess.run(
             [sys.executable, "-c", _TWICE], capture_output=True, text=True, timeout=240, check=True
         ).stdout.split()
-        if found[1::2] == ["0", "0"]:
+        if program[1::2] == ["0", "0"]:
             break
-    assert found == ["1", "0", "1", "0"]
+    assert program == ["1", "0", "1", "0"]

@@ -75,9 +75,9 @@ def told(buf: bytes, bounds: RecordRange) -> list[Any]:
 @given(buf=logs(), bounds=SELECTIONS, cut=st.integers(0, 60))
 def test_decoded_columns_equal_the_records(engine: EngineName, buf: bytes, bounds: RecordRange, cut: int) -> None:
     whole = [(pos, header) for pos, header in iter_batches(buf[: len(buf) - cut])]
-    found = decoded(engine, buf[: len(buf) - cut], bounds)
-    assert in_rows(found) == told(buf[: len(buf) - cut], bounds)
-    assert found[1:] == (None, whole[-1][1].next_offset if whole else None)
+    columns = decoded(engine, buf[: len(buf) - cut], bounds)
+    assert in_rows(columns) == told(buf[: len(buf) - cut], bounds)
+    assert columns[1:] == (None, whole[-1][1].next_offset if whole else None)
 
 
 @NEEDS_FAST
@@ -94,9 +94,9 @@ def test_columns_of_kafkas_logs_equal_the_records(engine: EngineName, version: s
     seen = set()
     for path in sorted(golden.data_folder(version).glob("v*/*.log")):
         buf = path.read_bytes()
-        found = decoded(engine, buf)
-        assert in_rows(found) == [as_row(record) for record in iter_any_records(buf)]
-        seen |= {unit.magic for piece in found[0] for _, (_, unit) in piece[5]}
+        columns = decoded(engine, buf)
+        assert in_rows(columns) == [as_row(record) for record in iter_any_records(buf)]
+        seen |= {unit.magic for piece in columns[0] for _, (_, unit) in piece[5]}
     assert seen == ({0, 1, 2} if version == "2.8" else {2})
 
 
@@ -124,8 +124,8 @@ def test_null_is_not_empty(engine: EngineName) -> None:
 def test_header_names_that_are_no_text(engine: EngineName) -> None:
     builder = BatchBuilder()
     builder.append(1, b"k", b"v", [("\udcff", b"x"), ("caf\u00e9", None)])
-    found = decoded(engine, builder.build())
-    assert in_rows(found)[0][4] == [{"key": "\ufffd", "value": b"x"}, {"key": "caf\u00e9", "value": None}]
+    columns = decoded(engine, builder.build())
+    assert in_rows(columns)[0][4] == [{"key": "\ufffd", "value": b"x"}, {"key": "caf\u00e9", "value": None}]
 
 
 # --- pieces
@@ -162,9 +162,9 @@ def test_more_than_was_thought_at_first() -> None:
         Record(number, number, b"k", None, headers if number in (3, 100, 1_000) else ()) for number in range(66_000)
     ]
     records.append(Record(66_000, 0, b"k" * 8_500_000, b"v" * 9_000_000))
-    found = decoded("fast", build_batch(records), limits=ChunkLimits(10**6))
-    assert len(found[0]) == 1
-    assert in_rows(found) == [as_row(record) for record in records]
+    columns = decoded("fast", build_batch(records), limits=ChunkLimits(10**6))
+    assert len(columns[0]) == 1
+    assert in_rows(columns) == [as_row(record) for record in records]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -198,16 +198,16 @@ def test_many_small_batches(engine: EngineName, monkeypatch: pytest.MonkeyPatch)
 
         add = CompiledChunkBuilder.add
         monkeypatch.setattr(CompiledChunkBuilder, "add", lambda *given: added.append(1) or add(*given))
-    found = decoded(engine, buf, bounds)
-    assert [row[0] for row in in_rows(found)] == wanted
-    assert found[1:] == (None, 9_000)
-    assert [header.base_offset for piece in found[0] for _, (_, header) in piece[5]] == wanted
+    columns = decoded(engine, buf, bounds)
+    assert [row[0] for row in in_rows(columns)] == wanted
+    assert columns[1:] == (None, 9_000)
+    assert [header.base_offset for piece in columns[0] for _, (_, header) in piece[5]] == wanted
     assert len(added) == (2 if engine == "fast" else 0)
     broken = with_records(parts[5_000], parts[5_000][BATCH_OVERHEAD:-1] + b"\x07")
-    found = decoded(engine, b"".join([*parts[:5_000], broken, *parts[5_001:]]), bounds)
-    assert len(in_rows(found)) == 5_000 - 2 - 1
-    assert (found[1] or "").startswith(f"the batch at position {sum(map(len, parts[:5_000]))}: ")
-    assert found[2] == 5_000
+    columns = decoded(engine, b"".join([*parts[:5_000], broken, *parts[5_001:]]), bounds)
+    assert len(in_rows(columns)) == 5_000 - 2 - 1
+    assert (columns[1] or "").startswith(f"the batch at position {sum(map(len, parts[:5_000]))}: ")
+    assert columns[2] == 5_000
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -219,10 +219,12 @@ def test_old_formats_between_new_ones(engine: EngineName) -> None:
         + encode_set([old[0]._replace(offset=6)], 0, 1)
         + one_batch(b"z", base_offset=7)
     )
-    found = decoded(engine, buf)
-    assert in_rows(found) == [as_row(record) for record in iter_any_records(buf)]
-    assert found[2] == 8
-    assert [len(piece[0]) for piece in found[0]] == ([8] if engine == "python" else [3, 4, 1])  # old ones stay together
+    columns = decoded(engine, buf)
+    assert in_rows(columns) == [as_row(record) for record in iter_any_records(buf)]
+    assert columns[2] == 8
+    assert [len(piece[0]) for piece in columns[0]] == (
+        [8] if engine == "python" else [3, 4, 1]
+    )  # old ones stay together
     damaged = bytearray(buf)
     damaged[len(one_batch(b"a", b"b", b"c")) + 20] ^= 1
     assert "checksum" in (decoded(engine, damaged)[1] or "")
@@ -267,9 +269,9 @@ def test_aborted_transactions_are_left_out(engine: EngineName) -> None:
         marker(COMMIT, 2, 9),
     ]
     buf = b"".join(parts)
-    found = decoded(engine, buf, aborted=[(2, 1), (1, 0)])
-    assert [row[0] for row in in_rows(found)] == [2, 4, 8]
-    assert found[1:] == (None, 10)
+    columns = decoded(engine, buf, aborted=[(2, 1), (1, 0)])
+    assert [row[0] for row in in_rows(columns)] == [2, 4, 8]
+    assert columns[1:] == (None, 10)
     assert [row[0] for row in in_rows(decoded(engine, buf))] == [0, 1, 2, 4, 6, 8]
     # a fetch that begins in the middle of a transaction
     assert [row[0] for row in in_rows(decoded(engine, b"".join(parts[6:]), aborted=[(2, 1)]))] == [8]
@@ -292,15 +294,15 @@ def test_damage_is_named_and_what_stands_before_it_is_taken(engine: EngineName) 
     for codec in ("none", "gzip"):
         third = bytearray(one_batch(b"e", base_offset=4, codec=codec))
         third[-1] ^= 1
-        found = decoded(engine, first + second + third)
-        assert [row[0] for row in in_rows(found)] == [0, 1, 2, 3]
-        assert found[1] is not None
-        assert f"position {len(first + second)}" in found[1]
-        assert found[2] == 4
+        columns = decoded(engine, first + second + third)
+        assert [row[0] for row in in_rows(columns)] == [0, 1, 2, 3]
+        assert columns[1] is not None
+        assert f"position {len(first + second)}" in columns[1]
+        assert columns[2] == 4
     broken = with_records(second, second[BATCH_OVERHEAD:-1] + b"\x07")  # one header is promised, and none is there
-    found = decoded(engine, first + broken + third)
-    assert [row[0] for row in in_rows(found)] == [0, 1, 2]
-    assert (found[1] or "").startswith(f"the batch at position {len(first)}: ")
+    columns = decoded(engine, first + broken + third)
+    assert [row[0] for row in in_rows(columns)] == [0, 1, 2]
+    assert (columns[1] or "").startswith(f"the batch at position {len(first)}: ")
 
 
 def drawn(
@@ -353,9 +355,9 @@ def test_records_that_are_none(name: str) -> None:
     taken = 2 if name == "bytes left over" else 1
     for engine in ("python", "fast") if HAS_FAST else ("python",):
         for buf in (batch, batch + one_batch(b"next", base_offset=2)):
-            found = decoded(engine, buf)
-            assert len(in_rows(found)) == taken
-            assert (found[1], found[2]) == (f"the batch at position 0: {caught.value}", None)
+            columns = decoded(engine, buf)
+            assert len(in_rows(columns)) == taken
+            assert (columns[1], columns[2]) == (f"the batch at position 0: {caught.value}", None)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -379,9 +381,9 @@ def test_a_record_that_reaches_into_the_next_batch(engine: EngineName, large: bo
     )
     records[-5] += 4
     buf = with_records(first, bytes(records)) + one_batch(b"next", base_offset=2)
-    found = decoded(engine, buf)
-    assert len(in_rows(found)) == int(large)
-    assert "leaves the" in (found[1] or "")
+    columns = decoded(engine, buf)
+    assert len(in_rows(columns)) == int(large)
+    assert "leaves the" in (columns[1] or "")
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -402,9 +404,9 @@ def test_offsets_and_times_beyond_64_bits(engine: EngineName) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_count_of_records_takes_no_memory(engine: EngineName) -> None:
     buf = replaced(one_batch(b"a"), 0, record_count=2**31 - 1, last_offset_delta=2**31 - 2)
-    found = decoded(engine, buf)
-    assert len(in_rows(found)) == 1
-    assert "end within a record" in (found[1] or "")
+    columns = decoded(engine, buf)
+    assert len(in_rows(columns)) == 1
+    assert "end within a record" in (columns[1] or "")
 
 
 HOSTILE = st.one_of(
@@ -457,16 +459,16 @@ def test_bytes_that_are_not_records(
         changed["base_timestamp"] = base_time
     made = replaced(made, 0, **changed)
     buf = one_batch(b"before") + made
-    found = decoded("fast", buf)
-    assert found == decoded("python", buf)
+    columns = decoded("fast", buf)
+    assert columns == decoded("python", buf)
     wanted, said = [], ""
     try:
         wanted += map(as_row, iter_records(made))
     except CorruptBatch as error:
         said = str(error)
-    assert in_rows(found)[1:] == wanted
-    assert (found[1] or "").endswith(said)
-    assert (found[1] is None) == (not said)
+    assert in_rows(columns)[1:] == wanted
+    assert (columns[1] or "").endswith(said)
+    assert (columns[1] is None) == (not said)
 
 
 @NEEDS_FAST

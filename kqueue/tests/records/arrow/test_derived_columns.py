@@ -24,20 +24,20 @@ def piece_of(*bufs: bytes) -> ColumnChunk:
 
 def test_tag_column_repeats_a_value_per_batch() -> None:
     piece = piece_of(one_batch(b"a", b"b"), one_batch(b"c", base_offset=2))
-    found = tag_column(piece, lambda tag: ("x", None)[tag[0]], pa.string())
-    assert found.type == pa.string()
-    assert found.to_pylist() == ["x", "x", None]
+    column = tag_column(piece, lambda tag: ("x", None)[tag[0]], pa.string())
+    assert column.type == pa.string()
+    assert column.to_pylist() == ["x", "x", None]
 
 
-def test_times() -> None:
+def test_timestamps_are_utc_and_null_without_a_time() -> None:
     piece = piece_of(one_batch(b"a"), encode_set([Record(1, -1, None, b"b")], 1))
-    found = timestamps(piece)
-    assert found.type == pa.timestamp("ms", "UTC")
-    assert found.cast(pa.int64()).to_pylist() == [1_700_000_000_000, None]
+    column = timestamps(piece)
+    assert column.type == pa.timestamp("ms", "UTC")
+    assert column.cast(pa.int64()).to_pylist() == [1_700_000_000_000, None]
 
 
 @pytest.mark.parametrize("base_offset", [0, 5, 2**62])
-def test_sequences(base_offset: int) -> None:
+def test_sequence_column_wraps_and_is_null_in_old_formats(base_offset: int) -> None:
     """They wrap to 0 after 2**31 - 1, and old formats have none."""
     parts = [
         one_batch(b"a", b"b", b"c", base_offset=base_offset, producer_id=1, epoch=0, base_sequence=2**31 - 2),
@@ -45,8 +45,8 @@ def test_sequences(base_offset: int) -> None:
         encode_set([Record(base_offset + 4, 1, None, b"e")], 0),
     ]
     piece = piece_of(*parts)
-    found = sequences(piece, lambda tag: tag[1])
-    assert found.type == pa.int32()
-    assert found.to_pylist() == [2**31 - 2, 2**31 - 1, 0, None, None]
+    column = sequences(piece, lambda tag: tag[1])
+    assert column.type == pa.int32()
+    assert column.to_pylist() == [2**31 - 2, 2**31 - 1, 0, None, None]
     assert isinstance(piece.runs[0][1][1], BatchHeader)
     assert sequences(piece_of(parts[1]), lambda tag: tag[1]).to_pylist() == [None]

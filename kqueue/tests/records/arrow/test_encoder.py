@@ -52,8 +52,8 @@ def built(records: list[Record], **producer: Any) -> bytes:
     return bytes(builder.build())
 
 
-def values(found: list[EncodedBatch]) -> list[list[bytes | None]]:
-    return [[record.value for record in iter_records(batch)] for batch, _ in found]
+def values(batches: list[EncodedBatch]) -> list[list[bytes | None]]:
+    return [[record.value for record in iter_records(batch)] for batch, _ in batches]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -156,7 +156,7 @@ def test_lists_that_are_null_may_cover_headers(engine: EngineName) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_nothing_gives_nothing(engine: EngineName) -> None:
+def test_empty_table_and_chunks_give_no_batches(engine: EngineName) -> None:
     assert list(encode_batches(pa.table({"value": pa.array([], pa.binary())}), engine=engine)) == []
     chunks = pa.chunked_array([["a"], [], ["b", "c"]])
     assert values(list(encode_batches(pa.table({"value": chunks}), engine=engine))) == [[b"a", b"b", b"c"]]
@@ -165,9 +165,9 @@ def test_nothing_gives_nothing(engine: EngineName) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_row_that_alone_is_too_large_stands_alone(engine: EngineName) -> None:
     table = pa.table({"value": [b"a", b"b" * 30_000_000, b"c"]})
-    found = list(encode_batches(table, batch_bytes=20_000_000, engine=engine))
-    assert [one.records for one in found] == [1, 1, 1]
-    assert len(found[1].batch) == 30_000_000 + BATCH_OVERHEAD + 13
+    batches = list(encode_batches(table, batch_bytes=20_000_000, engine=engine))
+    assert [one.records for one in batches] == [1, 1, 1]
+    assert len(batches[1].batch) == 30_000_000 + BATCH_OVERHEAD + 13
 
 
 @pytest.mark.parametrize("engine", ENGINES)

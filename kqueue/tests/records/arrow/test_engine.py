@@ -25,7 +25,7 @@ def test_python_is_always_there() -> None:
 
 
 @NEEDS_FAST
-def test_the_quick_one_is_taken_where_it_is_worth_loading(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_engine_is_chosen_from_the_least_size_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert name_of() == name_of("fast", 1) == name_of("auto", FAST_BYTES_MIN) == "CompiledChunkBuilder"
     assert name_of("auto", 1) == "CompiledChunkBuilder"  # it has been loaded
     monkeypatch.delitem(sys.modules, engine.FAST)
@@ -54,6 +54,6 @@ def test_broken_engine_is_logged_and_replaced(
     assert "no such processor" in caplog.text
 
 
-def test_a_name_that_is_none() -> None:
+def test_unknown_engine_name_is_refused() -> None:
     with pytest.raises(ValueError, match="auto, python, fast"):
         chunk_builder(ChunkLimits(), "quick")  # type: ignore[arg-type]

@@ -41,7 +41,7 @@ def one_by_one(
 @pytest.mark.parametrize("engine", ENGINES)
 @given(keys=KEYS, cut=st.integers(0, 5))
 @settings(max_examples=examples(150), deadline=None)
-def test_hashes(engine: EngineName, keys: list[bytes | None], cut: int) -> None:
+def test_column_hashes_equal_those_of_single_keys(engine: EngineName, keys: list[bytes | None], cut: int) -> None:
     """Of slices too, with the column's bytes before them."""
     column = pa.array(keys, pa.binary()).slice(cut)
     assert murmur2_of(column, engine).tolist() == [murmur2(key or b"") for key in keys[cut:]]
@@ -74,8 +74,8 @@ def test_places_are_those_of_the_partitioner_and_so_is_what_it_remembers(
     for piece in pieces:
         keys, values = [key for key, _ in piece], [value for _, value in piece]
         columns: dict[str, Any] = {"keys": pa.array(keys, pa.binary()), "values": pa.array(values, pa.binary())}
-        found = partitions_of(mine, count, **columns, available=available, topic="t", engine=engine)
-        assert found.tolist() == one_by_one(its, keys, values, count, available)
+        partitions = partitions_of(mine, count, **columns, available=available, topic="t", engine=engine)
+        assert partitions.tolist() == one_by_one(its, keys, values, count, available)
 
 
 def test_every_built_in_is_among_those_that_are_compared() -> None:

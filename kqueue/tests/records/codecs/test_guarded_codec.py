@@ -59,12 +59,12 @@ class Returning(MarkedCodec):
     result: Any = None
 
     def compress(self, data: object, level: int | None = None) -> bytes:
-        found: bytes = self.result
-        return found
+        output: bytes = self.result
+        return output
 
     def decompress(self, data: object, limit: int) -> bytes:
-        found: bytes = self.result
-        return found
+        output: bytes = self.result
+        return output
 
 
 @pytest.mark.parametrize("result", [None, "text", bytearray(b"x"), memoryview(b"x"), 5])

@@ -64,7 +64,7 @@ def test_a_multitude_of_empty_frames_is_refused() -> None:
         CODEC.decompress(frame * 100_000, 0)
 
 
-def test_a_size_that_is_a_lie_allocates_nothing() -> None:
+def test_false_content_size_allocates_nothing() -> None:
     frame = bytearray(lz4.frame.compress(b"abc", store_size=True))
     frame[6:14] = (1 << 40).to_bytes(8, "little")
     frame[14] = xxh32(frame[4:14]) >> 8 & 0xFF

@@ -102,7 +102,7 @@ def test_a_frame_by_hand() -> None:
     assert CODEC.decompress(repeated, 3) == b"xxx"
 
 
-def test_a_size_that_is_a_lie_allocates_nothing() -> None:
+def test_false_content_size_allocates_nothing() -> None:
     frame = bytes.fromhex("28b52ffde0") + (1 << 40).to_bytes(8, "little") + (3 << 3 | 1).to_bytes(3, "little") + b"abc"
     tracemalloc.start()
     try:

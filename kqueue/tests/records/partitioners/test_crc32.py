@@ -20,7 +20,9 @@ BOTH = pytest.mark.parametrize("factory", [Crc32Partitioner, Crc32ConsistentPart
 
 @BOTH
 @pytest.mark.parametrize(("key", "digest"), HASHES)
-def test_published_hashes(factory: type[Crc32ConsistentPartitioner], key: bytes, digest: int) -> None:
+def test_partition_is_the_published_crc_modulo_the_count(
+    factory: type[Crc32ConsistentPartitioner], key: bytes, digest: int
+) -> None:
     for count in (1, 7, 17, 1000):
         assert factory(random.Random(1)).partition(key, count, available=[0]) == digest % count
 

@@ -14,13 +14,13 @@ from kqueue.tests.plugged import BeyondPartition, LastPartition
 def returning(result: Any) -> type[LastPartition]:
     class Returning(LastPartition):
         def partition(self, key: bytes | None, count: int, **_: object) -> int:
-            found: int = result
-            return found
+            partition_number: int = result
+            return partition_number
 
     return Returning
 
 
-def test_a_good_one_is_used_as_it_is() -> None:
+def test_partitioner_that_keeps_the_contract_is_used_as_it_is() -> None:
     with PARTITIONERS.added("last", LastPartition, "a test"):
         assert make_partitioner("last").partition(b"key", 7) == 6
         assert as_client_partitioner("last")(b"key", [0, 1, 2], None) == 2

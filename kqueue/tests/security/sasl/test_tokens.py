@@ -33,9 +33,9 @@ def validator(rules: TokenRules = RULES, keys: Keys | None = None) -> SignedToke
 
 @pytest.mark.parametrize(("key", "algorithm"), [(rsa_key, "RS256"), (rsa_key, "PS512"), (ec_key, "ES256")])
 def test_a_signed_token_authenticates_its_subject_until_it_expires(key, algorithm):
-    found = validator().validate(signed(CLAIMS, key(), algorithm))
-    assert found.principal == Principal("User", "ann")
-    assert found.expires_ms == (NOW_S + 60) * 1000
+    identity = validator().validate(signed(CLAIMS, key(), algorithm))
+    assert identity.principal == Principal("User", "ann")
+    assert identity.expires_ms == (NOW_S + 60) * 1000
 
 
 @pytest.mark.parametrize("name", ["iat", "nbf"])
@@ -143,7 +143,7 @@ def test_unsecured_tokens_must_say_so():
     st.none() | st.booleans() | st.floats() | st.text(max_size=5), lambda one: st.lists(one, max_size=3))))  # fmt: skip
 def test_any_claims_are_accepted_or_refused(claims):
     try:
-        found = authenticated_by(claims, TokenRules(), CLOCK.wall_ms())
+        outcome = authenticated_by(claims, TokenRules(), CLOCK.wall_ms())
     except InvalidToken:
         return
-    assert found.principal.name == claims["sub"]
+    assert outcome.principal.name == claims["sub"]

@@ -73,8 +73,8 @@ class CutStore:
 
 def ids_of(store: Store, files: Iterable[str]) -> list[int]:
     """Return the ids in files, which all have to be whole."""
-    found: list[int] = []
+    ids: list[int] = []
     for name in files:
         with store.open(name) as file:
-            found += pq.ParquetFile(file).read()["id"].to_pylist()
-    return sorted(found)
+            ids += pq.ParquetFile(file).read()["id"].to_pylist()
+    return sorted(ids)

@@ -83,9 +83,9 @@ class Job:
     def seen_by_manifest(self) -> tuple[int, list[int]]:
         """Return the number of the last batch and all ids, as readers of manifests find them."""
         reader = Batches(self.store, "data", "home")
-        found = [reader.read(number) for number in reader.numbers()]
-        files = [f"data/{file}" for batch in found if batch is not None for file in batch.files]
-        return len(found), ids_of(self.store, files)
+        manifests = [reader.read(number) for number in reader.numbers()]
+        files = [f"data/{file}" for batch in manifests if batch is not None for file in batch.files]
+        return len(manifests), ids_of(self.store, files)
 
     def seen_by_listing(self) -> list[int]:
         return ids_of(self.store, [f"data/{name}" for name in self.store.names("data")])
@@ -232,7 +232,7 @@ def test_a_batch_that_the_first_release_had_decided_is_finished(make_store: Make
     assert whole_files(place) == [store.of("records", file) for file in files]
 
 
-def test_damage_is_told(make_store: MakeStore) -> None:
+def test_damaged_batches_are_reported(make_store: MakeStore) -> None:
     store = make_store()
     batches = Batches(store, "records")
     assert batches.last() is None

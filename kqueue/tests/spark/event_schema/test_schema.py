@@ -9,17 +9,17 @@ from kqueue.spark.event_schema.schema import seconds_of, type_of
 @pytest.mark.parametrize(
     ("text", "seconds"), [("30 minutes", 1_800), ("2 hours", 7_200), ("1 day 12 hours", 129_600), ("1 week", 604_800)]
 )
-def test_durations(text: str, seconds: int) -> None:
+def test_duration_is_read_in_seconds(text: str, seconds: int) -> None:
     assert seconds_of(text, "window") == seconds
 
 
 @pytest.mark.parametrize("text", ["", "2", "hours", "0 hours", "2 hours and more", "-1 day", "100 months", "600 weeks"])
-def test_what_is_no_duration(text: str) -> None:
+def test_text_without_a_duration_is_refused(text: str) -> None:
     with pytest.raises(OptionError, match="^window: expected a time such as "):
         seconds_of(text, "window")
 
 
-def test_types() -> None:
+def test_type_names_map_to_spark_types_and_unknown_ones_to_none() -> None:
     decimal = type_of("decimal(10,2)")
     assert decimal is not None
     assert (decimal.spark, decimal.scale) == ("decimal(10,2)", 2)

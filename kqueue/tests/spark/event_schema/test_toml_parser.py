@@ -37,13 +37,13 @@ orders = "count(*)"
 """
 
 
-def test_what_is_left_out_has_its_default() -> None:
+def test_key_left_out_has_its_default() -> None:
     assert parse(LEAST) == EventSchema((Field("number", "bigint"), Field("at", "timestamp_ms")), "number", ("at",))
     assert (parse(LEAST).by, parse(LEAST).rules, parse(LEAST).gold) == ((), {}, {"events": "count(*)"})
     assert (parse(LEAST).window, parse(LEAST).lateness) == ("1 hour", "2 hours")
 
 
-def test_all_that_can_be_said() -> None:
+def test_every_key_is_parsed() -> None:
     schema = parse(WHOLE)
     assert schema.fields[1:4] == (
         Field("shop", "string", True),
@@ -69,7 +69,7 @@ def test_the_example_of_the_help_is_one() -> None:
     assert schema.gold == {"orders": "count(*)", "revenue": "sum(amount)"}
 
 
-def test_a_file(tmp_path: Path) -> None:
+def test_file_is_loaded_as_its_text_is_parsed(tmp_path: Path) -> None:
     file = tmp_path / "orders.toml"
     file.write_text(WHOLE)
     assert load(str(file)) == parse(WHOLE)

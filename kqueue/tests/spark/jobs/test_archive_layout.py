@@ -54,7 +54,7 @@ def test_a_batch_tells_the_state_after_it(tmp_path: Path) -> None:
     assert (whole, whole.rows_total) == (again.last(), 13)
 
 
-def test_others_wait_and_other_forms_are_told(tmp_path: Path) -> None:
+def test_second_archive_job_and_unknown_form_are_refused(tmp_path: Path) -> None:
     archive, store = archive_in(tmp_path)
     with (
         archive.held(),

@@ -30,7 +30,7 @@ def row(origin: str, text: str, delay_min: float | None = 10.0) -> AirportHour:
         [row("EWR", "2013-01-01T05:00"), row("JFK", "2013-03-10T01:00", 500.0), row("LGA", "2013-12-31T23:00", -3.0)],
     ],
 )  # fmt: skip
-def test_it_draws_whatever_there_is(tmp_path: Path, gold: list[AirportHour]) -> None:
+def test_chart_is_drawn_from_any_results(tmp_path: Path, gold: list[AirportHour]) -> None:
     file = tmp_path / "made.png"
     draw(file, gold, {f"reason {number}": number for number in range(1, 12 * len(gold))})
     assert file.read_bytes().startswith(b"\x89PNG")

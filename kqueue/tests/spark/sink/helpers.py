@@ -57,9 +57,9 @@ def committed_in(broker: kqueue.Broker, topic: str) -> list[str]:
     seen: list[str] = []
     with Client(broker.bootstrap) as client:
         for topic_partition in client.metadata([topic]).topics[topic].topic_partitions:
-            found = client.offsets({topic_partition: LATEST}, isolation="read_committed")[topic_partition]
-            if found.offset:
-                seen += committed_values(client, topic_partition, found.offset)
+            position = client.offsets({topic_partition: LATEST}, isolation="read_committed")[topic_partition]
+            if position.offset:
+                seen += committed_values(client, topic_partition, position.offset)
     return sorted(seen)
 
 

@@ -33,7 +33,7 @@ def test_each_tasks_rows_keep_their_order_however_they_lie(
         assert mine == sorted(mine, key=lambda value: value or b"")
 
 
-def test_what_was_staged_and_is_gone_is_told(
+def test_staged_records_that_were_deleted_are_reported(
     broker: kqueue.Broker, options: SinkOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcome = stage_rows(options, BatchIdentity(QUERY, 0, 0), [rows_of(ROWS)])

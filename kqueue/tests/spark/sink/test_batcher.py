@@ -19,5 +19,5 @@ def test_a_process_that_sees_many_rows_has_its_loops_compiled(monkeypatch: pytes
     assert selector.choose("auto", 1) == "fast"
 
 
-def test_what_was_asked_for_is_taken() -> None:
+def test_engine_asked_for_is_chosen_whatever_the_size() -> None:
     assert EngineSelector().choose("python", ROWS_FEW) == "python"

@@ -10,7 +10,7 @@ from kqueue.tests.spark.sink.helpers import rows_of
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
-def test_what_a_source_has_can_be_written() -> None:
+def test_columns_of_a_source_are_accepted() -> None:
     every = [(column.name, kind) for column in COLUMNS for kind in column.types[:1]]
     check_columns([*every, ("offset", "bigint"), ("timestampType", "int")], None)
     check_columns([("value", "string")], "orders")
@@ -30,7 +30,7 @@ def test_what_a_source_has_can_be_written() -> None:
         ([("value", "string"), ("value", "string"), ("topic", "string")], "there are 2 columns 'value'"),
     ],
 )
-def test_mistakes(fields: list[tuple[str, str]], words: str) -> None:
+def test_wrong_columns_are_refused_with_the_reason(fields: list[tuple[str, str]], words: str) -> None:
     with pytest.raises(RowRefused) as caught:
         check_columns(fields, None)
     assert words in str(caught.value)
@@ -46,7 +46,7 @@ def test_rows_by_their_topics_in_their_order() -> None:
         topics_of(rows_of("ab", topic=["x", None]))
 
 
-def test_only_what_is_a_part_of_a_record_is_encoded() -> None:
+def test_only_key_and_value_columns_are_encoded() -> None:
     assert record_columns(rows_of("a", topic=["x"], partition=[1], offset=[7])).schema.names == ["key", "value"]
 
 

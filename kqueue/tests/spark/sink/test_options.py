@@ -48,7 +48,7 @@ def test_defaults_and_names_in_any_case() -> None:
         ({"txnVersion": "1"}, "txnVersion is for delivery=exactly-once and transactional only"),
     ],
 )
-def test_mistakes(given: dict[str, str], words: str) -> None:
+def test_wrong_options_are_refused_with_the_reason(given: dict[str, str], words: str) -> None:
     with pytest.raises(OptionError) as caught:
         parse_options(SERVERS | given, streaming=False)
     assert words in str(caught.value)
@@ -62,8 +62,8 @@ def test_a_stream_has_its_querys_id() -> None:
 
 
 def test_levels_have_kafkas_ranges_and_defaults() -> None:
-    found = parse_options(SERVERS | {"kafka.compression.gzip.level": "-1"}, streaming=True)
-    assert (found.level("gzip"), found.level("zstd"), found.level("none")) == (-1, None, None)
+    options = parse_options(SERVERS | {"kafka.compression.gzip.level": "-1"}, streaming=True)
+    assert (options.level("gzip"), options.level("zstd"), options.level("none")) == (-1, None, None)
 
 
 def test_the_broker_is_named() -> None:
@@ -75,7 +75,7 @@ def test_options_of_kafkas_producer_that_mean_nothing_here_are_taken() -> None:
     parse_options(SERVERS | dict.fromkeys(IGNORED, "x") | {"kafka.security.protocol": "plaintext"}, streaming=True)
 
 
-def test_the_table() -> None:
+def test_option_names_are_unique_and_documented() -> None:
     assert len(TABLE.by_name) == len(OPTIONS)
     assert all(option.doc.endswith(".") for option in OPTIONS)
     assert not set(TABLE.by_name) & (set(REFUSED) | {name.lower() for name in IGNORED})

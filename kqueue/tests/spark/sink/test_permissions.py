@@ -83,7 +83,7 @@ def test_transactions_also_need_their_own_ids(broker: kqueue.Broker) -> None:
 @pytest.mark.parametrize(
     "broker", [["User:ANONYMOUS allow describe topic:out", "User:ANONYMOUS allow write topic:other"]], indirect=True
 )
-def test_what_is_denied_is_named(broker: kqueue.Broker) -> None:
+def test_denied_topic_is_named_and_nothing_is_written(broker: kqueue.Broker) -> None:
     words = r"Produce of out-\d: TOPIC_AUTHORIZATION_FAILED .*let this client's user do it"
     with pytest.raises(BrokerRefused, match=words):
         send_rows(options_for(broker, topic="out"), [rows_of(ROWS)])

@@ -83,7 +83,7 @@ def test_after_a_round_that_failed_none_is_sent(broker: kqueue.Broker, small_rou
     assert stored == ROWS[: len(stored)]
 
 
-def test_what_goes_wrong_while_batches_are_made_ends_the_thread(broker: kqueue.Broker, small_rounds: None) -> None:
+def test_error_in_making_batches_ends_the_thread(broker: kqueue.Broker, small_rounds: None) -> None:
     def broken() -> Iterator[pa.RecordBatch]:
         yield rows_of(ROWS)
         raise RuntimeError("no more rows")
@@ -121,7 +121,7 @@ def test_a_producer_is_kept_unless_something_failed(broker: kqueue.Broker) -> No
     assert third is not first
 
 
-def test_what_the_broker_refuses_is_told(broker: kqueue.Broker) -> None:
+def test_refusal_of_the_broker_is_raised(broker: kqueue.Broker) -> None:
     broker.create_topic("compacted", cleanup_policy="compact")
     with pytest.raises(BrokerRefused, match="INVALID_RECORD"):
         send_rows(options_for(broker, topic="compacted"), [rows_of(["x"], key=[None])])

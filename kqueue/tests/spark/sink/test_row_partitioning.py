@@ -45,7 +45,7 @@ def test_a_partition_that_a_row_names_is_taken() -> None:
 
 
 @pytest.mark.parametrize("wrong", [3, -1])
-def test_a_partition_that_is_not_there(wrong: int) -> None:
+def test_row_for_an_unknown_partition_is_refused(wrong: int) -> None:
     with pytest.raises(RowRefused, match=f"a row asks for partition {wrong} of topic 't', which has 0 to 2"):
         partition_rows(target(3), rows_of("ab", partition=[0, wrong]))
 
@@ -80,7 +80,7 @@ def test_a_topics_own_settings_hold(broker: kqueue.Broker) -> None:
         assert (plain.codec, plain.partitioner_name) == ("none", "murmur2")
 
 
-def test_a_topic_that_is_not_there(broker: kqueue.Broker) -> None:
+def test_unknown_topic_is_refused_with_a_similar_name(broker: kqueue.Broker) -> None:
     check_target(options_for(broker, topic="orders"))
     with pytest.raises(
         OptionError, match=r"topic: there is no topic 'order' on .*; did you mean 'orders'\?; create it first"

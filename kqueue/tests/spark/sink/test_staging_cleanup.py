@@ -39,7 +39,9 @@ def half_copied(broker: kqueue.Broker, options: SinkOptions, client: Client, que
             commit(client, query, 0, staged)
 
 
-def test_what_is_kept(broker: kqueue.Broker, options: SinkOptions, client: Client) -> None:
+def test_staged_queries_are_listed_and_other_topics_left_out(
+    broker: kqueue.Broker, options: SinkOptions, client: Client
+) -> None:
     assert staged_queries(client) == []
     write(options, client, "a-done")
     half_copied(broker, options, client, "b.half")
@@ -63,14 +65,16 @@ def test_a_query_is_forgotten_and_can_begin_anew(broker: kqueue.Broker, options:
     assert values_in(broker, "out") == sorted(ROWS * 2)
 
 
-def test_what_is_half_copied_is_finished_first(broker: kqueue.Broker, options: SinkOptions, client: Client) -> None:
+def test_half_copied_batch_is_finished_before_its_query_is_forgotten(
+    broker: kqueue.Broker, options: SinkOptions, client: Client
+) -> None:
     half_copied(broker, options, client, "q")
     forget(client, "q")
     assert values_in(broker, "out") == ROWS
     assert staged_queries(client) == []
 
 
-def test_what_can_not_be_finished_stays_unless_it_is_given_up(
+def test_query_with_lost_records_stays_unless_it_is_given_up(
     broker: kqueue.Broker, options: SinkOptions, client: Client
 ) -> None:
     half_copied(broker, options, client, "q")
@@ -82,7 +86,7 @@ def test_what_can_not_be_finished_stays_unless_it_is_given_up(
     assert staged_queries(client) == []
 
 
-def test_what_is_no_staging_topic_is_left_alone(broker: kqueue.Broker, client: Client) -> None:
+def test_topic_without_a_journal_is_left_alone(broker: kqueue.Broker, client: Client) -> None:
     broker.create_topic(PREFIX + "mine")
     with pytest.raises(StagingLost, match="is no staging topic"):
         forget(client, "mine")

@@ -55,7 +55,11 @@ def forget() -> None:
 
 def open_ids(options: SinkOptions) -> list[str]:
     with Client(options.client) as client:
-        return [one.transactional_id for found in client.transactions.find(["Ongoing"]).values() for one in found]
+        return [
+            one.transactional_id
+            for transactions in client.transactions.find(["Ongoing"]).values()
+            for one in transactions
+        ]
 
 
 def written(options: SinkOptions, batch_id: int = 0) -> list[TaskTransaction]:
@@ -168,7 +172,7 @@ def test_ids_are_used_again_once_their_batch_is_done(broker: kqueue.Broker, opti
     for batch_id in range(5):
         run_batch(options, batch_id, TWO_TASKS)
     with Client(options.client) as client:
-        assert len([one for found in client.transactions.find().values() for one in found]) == 3
+        assert len([one for transactions in client.transactions.find().values() for one in transactions]) == 3
     written(options, 5)
     drafts = open_ids(options)
     written(options, 5)  # another attempt takes others
@@ -266,7 +270,9 @@ def test_brokers_that_can_not_list_transactions_are_named_before_rows_are_writte
 
 
 @pytest.mark.parametrize("delivery", ["exactly-once", "transactional"])
-def test_what_readers_of_uncommitted_records_see_of_a_failed_attempt(broker: kqueue.Broker, delivery: str) -> None:
+def test_uncommitted_readers_see_failed_attempts_of_transactional_delivery_only(
+    broker: kqueue.Broker, delivery: str
+) -> None:
     """The reason to keep both: it is the isolation level of most consumers if they are not told."""
     drop_free_ids()
     options = options_for(broker, topic="out", delivery=delivery, stagingPartitions=1)

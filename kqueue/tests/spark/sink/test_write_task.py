@@ -14,7 +14,7 @@ from kqueue.tests.spark.sink.exactly_once import QUERY, ROWS, run_batch
 from kqueue.tests.spark.sink.helpers import options_for, records_in, rows_of, values_in
 
 
-def test_nothing_shows_before_the_commit(broker: kqueue.Broker, options: SinkOptions) -> None:
+def test_staged_rows_are_invisible_before_the_commit(broker: kqueue.Broker, options: SinkOptions) -> None:
     outcome = stage_rows(options, BatchIdentity(QUERY, 0, 0), [rows_of(ROWS)])
     assert outcome.staged
     assert values_in(broker, "out") == []

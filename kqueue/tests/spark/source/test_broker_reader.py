@@ -38,7 +38,7 @@ def drop(broker: kqueue.Broker, before: int) -> None:
         client.delete_records({T0: before})
 
 
-def test_what_is_there(broker: kqueue.Broker) -> None:
+def test_partitions_are_found_by_names_and_patterns(broker: kqueue.Broker) -> None:
     broker.create_topic("t", 2)
     broker.create_topic("tt")
     with reader(broker) as result:
@@ -58,7 +58,7 @@ def test_what_is_there(broker: kqueue.Broker) -> None:
             result.find_partitions(TopicSelection(assigned=(T1, TopicPartition("t", 5))), strict=True)
 
 
-def test_who_may_read_a_topic_can_read_it_all() -> None:
+def test_right_to_read_a_topic_is_enough() -> None:
     with kqueue.Broker(acls=["User:ANONYMOUS allow read topic:t"]) as broker:
         for topic in ("t", "denied"):
             broker.create_topic(topic)
@@ -69,7 +69,7 @@ def test_who_may_read_a_topic_can_read_it_all() -> None:
         assert positions(options(broker, subscribe="t"), [OffsetRange("t", 0, 0, 1)]) == [("t", 0, 0)]
 
 
-def test_where_logs_begin_and_end(broker: kqueue.Broker) -> None:
+def test_earliest_and_latest_offsets_are_those_of_the_logs(broker: kqueue.Broker) -> None:
     broker.create_topic("t", 2)
     for _ in range(3):
         send(broker, "t", 0, 5)
@@ -122,7 +122,7 @@ def test_records_that_go_while_they_are_read(broker: kqueue.Broker, caplog: pyte
     assert "offsets 8 to 9 were deleted" in caplog.text
 
 
-def test_what_is_not_there_any_more(broker: kqueue.Broker) -> None:
+def test_partition_and_offsets_that_are_gone_are_reported_as_lost(broker: kqueue.Broker) -> None:
     broker.create_topic("t")
     send(broker, "t", 0, 5)
     source_options = options(broker, subscribe="t")
@@ -262,7 +262,7 @@ def test_damage_that_the_broker_finds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", golden.VERSIONS)
-def test_what_a_kafka_wrote_comes_from_a_broker_on_its_folder(version: str) -> None:
+def test_records_written_by_kafka_are_read_through_a_broker_on_its_folder(version: str) -> None:
     expected = golden.expected(version)
     with kqueue.Broker(snapshot=golden.data_folder(version)) as broker:
         for isolation, names in (

@@ -55,7 +55,7 @@ def test_offsets_are_those_of_sparks_own_source(tmp_path: Path) -> None:
         (f"v1\n{CONF}\n{{{IDS}", "is no JSON"),
     ],
 )
-def test_what_can_not_be_changed_is_left(tmp_path: Path, text: str, words: str) -> None:
+def test_checkpoint_that_can_not_be_converted_is_unchanged(tmp_path: Path, text: str, words: str) -> None:
     folder = checkpoint(tmp_path / "checkpoint", [f"v1\n{CONF}\n{NEXT}", text], 1)
     with pytest.raises(OptionError, match=words):
         to_kafka(folder)

@@ -38,7 +38,7 @@ def test_all_that_a_record_has() -> None:
     assert (second["key"], second["value"], second["offset"], second["headers"]) == (None, None, 8, [])
 
 
-def test_whose_time_it_is() -> None:
+def test_timestamp_type_says_who_set_the_time() -> None:
     builder = BatchBuilder("none", timestamp_type=LOG_APPEND_TIME_TYPE)
     builder.append(BEGIN_MS, None, b"v")
     assert [row["timestampType"] for row in rows(bytes(builder.build()))] == [1]

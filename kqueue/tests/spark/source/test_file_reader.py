@@ -40,7 +40,7 @@ def at_work(folder: Path, tmp_path: Path) -> Path:
     return copied
 
 
-def test_what_is_there(folder: Path) -> None:
+def test_partitions_are_found_by_names_and_patterns(folder: Path) -> None:
     reader = FileReader(options(path=folder))
     assert reader.find_partitions(EVERYTHING, strict=True) == [T0, ("u", 0), ("u", 1)]
     assert reader.find_partitions(TopicSelection(pattern="u"), strict=True) == [("u", 0), ("u", 1)]
@@ -86,7 +86,7 @@ def test_ranges_and_sizes(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("has_index", [True, False])
-def test_times(folder: Path, tmp_path: Path, has_index: bool) -> None:
+def test_offsets_for_times_need_no_time_index(folder: Path, tmp_path: Path, has_index: bool) -> None:
     copied = Path(shutil.copytree(folder, tmp_path / "copy"))
     if not has_index:
         for index in (copied / "t-0").glob("*.timeindex"):

@@ -23,8 +23,8 @@ def test_the_time_of_the_first_record(tmp_path: Path) -> None:
         with Client(broker.bootstrap) as client:
             client.produce({T0: bytes(timeless.build())})
         with closing(open_reader(options(broker, subscribe="t"))) as wire:
-            found = [first_time(wire, T0, start, 11) for start in (0, 7, 10, 11, 50)]
+            times = [first_time(wire, T0, start, 11) for start in (0, 7, 10, 11, 50)]
     with closing(open_reader(options(path=tmp_path))) as folder:
-        assert [first_time(folder, T0, start, 11) for start in (0, 7, 10, 11, 50)] == found
+        assert [first_time(folder, T0, start, 11) for start in (0, 7, 10, 11, 50)] == times
         assert first_time(folder, TopicPartition("gone", 0), 0, 11) is None
-    assert found == [BEGIN_MS, BEGIN_MS + 7, None, None, None]
+    assert times == [BEGIN_MS, BEGIN_MS + 7, None, None, None]

@@ -28,7 +28,7 @@ def broker(tmp_path: Path) -> Iterator[kqueue.Broker]:
         yield running
 
 
-def test_what_is_appended_and_rolled(broker: kqueue.Broker, tmp_path: Path) -> None:
+def test_records_appended_and_rolled_come_once(broker: kqueue.Broker, tmp_path: Path) -> None:
     """Each record comes once, the last segment's after the broker has stopped."""
     broker.create_topic("t", 1, segment_bytes=1024)
     send(broker, "t", 0, 3)  # a job makes the folder of a new partition; after a record it is there
@@ -70,7 +70,7 @@ def test_what_is_appended_and_rolled(broker: kqueue.Broker, tmp_path: Path) -> N
 
 
 @pytest.mark.thorough
-def test_what_is_deleted(broker: kqueue.Broker, tmp_path: Path) -> None:
+def test_reads_beside_deletions_have_no_gap(broker: kqueue.Broker, tmp_path: Path) -> None:
     broker.create_topic("t", 1, segment_bytes=1024, file_delete_delay_ms=0)
     for _ in range(200):
         send(broker, "t", 0, 3)
@@ -95,7 +95,7 @@ def test_what_is_deleted(broker: kqueue.Broker, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_what_is_compacted(broker: kqueue.Broker, tmp_path: Path) -> None:
+def test_compacted_topic_gives_the_latest_record_of_each_key(broker: kqueue.Broker, tmp_path: Path) -> None:
     """Every look finds the latest record of each key, whichever segments have been written anew by
     then.
     """
@@ -133,7 +133,7 @@ def test_what_is_compacted(broker: kqueue.Broker, tmp_path: Path) -> None:
     assert len(rows(source_options, [OffsetRange("t", 0, 0, end)])) < end / 2
 
 
-def test_what_is_left_out_is_said(broker: kqueue.Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_records_left_out_are_logged(broker: kqueue.Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     broker.create_topic("t", 1, segment_bytes=1024)
     broker.create_topic("empty")
     send(broker, "t", 0, 3)

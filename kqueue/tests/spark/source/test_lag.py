@@ -19,15 +19,15 @@ def lag_of(broker: kqueue.Broker, **given: object) -> SourceLag:
     return SourceLag(source, now_ms=lambda: NOW_S * 1_000)
 
 
-def test_what_is_behind_by_topic(broker: kqueue.Broker) -> None:
+def test_lag_is_measured_by_topic(broker: kqueue.Broker) -> None:
     broker.create_topic("t", 2)
     broker.create_topic("u", 1)
     send(broker, "t", 0, 100, time_ms=BEGIN_MS + 10_000)
     send(broker, "t", 1, 10, time_ms=BEGIN_MS)
     lag = lag_of(broker, subscribe="t,u")
     stored = len(batch([b"x" * 10] * 100))
-    found = lag.measure({T0: 0, T1: 0, U0: 0})
-    assert found == {"t": TopicLag(110, round(110 * stored / 100), 60.0), "u": TopicLag()}
+    lags = lag.measure({T0: 0, T1: 0, U0: 0})
+    assert lags == {"t": TopicLag(110, round(110 * stored / 100), 60.0), "u": TopicLag()}
     assert lag.measure({T0: 40, T1: 10, U0: 0})["t"] == TopicLag(60, round(60 * stored / 60), 49.96)
     assert lag.measure({T0: 100, T1: 10, U0: 0})["t"] == TopicLag(0, 0, 0.0)
     assert lag.measure({T0: 100, U0: 0})["t"].records == 10, "a new partition is read from its start"
@@ -54,15 +54,15 @@ def test_records_without_a_time(broker: kqueue.Broker) -> None:
     lag.close()
 
 
-def test_a_folder(tmp_path: Path) -> None:
+def test_lag_of_a_folder_is_measured(tmp_path: Path) -> None:
     with kqueue.Broker(tmp_path) as broker:
         broker.create_topic("t", 1)
         send(broker, "t", 0, 10)
-    found = SourceLag({"path": tmp_path, "subscribe": "t"}, now_ms=lambda: NOW_S * 1_000).measure({T0: 4})
-    assert (found["t"].records, found["t"].seconds) == (6, 59.996)
+    lags = SourceLag({"path": tmp_path, "subscribe": "t"}, now_ms=lambda: NOW_S * 1_000).measure({T0: 4})
+    assert (lags["t"].records, lags["t"].seconds) == (6, 59.996)
 
 
-def test_which_queries_read_a_source(broker: kqueue.Broker) -> None:
+def test_source_recognizes_its_queries_by_topic_ids(broker: kqueue.Broker) -> None:
     broker.create_topic("t", 1)
     with kqueue.Broker(auto_create_topics_enable=False) as other:
         other.create_topic("t", 1)

@@ -95,14 +95,14 @@ def test_the_first_batch_remembers_where_it_began(broker: kqueue.Broker, tracker
     assert bounds(tracker(), {"t": {"0": 10}}, late) == [OffsetRange("t", 0, 5, 10)]
 
 
-def test_what_begins_at_fixed_offsets_needs_no_empty_batch(broker: kqueue.Broker, tracker: Make) -> None:
+def test_fixed_starting_offsets_need_no_empty_batch(broker: kqueue.Broker, tracker: Make) -> None:
     broker.create_topic("t")
     query = tracker(startingOffsets="earliest")
     start = query.initial()
     assert query.latest(start, None) is start
 
 
-def test_limits(broker: kqueue.Broker, tracker: Make) -> None:
+def test_offset_limit_is_divided_in_proportion_to_the_unread(broker: kqueue.Broker, tracker: Make) -> None:
     broker.create_topic("t", 3)
     send(broker, "t", 0, 90)
     send(broker, "t", 1, 10)
@@ -113,7 +113,7 @@ def test_limits(broker: kqueue.Broker, tracker: Make) -> None:
     assert without_ids(query.latest(end, None)) == {"t": {"0": 90, "1": 10, "2": 0}}
 
 
-def test_it_waits_for_enough_but_not_for_ever(broker: kqueue.Broker, tracker: Make) -> None:
+def test_batch_waits_for_enough_offsets_up_to_the_longest_delay(broker: kqueue.Broker, tracker: Make) -> None:
     broker.create_topic("t")
     now = [0.0]
     query = tracker(clock=lambda: now[0], startingOffsets="earliest", minOffsetsPerTrigger=10, maxTriggerDelay="1m")
@@ -129,7 +129,7 @@ def test_it_waits_for_enough_but_not_for_ever(broker: kqueue.Broker, tracker: Ma
     assert without_ids(query.latest(end, None)) == {"t": {"0": 19}}
 
 
-def test_what_a_query_finds_when_it_begins_again_is_not_held_back(broker: kqueue.Broker, tracker: Make) -> None:
+def test_restarted_query_does_not_wait_for_enough_offsets(broker: kqueue.Broker, tracker: Make) -> None:
     broker.create_topic("t")
     send(broker, "t", 0, 3)
     query = tracker(minOffsetsPerTrigger=10)
@@ -182,7 +182,9 @@ def test_a_pattern_may_match_nothing_yet(broker: kqueue.Broker, tracker: Make) -
 # --- what is gone
 
 
-def test_deleted_records(broker: kqueue.Broker, tracker: Make, caplog: pytest.LogCaptureFixture) -> None:
+def test_deleted_records_of_a_batch_are_reported_or_skipped(
+    broker: kqueue.Broker, tracker: Make, caplog: pytest.LogCaptureFixture
+) -> None:
     broker.create_topic("t")
     send(broker, "t", 0, 5)
     send(broker, "t", 0, 5)

@@ -56,7 +56,9 @@ def ranges(log: kqueue.Broker) -> Callable[..., list[OffsetRange]]:
         ({"startingOffsets": '{"t":{"0":1,"1":-2}}', "failOnDataLoss": "false"}, 5, 15),
     ],
 )
-def test_what_is_read(ranges: Callable[..., list[OffsetRange]], given: dict[str, object], start: int, end: int) -> None:
+def test_range_of_a_batch_follows_from_the_options(
+    ranges: Callable[..., list[OffsetRange]], given: dict[str, object], start: int, end: int
+) -> None:
     (result,) = ranges(**given)
     assert result == OffsetRange("t", 0, start, end, result.topic_id)
     assert len(result.topic_id) == 22
@@ -86,7 +88,7 @@ def test_what_is_read(ranges: Callable[..., list[OffsetRange]], given: dict[str,
         ),
     ],
 )
-def test_mistakes(
+def test_unusable_offsets_are_refused_with_the_reason(
     ranges: Callable[..., list[OffsetRange]], given: dict[str, object], kind: type[KqueueError], words: str
 ) -> None:
     with pytest.raises(kind) as caught:

@@ -20,7 +20,7 @@ def test_every_row_is_told_and_named_once() -> None:
         assert option.of in ("both", "batch", "stream")
 
 
-def test_what_is_not_said() -> None:
+def test_options_left_out_have_their_defaults() -> None:
     batch, stream = (parse_options(WIRE, streaming=streaming) for streaming in (False, True))
     assert (batch.starting.everywhere, batch.ending.everywhere) == (EARLIEST, LATEST)
     assert stream.starting.everywhere == LATEST
@@ -68,7 +68,7 @@ def test_a_path_is_absolute_and_needs_no_topics(tmp_path: Path, monkeypatch: pyt
         "kafkaConsumer.pollTimeoutMs",
     ],
 )
-def test_what_has_no_meaning_does_no_harm(name: str) -> None:
+def test_options_without_a_meaning_are_ignored(name: str) -> None:
     assert parse_options(WIRE | {name: "5"}, streaming=False) == parse_options(WIRE, streaming=False)
     assert parse_options(WIRE | {"kafka.security.protocol": "plaintext"}, streaming=False)
 
@@ -97,7 +97,7 @@ MISTAKES = [
 
 @pytest.mark.parametrize(("given", "words"), MISTAKES)
 @pytest.mark.parametrize("streaming", [False, True])
-def test_mistakes(given: dict[str, str], words: str, streaming: bool) -> None:
+def test_wrong_options_are_refused_with_the_reason(given: dict[str, str], words: str, streaming: bool) -> None:
     with pytest.raises(OptionError) as caught:
         parse_options(WIRE | given, streaming=streaming)
     assert words in str(caught.value)
@@ -152,7 +152,7 @@ def test_limits_of_streams_are_passed_over_by_batch_queries(caplog: pytest.LogCa
         ({"kafka.bootstrap.servers": "localhost", "subscribePattern": "("}, "is no regular expression"),
     ],
 )
-def test_what_is_missing(given: dict[str, str], words: str) -> None:
+def test_missing_options_are_named(given: dict[str, str], words: str) -> None:
     with pytest.raises(OptionError) as caught:
         parse_options(given, streaming=True)
     assert words in str(caught.value)

@@ -50,7 +50,7 @@ def test_the_next_is_made_while_the_last_is_being_taken() -> None:
         assert number == len(started) - 1 or started[number + 1].wait(60), "nobody asked for it yet"
 
 
-def test_what_goes_wrong_comes_after_what_went_right() -> None:
+def test_error_is_raised_after_the_items_before_it() -> None:
     def produce() -> Generator[int, None, None]:
         yield 1
         raise DataLost("on purpose")
@@ -61,7 +61,7 @@ def test_what_goes_wrong_comes_after_what_went_right() -> None:
         next(prefetched)
 
 
-def test_whoever_stops_leaves_nothing_behind(broker: kqueue.Broker) -> None:
+def test_reader_that_stops_early_closes_the_producer(broker: kqueue.Broker) -> None:
     closed: list[int] = []
 
     def produce() -> Generator[int, None, None]:

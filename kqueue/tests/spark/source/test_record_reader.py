@@ -8,7 +8,7 @@ from kqueue.spark.errors import DataLost
 from kqueue.spark.source.record_reader import data_loss_handler, missing_topic
 
 
-def test_losses_end_it_or_are_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_lost_records_are_raised_or_logged(caplog: pytest.LogCaptureFixture) -> None:
     with pytest.raises(
         DataLost, match="^five records are gone; set failOnDataLoss to false to go on with what is there$"
     ):

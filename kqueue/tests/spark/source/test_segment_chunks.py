@@ -54,7 +54,7 @@ def test_more_than_a_chunk(tmp_path: Path) -> None:
     assert read(log(tmp_path, (0, data)), 0, 60) == list(range(60))
 
 
-def test_it_ends_where_the_range_does(tmp_path: Path) -> None:
+def test_chunks_end_with_the_range(tmp_path: Path) -> None:
     data = b"".join(batch(number, size=100_000) for number in range(60))
     assert read(log(tmp_path, (0, data)), 0, 2) == [0, 1]
 
@@ -77,7 +77,7 @@ def test_a_batch_that_is_larger_than_a_chunk(tmp_path: Path) -> None:
     ],
     ids=["back", "zeros", "beyond", "old", "short", "long", "negative"],
 )
-def test_it_stops_before_what_is_not_plain(tmp_path: Path, wrong: bytes) -> None:
+def test_chunks_stop_before_a_doubtful_batch(tmp_path: Path, wrong: bytes) -> None:
     topic_partition = log(tmp_path, (0, batch(0) + batch(1) + batch(2) + wrong + batch(4)), (50, batch(50)))
     assert read(topic_partition, 0, 60) in ([0, 1], [0, 1, 2]), "what nothing bears out is for those who look closer"
 

@@ -36,7 +36,7 @@ def test_shares_are_in_proportion() -> None:
     assert result == {first: 89, second: 9, third: 51}
 
 
-def test_what_went_back_stays_where_it_is() -> None:
+def test_limited_end_never_goes_below_the_start() -> None:
     (first, second) = partitions(2)
     assert rate_limited({first: 10, second: 0}, {first: 5, second: 100}, 10) == {first: 5, second: 10}
 
@@ -52,7 +52,7 @@ RANGES = st.lists(st.integers(0, 5_000), max_size=15).map(
     st.sampled_from([None, 100, 1_500]),
     st.sampled_from([1, 200_000, 64 * MiB]),
 )
-def test_nothing_is_lost_or_doubled(
+def test_splits_cover_each_offset_once(
     ranges: list[OffsetRange], splits_min: int | None, rows_max: int | None, split_bytes: int
 ) -> None:
     result = split_ranges(
@@ -96,10 +96,10 @@ def test_the_largest_are_cut_for_more_splits() -> None:
     ]
 
 
-def test_nothing_to_read() -> None:
+def test_empty_range_gives_no_splits() -> None:
     assert split_ranges([OffsetRange("t", 0, 5, 5)], lambda topic_partition: 1.0, split_bytes=1, splits_min=3) == []
 
 
 @pytest.mark.parametrize("one", [OffsetRange("orders", 3, 10, 25)])
-def test_a_range_tells_what_it_is(one: OffsetRange) -> None:
+def test_range_has_size_text_and_topic_partition(one: OffsetRange) -> None:
     assert (str(one), one.size, one.topic_partition) == ("orders-3 from 10 to 25", 15, ("orders", 3))

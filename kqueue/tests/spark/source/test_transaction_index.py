@@ -86,7 +86,7 @@ def check(log: LogFolder, rng: random.Random) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("without", [(), (SNAPSHOT,), (INDEX,), (TXNINDEX, INDEX)])
-def test_what_was_aborted(seed: int, without: tuple[str, ...]) -> None:
+def test_aborted_transactions_are_found_with_and_without_indexes(seed: int, without: tuple[str, ...]) -> None:
     storage = random_log(seed)
     for suffix in without:
         unread(storage, suffix)
@@ -99,7 +99,7 @@ def test_what_was_aborted(seed: int, without: tuple[str, ...]) -> None:
     check(log, rng)
 
 
-def test_only_what_is_needed_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scan_begins_where_the_indexes_end(monkeypatch: pytest.MonkeyPatch) -> None:
     storage = random_log(1)
     log = opened(storage)
     last = log.segments[-1].base_offset
@@ -143,7 +143,7 @@ def test_an_index_that_can_not_be_right_is_not_believed(damage: bytes) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("has_snapshots", [True, False])
-def test_how_far_all_has_ended(seed: int, has_snapshots: bool) -> None:
+def test_last_stable_offset_is_found_with_and_without_snapshots(seed: int, has_snapshots: bool) -> None:
     storage = random_log(seed)
     if not has_snapshots:
         unread(storage, SNAPSHOT)

@@ -53,8 +53,8 @@ def batches(rows: list[dict[str, Any]], size: int) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_pylist(rows[start : start + size], SCHEMA)
 
 
-def told(found: Iterator[pa.RecordBatch]) -> list[dict[str, Any]]:
-    return [row for batch in found for row in batch.to_pylist()]
+def told(rows_written: Iterator[pa.RecordBatch]) -> list[dict[str, Any]]:
+    return [row for batch in rows_written for row in batch.to_pylist()]
 
 
 def read(objects: Objects, names: list[str], schema: pa.Schema = SCHEMA) -> list[dict[str, Any]]:
@@ -65,7 +65,7 @@ def read(objects: Objects, names: list[str], schema: pa.Schema = SCHEMA) -> list
     places=st.lists(st.tuples(st.sampled_from(["a", "2026-01-31"]), st.integers(0, 2)), max_size=30),
     size=st.integers(1, 7),
 )
-def test_what_is_written_is_read_in_order(places: list[tuple[str, int]], size: int) -> None:
+def test_written_files_are_read_in_order(places: list[tuple[str, int]], size: int) -> None:
     rows = [row(number, topic, DAYS[day]) for number, (topic, day) in enumerate(sorted(places))]
     objects = Objects()
     files = told(write_task(objects, "data", ["topic", "date"], "zstd")(batches(rows, size)))
@@ -97,8 +97,8 @@ def test_columns_that_a_file_lacks_are_null() -> None:
     objects = Objects()
     (file,) = told(write_task(objects, "data", ["topic"], "snappy")(batches([row(1)], 1)))
     wider = SCHEMA.append(pa.field("gate", pa.string()))
-    (found,) = read(objects, [file["name"]], wider)
-    assert (found["gate"], found["topic"]) == (None, "2026-01-31")
+    (rows,) = read(objects, [file["name"]], wider)
+    assert (rows["gate"], rows["topic"]) == (None, "2026-01-31")
 
 
 def test_other_readers_find_the_columns_of_folders(tmp_path: Path) -> None:
@@ -109,5 +109,5 @@ def test_other_readers_find_the_columns_of_folders(tmp_path: Path) -> None:
             store.put_new(path, data)
 
     told(write_task(Disk(), "data", ["date"], "zstd")(batches([row(1, date=None), row(2, date=DAYS[1])], 2)))
-    found = ds.dataset(tmp_path / "data", partitioning="hive").to_table(columns=["id", "date"]).to_pylist()
-    assert sorted((one["id"], str(one["date"])) for one in found) == [(1, "None"), (2, "2026-01-30")]
+    rows = ds.dataset(tmp_path / "data", partitioning="hive").to_table(columns=["id", "date"]).to_pylist()
+    assert sorted((one["id"], str(one["date"])) for one in rows) == [(1, "None"), (2, "2026-01-30")]

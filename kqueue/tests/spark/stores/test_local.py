@@ -24,7 +24,7 @@ def test_two_do_not_hold_one_lock(tmp_path: Path) -> None:
         pass
 
 
-def test_what_is_in_the_way_is_told(tmp_path: Path) -> None:
+def test_file_in_the_way_of_a_folder_is_reported(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     (tmp_path / "file").touch()
     with pytest.raises(StorageFailed):

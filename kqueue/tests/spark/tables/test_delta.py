@@ -103,7 +103,7 @@ def test_two_writers_of_one_batch_are_one(tmp_path: Path) -> None:
     assert len(rows(tmp_path)) == 1
 
 
-def test_a_race_is_lost_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_of_two_racing_commits_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log, added = log_of(tmp_path), file(tmp_path, "batch=0/date=2013-01-01/a.parquet", (1, NOON, "x"))
 
     def late(self: DeltaLog, batch: int) -> bool:

@@ -37,7 +37,7 @@ def test_a_second_run_finds_the_same_tables(tmp_path: Path) -> None:
         assert second.store.url == first.store.url
 
 
-def test_what_a_killed_run_of_the_first_release_had_begun_is_swept_away(tmp_path: Path) -> None:
+def test_staging_folders_of_the_first_release_are_removed(tmp_path: Path) -> None:
     tables = opened(tmp_path)
     left = tables.checkpoints / "staging" / "bronze-3-x"
     left.mkdir(parents=True)
@@ -92,7 +92,7 @@ OTHER: dict[str, tuple[EventSchema, Format, dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("words", OTHER)
-def test_what_would_make_other_tables_is_refused_in_one_sentence(tmp_path: Path, words: str) -> None:
+def test_settings_of_other_tables_are_refused_in_one_sentence(tmp_path: Path, words: str) -> None:
     pytest.importorskip("deltalake")
     opened(tmp_path)
     before = (tmp_path / "checkpoints" / "tables.json").read_bytes()
@@ -127,7 +127,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
         opened(tmp_path / "new", format="orc")  # type: ignore[arg-type]
 
 
-def test_damage_and_other_versions_are_told(tmp_path: Path) -> None:
+def test_damaged_and_newer_table_files_are_refused(tmp_path: Path) -> None:
     opened(tmp_path)
     file = tmp_path / "checkpoints" / "tables.json"
     text = file.read_text()

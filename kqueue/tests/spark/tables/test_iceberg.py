@@ -88,7 +88,7 @@ def test_two_writers_of_one_batch_are_one(tmp_path: Path, opened: Opened) -> Non
     assert ids(first) == [1]
 
 
-def test_a_race_is_lost_by_one(tmp_path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_of_two_racing_commits_is_refused(tmp_path: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     log, added = opened(), file(tmp_path, 0, 1)
 
     def late(self: IcebergLog, batch: int) -> bool:
@@ -102,7 +102,7 @@ def test_a_race_is_lost_by_one(tmp_path: Path, opened: Opened, monkeypatch: pyte
     assert ids(log) == [1]
 
 
-def test_a_catalog_of_other_tables_is_told(tmp_path: Path, opened: Opened) -> None:
+def test_catalog_with_other_tables_is_refused(tmp_path: Path, opened: Opened) -> None:
     opened()
     with pytest.raises(PipelineFailed, match=r"has a table kqueue\.silver of .*: take another catalog"):
         opened(root=tmp_path / "others")

@@ -68,10 +68,10 @@ class RegistryServer:
     def _answer(self, path: str) -> tuple[int, dict[str, Any]]:
         parts = [unquote(part) for part in urlsplit(path).path.strip("/").split("/")]
         if parts[:2] == ["schemas", "ids"]:
-            found = int(parts[2])
-            if not 1 <= found <= len(self._schemas):
+            schema_id = int(parts[2])
+            if not 1 <= schema_id <= len(self._schemas):
                 return 404, {"error_code": 40403, "message": "Schema not found"}
-            return 200, self._schemas[found - 1]
+            return 200, self._schemas[schema_id - 1]
         if len(parts) != 4 or parts[0] != "subjects":
             return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
         if parts[1] not in self._subjects:
@@ -80,8 +80,8 @@ class RegistryServer:
         version = len(ids) if parts[3] == "latest" else int(parts[3])
         if not 1 <= version <= len(ids):
             return 404, {"error_code": 40402, "message": "Version not found"}
-        found = ids[version - 1]
-        return 200, {"subject": parts[1], "id": found, "version": version, **self._schemas[found - 1]}
+        schema_id = ids[version - 1]
+        return 200, {"subject": parts[1], "id": schema_id, "version": version, **self._schemas[schema_id - 1]}
 
     def _handler(registry) -> type[BaseHTTPRequestHandler]:
         class Handler(BaseHTTPRequestHandler):

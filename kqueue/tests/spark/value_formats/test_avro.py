@@ -176,12 +176,12 @@ def test_blocks_with_sizes_and_several_blocks() -> None:
 def test_hostile_bytes_are_errors_or_values(values: list[bytes], data: st.DataObject) -> None:
     fine = encoded(ALL, in_avro(data.draw(ROWS)))
     cut = fine[: data.draw(st.integers(0, len(fine) - 1))]
-    found, errors = AvroFormat(text(ALL)).decoder(None).decode([*values, fine, cut, fine + b"\0"])
-    assert len(found) == len(values) + 3
+    rows, errors = AvroFormat(text(ALL)).decoder(None).decode([*values, fine, cut, fine + b"\0"])
+    assert len(rows) == len(values) + 3
     assert len(values) not in errors
     assert "not Avro of shop.Order: " in errors[len(values) + 1]
     assert "1 bytes are left over" in errors[len(values) + 2]
-    assert {index for index, one in enumerate(found.is_valid().to_pylist()) if not one} == set(errors)
+    assert {index for index, one in enumerate(rows.is_valid().to_pylist()) if not one} == set(errors)
 
 
 def test_the_readers_schema_counts() -> None:
@@ -189,8 +189,8 @@ def test_the_readers_schema_counts() -> None:
     new = record(("state", {"type": "enum", "name": "S", "symbols": ["B", "A"]}), ("id", ["null", "long"]))
     new["fields"].append({"name": "shop", "type": "string", "default": "x"})
     decoder = AvroFormat(text(new)).decoder(text(old))
-    found, errors = decoder.decode([encoded(old, {"id": 7, "gone": "g", "state": "A"})])
-    assert (found.to_pylist(), errors) == ([{"state": "A", "id": 7, "shop": "x"}], {})
+    rows, errors = decoder.decode([encoded(old, {"id": 7, "gone": "g", "state": "A"})])
+    assert (rows.to_pylist(), errors) == ([{"state": "A", "id": 7, "shop": "x"}], {})
     newer = record(("id", "string"))
     _, errors = AvroFormat(text(newer)).decoder(text(old)).decode([encoded(old, {"id": 7, "gone": "g", "state": "A"})])
     assert list(errors) == [0]
@@ -206,7 +206,7 @@ def test_writers_schemas_may_not_be_recursive_either() -> None:
     assert reader.decoder(text(twice)).decode([b"\2\4\6"]).values.to_pylist() == [{"a": 3}]
 
 
-def test_references() -> None:
+def test_referenced_schemas_are_resolved() -> None:
     item = record(("sku", "string"), name="shop.Item")
     order = record(("items", {"type": "array", "items": "shop.Item"}))
     whole = record(("items", {"type": "array", "items": item}))
@@ -223,9 +223,9 @@ def test_numbers_and_texts_without_a_place_are_wrong_values() -> None:
         (0, 2**31 - 1, b"a"), (2**62, 1, b"a"), (0, 2**31, b"a"), (5, -(2**31), b""), (-(2**63), 1, b"a"),
         (0, 1, b"\xff"), (-1, 2, "é".encode()), (0, -(2**31) - 1, b"a"),
     ]  # fmt: skip
-    found, errors = decoded(schema, [encoded(plain, {"at": at, "n": n, "s": s}) for at, n, s in rows])
+    values, errors = decoded(schema, [encoded(plain, {"at": at, "n": n, "s": s}) for at, n, s in rows])
     assert sorted(errors) == [1, 2, 4, 5, 7]
-    right = [found.to_pylist()[row] for row in (0, 3, 6)]
+    right = [values.to_pylist()[row] for row in (0, 3, 6)]
     assert [(row["n"], row["s"]) for row in right] == [(2**31 - 1, "a"), (-(2**31), ""), (2, "é")]
     assert right[1]["at"] == datetime(1970, 1, 1, 0, 0, 0, 5000, tzinfo=UTC)
     assert right[2]["at"] == datetime(1969, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)
@@ -252,7 +252,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("schema", "words"), REFUSED)
-def test_refused_schemas(schema: str, words: str) -> None:
+def test_invalid_schema_is_refused_briefly(schema: str, words: str) -> None:
     with pytest.raises(SchemaRefused, match=words) as caught:
         AvroFormat(SchemaText(schema))
     assert len(str(caught.value)) < 500

@@ -27,12 +27,12 @@ def read(written: Any, value: Any, read_as: Any) -> Any:
     writer = record(("n", "int"), ("f", written), name="Order")
     reader = {**record(name="Order"), "fields": [{"name": "f", "type": read_as}]}
     values = [encoded(writer, {"n": 1, "f": value})] * 2
-    found, errors = AvroFormat(text(reader)).decoder(text(writer)).decode(values)
+    rows, errors = AvroFormat(text(reader)).decoder(text(writer)).decode(values)
     if errors:
-        assert found.to_pylist() == [None, None]
+        assert rows.to_pylist() == [None, None]
         assert errors[0] == errors[1]
         return errors[0].removeprefix("not Avro of Order: ")
-    first, second = found.to_pylist()
+    first, second = rows.to_pylist()
     assert first == second
     return first["f"]
 
@@ -40,9 +40,9 @@ def read(written: Any, value: Any, read_as: Any) -> Any:
 def with_default(kind: Any, default: Any) -> Any:
     writer = record(("n", "int"), name="Order")
     reader = {**writer, "fields": [{"name": "new", "type": kind, "default": default}]}
-    found, errors = AvroFormat(text(reader)).decoder(text(writer)).decode([b"\x02", b"\x02"])
-    assert found.to_pylist()[0] == found.to_pylist()[1]
-    return errors[0] if errors else found.to_pylist()[0]["new"]
+    rows, errors = AvroFormat(text(reader)).decoder(text(writer)).decode([b"\x02", b"\x02"])
+    assert rows.to_pylist()[0] == rows.to_pylist()[1]
+    return errors[0] if errors else rows.to_pylist()[0]["new"]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_defaults_of_another_type(kind: Any, default: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "value", "read_as", "found"),
+    ("written", "value", "read_as", "expected"),
     [
         ("int", 5, "double", 5.0),
         ("string", "é", "bytes", "é".encode()),
@@ -110,9 +110,9 @@ def test_defaults_of_another_type(kind: Any, default: Any) -> None:
         (STATE, "PAID", {**STATE, "symbols": ["NEW"], "default": "NEW"}, "NEW"),
     ],
 )  # fmt: skip
-def test_types_that_fit(written: Any, value: Any, read_as: Any, found: Any) -> None:
+def test_types_that_fit(written: Any, value: Any, read_as: Any, expected: Any) -> None:
     result = read(written, value, read_as)
-    assert (result.microsecond if read_as is MOMENT else result) == found
+    assert (result.microsecond if read_as is MOMENT else result) == expected
 
 
 @pytest.mark.parametrize(
@@ -132,13 +132,13 @@ def test_types_that_do_not_fit(written: Any, value: Any, read_as: Any, words: st
     assert read(written, value, read_as) == words
 
 
-def test_long_decimals() -> None:
+def test_long_decimals_are_decoded_or_refused_quickly() -> None:
     """Python takes minutes to make a decimal of 1 MiB; leading bytes may be there for the sign."""
     decoder = AvroFormat(text(record(("f", {**DECIMAL, "precision": 38}), name="Order"))).decoder(None)
     most = (10**38 - 1).to_bytes(20, "big")
     written = [b"\x28" + most, b"\x28" + (-1).to_bytes(20, "big", signed=True), b"\x80\x80\x80\x01" + b"\x7f" * 2**20]
-    found, errors = decoder.decode(written)
-    assert [row and row["f"] for row in found.to_pylist()] == [Decimal("9" * 36 + ".99"), Decimal("-0.01"), None]
+    decimals, errors = decoder.decode(written)
+    assert [row and row["f"] for row in decimals.to_pylist()] == [Decimal("9" * 36 + ".99"), Decimal("-0.01"), None]
     assert errors == {2: "not Avro of Order: a decimal has more than 38 digits"}
 
 
@@ -153,8 +153,8 @@ def test_a_part_that_is_not_read_may_have_any_type() -> None:
     """Only values that reach what does not fit are wrong."""
     writer = text(record(("f", {"type": "array", "items": "string"})))
     decoder = AvroFormat(text(record(("f", {"type": "array", "items": "int"})))).decoder(writer)
-    found, errors = decoder.decode([b"\x00", b"\x02\x02a\x00"])
-    assert (found.to_pylist(), list(errors)) == ([{"f": []}, None], [1])
+    rows, errors = decoder.decode([b"\x00", b"\x02\x02a\x00"])
+    assert (rows.to_pylist(), list(errors)) == ([{"f": []}, None], [1])
 
 
 def test_numbers_of_one_union_keep_their_types() -> None:
@@ -164,9 +164,9 @@ def test_numbers_of_one_union_keep_their_types() -> None:
     values = [b"\x02\x0a\x00\x02a", b"\x04\x0a\x02\x04", b"\x06\0\0\xc0?\x04\x06", b"\x08" + b"\0" * 8 + b"\x00\x00"]
     format = AvroFormat(text(schema))
     assert str(format.type.field("v").type).startswith("struct<member0: int32, member1: int64, member2: float, member3")
-    found, errors = format.decoder(None).decode(values)
+    read_values, errors = format.decoder(None).decode(values)
     assert not errors
-    rows = found.to_pylist()
+    rows = read_values.to_pylist()
     assert [row["v"] for row in rows] == [members(6, number, value) for number, value in enumerate([5, 5, 1.5, 0.0])]
     assert [row["w"] for row in rows] == [
         members(3, number, value) for number, value in [(0, "a"), (1, 2), (2, 3), (0, "")]
@@ -176,8 +176,8 @@ def test_numbers_of_one_union_keep_their_types() -> None:
 def test_columns_called_as_types_are() -> None:
     schema = record(("int", "int"), ("long", "long"))
     schema["fields"].append({"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["int", "long"]}})
-    found, errors = AvroFormat(text(schema)).decoder(None).decode([b"\x02\x04\x02"])
-    assert (found.to_pylist(), errors) == ([{"int": 1, "long": 2, "e": "long"}], {})
+    rows, errors = AvroFormat(text(schema)).decoder(None).decode([b"\x02\x04\x02"])
+    assert (rows.to_pylist(), errors) == ([{"int": 1, "long": 2, "e": "long"}], {})
 
 
 def test_schemas_with_many_ways_to_a_part_are_resolved_once() -> None:
@@ -193,6 +193,6 @@ def test_schemas_with_many_ways_to_a_part_are_resolved_once() -> None:
         defined += [record(("f", below), name=name) for name in names[1:]]
         writers = defined
     decoder = AvroFormat(text(reader)).decoder(text(writers[0]))
-    found, errors = decoder.decode([b"\0" * 19 + b"\0\x0e"])
+    rows, errors = decoder.decode([b"\0" * 19 + b"\0\x0e"])
     assert not errors
-    assert json.dumps(found.to_pylist()).count('"f"') == 20
+    assert json.dumps(rows.to_pylist()).count('"f"') == 20

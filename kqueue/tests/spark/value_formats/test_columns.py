@@ -32,11 +32,11 @@ def test_rows_at_fault_are_found_among_many() -> None:
 def test_timestamps_have_sparks_unit_at_every_level() -> None:
     millis = pa.timestamp("ms", tz="UTC")
     type = pa.struct([("a", list_of(pa.struct([("b", map_of(millis))]))), ("c", pa.timestamp("ms"))])
-    found = in_microseconds(type)
-    assert str(found) == str(type).replace("[ms", "[us")
+    unit_type = in_microseconds(type)
+    assert str(unit_type) == str(type).replace("[ms", "[us")
     row = {"a": [{"b": [("k", 5)]}], "c": 7}
     values, errors = columns_of([row, None, {"a": [{"b": [("k", 2**62)]}], "c": 7}], type, {})
-    assert (values.type, list(errors)) == (found, [2])
+    assert (values.type, list(errors)) == (unit_type, [2])
 
 
 def test_names_that_differ_in_case() -> None:

@@ -39,8 +39,8 @@ def test_writers_schemas_come_from_the_registry_once() -> None:
             framed(other, b"{}"), framed(useless, b""), framed(second, b"\2"),
         ]  # fmt: skip
         for _ in range(2):
-            found, errors = decoder.decode(pa.array(values, pa.binary()))
-            assert [one and one["id"] for one in found.to_pylist()] == [1, 2, None, 3, *[None] * 5]
+            rows, errors = decoder.decode(pa.array(values, pa.binary()))
+            assert [one and one["id"] for one in rows.to_pylist()] == [1, 2, None, 3, *[None] * 5]
             assert sorted(errors) == [4, 5, 6, 7, 8]
             assert errors[5] == "the registry has no schema 77"
             assert "expected the" in errors[4] or "no frame" in errors[4]
@@ -70,15 +70,15 @@ def test_a_schema_with_several_messages_is_asked_for_once() -> None:
         )
         values = [framed(known, b"\0\x08\1"), framed(known, b"\2\2\x08\1"), framed(known, b"\2\4\x08\1")]
         values += [framed(known + 1, bytes([2, 2 * index])) for index in range(1, 50)]
-        found, errors = decoder.decode(pa.array(values, pa.binary()))
-        assert found.to_pylist() == [{"id": 1}, *[None] * 51]
+        rows, errors = decoder.decode(pa.array(values, pa.binary()))
+        assert rows.to_pylist() == [{"id": 1}, *[None] * 51]
         assert errors[1] == "it is a shop.Refund, expected shop.Order"
         assert errors[2] == "its schema has no message at 2"
         assert {errors[row] for row in range(3, 52)} == {"the registry has no schema 2"}
         assert len(server.asked) == 2
 
 
-def test_json() -> None:
+def test_json_values_are_decoded_and_malformed_ones_reported() -> None:
     text = SchemaText('{"properties": {"id": {"type": "integer"}}}')
     decoder = ValueDecoder(ValueSchema("json-schema", text, None, None, True))
     values, errors = decoder.decode(pa.array([b'{"id": 1}', b"{"], pa.binary()))

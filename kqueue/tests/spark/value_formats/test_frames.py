@@ -15,8 +15,8 @@ SCHEMA = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "id"
 def test_columns_are_added() -> None:
     decode = pickle.loads(pickle.dumps(DecodeFrame(ValueSchema("avro", SchemaText(SCHEMA), None, None, True))))
     batch = pa.record_batch({"offset": [5, 6, 7], "value": pa.array([b"\2", None, b""], pa.binary())})
-    (found,) = decode([batch])
-    assert found.select(["_value", "_error"]).schema == decode.columns
-    assert found.column("offset").to_pylist() == [5, 6, 7]
-    assert found.column("_value").to_pylist() == [{"id": 1}, None, None]
-    assert found.column("_error").is_valid().to_pylist() == [False, False, True]
+    (table,) = decode([batch])
+    assert table.select(["_value", "_error"]).schema == decode.columns
+    assert table.column("offset").to_pylist() == [5, 6, 7]
+    assert table.column("_value").to_pylist() == [{"id": 1}, None, None]
+    assert table.column("_error").is_valid().to_pylist() == [False, False, True]

@@ -14,11 +14,11 @@ INDEXES = st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=INDEXES_MAX)
 def zigzag(number: int) -> bytes:
     """A whole number as Avro and Protobuf write signed ones."""
     number = number << 1 ^ number >> 63
-    found = bytearray()
+    data = bytearray()
     while number > 0x7F:
-        found.append(number & 0x7F | 0x80)
+        data.append(number & 0x7F | 0x80)
         number >>= 7
-    return bytes([*found, number])
+    return bytes([*data, number])
 
 
 def framed(schema_id: int, value: bytes, indexes: list[int] | None = None) -> bytes:
@@ -41,7 +41,7 @@ def test_short_form_of_the_first_message() -> None:
 
 
 @given(st.binary(max_size=30))
-def test_hostile_bytes(value: bytes) -> None:
+def test_any_bytes_give_a_frame_or_an_error(value: bytes) -> None:
     for with_indexes in (False, True):
         try:
             frame = read_frame(value, with_indexes=with_indexes)
@@ -63,6 +63,6 @@ def test_hostile_bytes(value: bytes) -> None:
         (b"\0\0\0\0\1" + b"\xff" * 9, "more than 5 bytes"),
     ],
 )
-def test_refused(value: bytes, words: str) -> None:
+def test_malformed_frame_is_refused(value: bytes, words: str) -> None:
     with pytest.raises(FrameError, match=words):
         read_frame(value, with_indexes=True)

@@ -47,11 +47,11 @@ def text(schema: Any, *references: tuple[str, Any]) -> SchemaText:
 
 def decoded(schema: Any, *values: bytes | Any) -> tuple[list[Any], dict[int, str]]:
     raw = [value if isinstance(value, bytes) else json.dumps(value).encode() for value in values]
-    found, errors = JsonFormat(text(schema)).decoder(None).decode(raw)
-    return found.to_pylist(), dict(errors)
+    rows, errors = JsonFormat(text(schema)).decoder(None).decode(raw)
+    return rows.to_pylist(), dict(errors)
 
 
-def test_every_type() -> None:
+def test_every_json_type_is_decoded() -> None:
     assert str(JsonFormat(text(ORDER)).type).replace(" not null", "") == TYPE
     whole = {
         "id": 1.0, "price": 2, "paid": True, "shop": "a", "day": "2024-05-01", "at": "2024-05-01T12:00:00+02:00",
@@ -87,7 +87,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("value", "words"), WRONG)
-def test_wrong_values(value: bytes | Any, words: str) -> None:
+def test_wrong_value_is_null_and_reported(value: bytes | Any, words: str) -> None:
     rows, errors = decoded(ORDER, {"id": 1}, value, {"id": 3})
     assert [row and row["id"] for row in rows] == [1, None, 3]
     assert list(errors) == [1]
@@ -111,12 +111,12 @@ def test_references_and_the_writers_schema() -> None:
     item = {"type": "object", "properties": {"sku": {"type": "string"}}}
     order = {"type": "object", "properties": {"item": {"$ref": "item.json"}}}
     format = JsonFormat(text(order, ("item.json", item)))
-    found, errors = format.decoder(None).decode([b'{"item":{"sku":"a"}}', b'{"item":{"sku":1}}'])
-    assert found.to_pylist() == [{"item": {"sku": "a"}}, None]
+    rows, errors = format.decoder(None).decode([b'{"item":{"sku":"a"}}', b'{"item":{"sku":1}}'])
+    assert rows.to_pylist() == [{"item": {"sku": "a"}}, None]
     assert errors[1].startswith("not valid: item/sku: ")
     lax = {"type": "object"}
-    found, errors = format.decoder(text(lax)).decode([b'{"item":{"sku":"a","n":1}}', b'{"item":5}'])
-    assert found.to_pylist() == [{"item": {"sku": "a"}}, None]
+    rows, errors = format.decoder(text(lax)).decode([b'{"item":{"sku":"a","n":1}}', b'{"item":5}'])
+    assert rows.to_pylist() == [{"item": {"sku": "a"}}, None]
     assert errors[1] == "not valid: expected an object, found a whole number"
 
 
@@ -144,8 +144,8 @@ def test_ways_to_refer(name: str, own: str | None, reference: str) -> None:
     order: dict[str, Any] = {"properties": {"item": {"$ref": reference}}}
     order["definitions"] = {"own part": part, "other": {"$anchor": "own", **part}}
     schema = text(order if own is None else {"$id": own, **order}, (name, item))
-    found, errors = JsonFormat(schema).decoder(schema).decode([b'{"item":{"sku":"a"}}', b'{"item":{"sku":1}}'])
-    assert found.to_pylist() == [{"item": {"sku": "a"}}, None]
+    rows, errors = JsonFormat(schema).decoder(schema).decode([b'{"item":{"sku":"a"}}', b'{"item":{"sku":1}}'])
+    assert rows.to_pylist() == [{"item": {"sku": "a"}}, None]
     assert list(errors) == [1]
 
 
@@ -173,6 +173,6 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("schema", "words"), REFUSED)
-def test_refused_schemas(schema: str, words: str) -> None:
+def test_invalid_schema_is_refused(schema: str, words: str) -> None:
     with pytest.raises(SchemaRefused, match=words):
         JsonFormat(SchemaText(schema))

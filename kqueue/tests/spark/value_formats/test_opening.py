@@ -17,9 +17,9 @@ def test_text_or_file(tmp_path: Path) -> None:
     file = tmp_path / "order.avsc"
     file.write_text(SCHEMA)
     for given in (SCHEMA, str(file)):
-        found = find_schema(ValueSettings("avro", given, permissive=True))
-        assert (found.schema.text, found.permissive) == (SCHEMA, True)
-        assert str(pickle.loads(pickle.dumps(found)).reader().type) == "struct<id: int64>"
+        schema = find_schema(ValueSettings("avro", given, permissive=True))
+        assert (schema.schema.text, schema.permissive) == (SCHEMA, True)
+        assert str(pickle.loads(pickle.dumps(schema)).reader().type) == "struct<id: int64>"
     assert schema_text('syntax = "proto3"; message A {}').startswith("syntax")
 
 

@@ -13,7 +13,7 @@ REGISTRY = {"valueFormat": "avro", "valueSchemaRegistry": "http://host:8081"}
 USER = {"valueSchemaRegistryUser": "a", "valueSchemaRegistryPassword": "b"}
 
 
-def test_subjects() -> None:
+def test_subject_follows_from_topic_and_options() -> None:
     for given, subject in (
         ({"subscribe": "orders"}, "orders-value"),
         ({"assign": '{"orders":[0,1]}'}, "orders-value"),
@@ -53,6 +53,6 @@ def test_names_in_any_case() -> None:
         ({"valueFormat": "avro", "valueSchema": " "}, "valueSchema is empty"),
     ],
 )
-def test_mistakes(given: dict[str, str], words: str) -> None:
+def test_wrong_options_are_refused_with_the_reason(given: dict[str, str], words: str) -> None:
     with pytest.raises(OptionError, match=words):
         value_settings(given)

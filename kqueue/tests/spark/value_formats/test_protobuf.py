@@ -70,7 +70,7 @@ def message(schema: SchemaText, fields: dict[str, Any], name: str = "shop.Order"
     return data
 
 
-def test_every_type(schema: SchemaText) -> None:
+def test_every_protobuf_type_is_decoded(schema: SchemaText) -> None:
     format = ProtobufFormat(schema, None)
     assert str(format.type).replace(" not null", "") == TYPE
     item = {"sku": "a", "n": 0, "at": "2024-05-01T12:00:00.000001500Z"}
@@ -105,11 +105,11 @@ def test_any_bytes_are_errors_or_values(values: list[bytes], number: float, larg
     schema = compiled()
     fine = message(schema, {"d": number if math.isfinite(number) else str(number).replace("inf", "Infinity")})
     fine += message(schema, {"i64": large})
-    found, errors = ProtobufFormat(schema, None).decoder(None).decode([*values, fine, b"\xff"])
-    assert len(found) == len(values) + 2
-    assert (found[len(values)].as_py()["d"], found[len(values)].as_py()["i64"]) == (number, large)
+    rows, errors = ProtobufFormat(schema, None).decoder(None).decode([*values, fine, b"\xff"])
+    assert len(rows) == len(values) + 2
+    assert (rows[len(values)].as_py()["d"], rows[len(values)].as_py()["i64"]) == (number, large)
     assert errors[len(values) + 1].startswith("not a shop.Order: ")
-    assert {index for index, one in enumerate(found.is_valid().to_pylist()) if not one} == set(errors)
+    assert {index for index, one in enumerate(rows.is_valid().to_pylist()) if not one} == set(errors)
 
 
 def test_times_of_no_year_and_missing_fields_are_wrong(schema: SchemaText) -> None:
@@ -136,9 +136,9 @@ def test_by_a_registry(gives_descriptors: bool, schema: SchemaText) -> None:
             schema_id = server.register("orders-value", text, "PROTOBUF", references)
             fields = {"i32": 5, "took": {"code": "c"}}
         given = ValueSettings("protobuf", None, RegistrySettings(server.url), "orders-value", permissive=True)
-        found = find_schema(given)
-        value = message(found.schema, fields)
-        decoder = ValueDecoder(found)
+        registered = find_schema(given)
+        value = message(registered.schema, fields)
+        decoder = ValueDecoder(registered)
         values = [
             framed(schema_id, value).replace(value, b"\0" + value), framed(schema_id, value, [0]),
             framed(schema_id, b"", [2]), framed(schema_id, b"", [9]), framed(schema_id, b"", [0, 0]),
@@ -165,11 +165,11 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("text", "words"), REFUSED)
-def test_refused_schemas(text: str, words: str) -> None:
+def test_invalid_schema_is_refused(text: str, words: str) -> None:
     with pytest.raises(SchemaRefused, match=words):
         ProtobufFormat(SchemaText(text), None)
 
 
-def test_a_message_that_is_not_there(schema: SchemaText) -> None:
+def test_unknown_message_is_refused_with_the_known_ones(schema: SchemaText) -> None:
     with pytest.raises(SchemaRefused, match=r"no message 'Order'; there are shop.Order, shop.Nothing, shop.Other"):
         ProtobufFormat(schema, "Order")

@@ -25,8 +25,8 @@ def test_files_import_others_of_their_folder_and_descriptor_sets_have_them(tmp_p
     protoc = [sys.executable, "-m", "grpc_tools.protoc", f"-I{tmp_path}", "--include_imports"]
     subprocess.run([*protoc, f"--descriptor_set_out={made}", "order.proto"], check=True)
     for file in (order, made):
-        found = find_schema(ValueSettings("protobuf", str(file)))
-        assert str(found.reader().type) == TYPE
+        schema = find_schema(ValueSettings("protobuf", str(file)))
+        assert str(schema.reader().type) == TYPE
     assert str(find_schema(ValueSettings("protobuf", ITEM)).reader().type) == "struct<sku: string>"
 
 
@@ -45,12 +45,12 @@ def test_references_are_files_to_import() -> None:
         (SchemaText(ORDER, (("shop/item.proto", ""),)), "partly"),
     ],
 )
-def test_refused_references(schema: SchemaText, words: str) -> None:
+def test_references_with_unsafe_paths_or_without_text_are_refused(schema: SchemaText, words: str) -> None:
     with pytest.raises(SchemaRefused, match=words):
         serialized(schema)
 
 
-def test_refused_descriptors() -> None:
+def test_malformed_descriptor_set_is_refused() -> None:
     with pytest.raises(SchemaRefused, match="neither .proto text nor a descriptor set"):
         from_set(b"\xff\xff")
     with pytest.raises(SchemaRefused, match="has no files"):

@@ -37,10 +37,10 @@ def test_the_most_skewed_of_many_partitions() -> None:
     even = [PartitionAudit("big", number, 0, 1_000, 1_000) for number in range(ROWS_MAX)]
     skewed = [PartitionAudit("big", ROWS_MAX, 0, 10, 10), PartitionAudit("big", ROWS_MAX + 1, 0, 5_000, 5_000)]
     small = [PartitionAudit("small", number, 0, 10, 10) for number in range(5)]
-    found = most_skewed([*even, *skewed, *small])
-    assert len(found) == ROWS_MAX
-    assert (found[0], found[-1]) == (skewed[1], skewed[0])
-    assert {row.topic for row in found} == {"big"}
+    skewed_most = most_skewed([*even, *skewed, *small])
+    assert len(skewed_most) == ROWS_MAX
+    assert (skewed_most[0], skewed_most[-1]) == (skewed[1], skewed[0])
+    assert {row.topic for row in skewed_most} == {"big"}
     assert most_skewed(even) == even
 
 
@@ -48,6 +48,6 @@ def test_those_with_most_gaps_of_many_partitions() -> None:
     whole = [PartitionAudit("t", number, 0, 1_000, 1_000) for number in range(ROWS_MAX)]
     compacted = PartitionAudit("t", ROWS_MAX, 0, 1_000, 900, compacted=100)
     missing = PartitionAudit("t", ROWS_MAX + 1, 0, 10, 9, missing=1)
-    found = most_gaps([*whole, compacted, missing, PartitionAudit("empty", 0, 0, 0)])
-    assert (found[:2], len(found)) == ([missing, compacted], ROWS_MAX)
+    with_gaps = most_gaps([*whole, compacted, missing, PartitionAudit("empty", 0, 0, 0)])
+    assert (with_gaps[:2], len(with_gaps)) == ([missing, compacted], ROWS_MAX)
     assert most_gaps(whole) == whole

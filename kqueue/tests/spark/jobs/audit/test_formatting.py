@@ -23,7 +23,7 @@ def test_names_give_no_orders() -> None:
     assert plain("a\x1b[31mb\n") == "a\\x1b[31mb\\n"
 
 
-def test_what_is_found() -> None:
+def test_findings_say_one_sentence_for_each_fault() -> None:
     rows = [
         PartitionAudit("a", 0, 0, 5, records=5),
         PartitionAudit(

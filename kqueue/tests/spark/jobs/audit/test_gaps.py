@@ -39,7 +39,7 @@ def test_the_worst_reason_of_a_range_counts() -> None:
     ]
 
 
-def test_only_what_is_near_is_kept() -> None:
+def test_only_gaps_near_the_ranges_are_kept() -> None:
     log = [BatchSpan(number, number, 1, control=COMMIT, producer=1) for number in range(0, 2_000, 2)]
     report = find_gaps(log, 0, 2_000, [(10, 13)])
     assert (report.markers, report.between) == (1_000, 1_000)

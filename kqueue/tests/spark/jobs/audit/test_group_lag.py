@@ -11,7 +11,7 @@ from kqueue.tests.spark.source.logs import BEGIN_MS
 ENDS = {T0: 20, T1: 0, KEYS: 10}
 
 
-def test_how_far_groups_are_behind(reader: RecordReader) -> None:
+def test_lag_of_each_group_and_partition_is_reported(reader: RecordReader) -> None:
     lags = group_lags(reader, (), reader.earliest(ENDS), ENDS)
     assert lags == [
         GroupLag("early", "t", 0, 20, 20, 0, 0, 0, None),

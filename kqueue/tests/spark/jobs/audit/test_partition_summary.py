@@ -91,11 +91,11 @@ def test_pieces_put_together_are_the_whole(rows: Rows, data: st.DataObject) -> N
     assert from_json(summary.to_json()) == summary
 
 
-def test_nothing_is_nothing() -> None:
+def test_merging_no_summaries_gives_none() -> None:
     assert merge_summaries([]) is None
 
 
-def test_it_stays_small() -> None:
+def test_summary_stays_small_however_many_records() -> None:
     """However many gaps, keys and times there are."""
     count = 20_000
     many: Rows = [(2, number * 7_000, hash((number, "key")), 1) for number in range(count)]

@@ -78,10 +78,10 @@ def counted(source_options: SourceOptions) -> tuple[int, int]:
             span.first for span in batch_spans(reader, source_options, T0, start, end) if span.control is not None
         ]
         begin = scan_start(reader, T0, start, min(markers, default=stable), stable)
-        found = find_gaps(batch_spans(reader, source_options, T0, begin, end), begin, end, [])
-        assert found.markers == len(markers)
-        assert found.between == 0
-        return found.aborted, found.open
+        report = find_gaps(batch_spans(reader, source_options, T0, begin, end), begin, end, [])
+        assert report.markers == len(markers)
+        assert report.between == 0
+        return report.aborted, report.open
 
 
 @pytest.fixture
@@ -111,8 +111,8 @@ def test_records_of_transactions_before_the_first_marker_are_counted(
     with Client(broker.bootstrap) as client:
         Transactions(client, broker).write(steps)
         given = {"subscribe": "t"} if way == "wire" else {"path": tmp_path / "data", "includeActiveSegment": "true"}
-        found = counted(options(broker if way == "wire" else None, **given))
-    assert found == (aborted, open)
+        report = counted(options(broker if way == "wire" else None, **given))
+    assert report == (aborted, open)
 
 
 def test_records_below_the_log_start_are_not_counted(broker: kqueue.Broker) -> None:
