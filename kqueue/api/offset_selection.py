@@ -24,6 +24,9 @@ class RequestedPartition(Protocol):
     """A partition of a commit request."""
 
     partition_index: int
+    committed_offset: int
+    committed_leader_epoch: int
+    committed_metadata: str | None
 
 
 class ResultPartition(Protocol):
@@ -47,17 +50,30 @@ class OffsetSelection:
         topic: Topic | None,
         requested: Sequence[P],
         results: Sequence[ResultPartition],
-        commit: Callable[[Topic, P], OffsetToCommit],
         unknown_topic: ErrorCode = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        committed_ms: Callable[[P], int | None] = lambda _: None,
     ) -> SlicedWork[None]:
-        """Add the partitions of a topic that exist; set the error of the others in `results`."""
+        """Add the partitions of a topic that exist; set the error of the others in `results`.
+
+        Args: committed_ms: returns the time that a partition's commit names; None: now.
+        """
         for partition, result in zip(requested, results, strict=True):
             if topic is None:
                 result.error_code = unknown_topic
             elif not 0 <= partition.partition_index < len(topic.partitions):
                 result.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             else:
-                self.offsets.append(commit(topic, partition))
+                self.offsets.append(
+                    OffsetToCommit(
+                        topic.name,
+                        partition.partition_index,
+                        partition.committed_offset,
+                        partition.committed_leader_epoch,
+                        partition.committed_metadata or "",
+                        topic.id,
+                        committed_ms(partition),
+                    )
+                )
                 self.results.append(result)
             yield None
 

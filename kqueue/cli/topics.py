@@ -34,6 +34,15 @@ _REFUSED_DELETION = {
     "PolicyViolationError": "the topic keeps the last record of each key (cleanup.policy=compact); none can be deleted",
     "InvalidTopicError": "the topic is the broker's own",
 }
+_settings_option = click.option(
+    "-c",
+    "--config",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    shell_complete=complete_settings("topic", suffix="="),
+    help="Set a setting of the topic; may be repeated.",
+)
 
 
 @click.group()
@@ -66,15 +75,7 @@ def topics() -> None:
     metavar="N",
     help="Number of replicas.  [default: the broker's]",
 )
-@click.option(
-    "-c",
-    "--config",
-    "settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    shell_complete=complete_settings("topic", suffix="="),
-    help="A setting of the topic; may be repeated.",
-)
+@_settings_option
 @click.option("--if-not-exists", is_flag=True, help="Do not fail if the topic exists.")
 @bootstrap_option
 def create(
@@ -153,15 +154,7 @@ topics.add_command(describe)
     metavar="N",
     help="The new number of partitions, which can only grow.",
 )
-@click.option(
-    "-c",
-    "--config",
-    "settings",
-    multiple=True,
-    metavar="NAME=VALUE",
-    shell_complete=complete_settings("topic", suffix="="),
-    help="Set a setting of the topic; may be repeated.",
-)
+@_settings_option
 @click.option(
     "--delete-config",
     "removed",

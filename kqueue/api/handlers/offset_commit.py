@@ -27,7 +27,6 @@ from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics.topics import Topic
-from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.offset_commit import (
@@ -71,7 +70,7 @@ def _handle_sliced(
             OffsetCommitResponseTopic(name=requested.name, topic_id=requested.topic_id, partitions=partitions)
         )
         topic, code = _find_topic(requested, context)
-        yield from selection.add(topic, requested.partitions, partitions, _commit, code)
+        yield from selection.add(topic, requested.partitions, partitions, code, _committed_ms)
         yield None
     if not selection.offsets:
         return response
@@ -124,16 +123,8 @@ def _find_topic(requested: OffsetCommitRequestTopic, context: RequestContext) ->
         return None, code_of(error)
 
 
-def _commit(topic: Topic, requested: OffsetCommitRequestPartition) -> OffsetToCommit:
-    return OffsetToCommit(
-        topic.name,
-        requested.partition_index,
-        requested.committed_offset,
-        requested.committed_leader_epoch,
-        requested.committed_metadata or "",
-        topic.id,
-        None if requested.commit_timestamp == NOT_GIVEN else requested.commit_timestamp,
-    )
+def _committed_ms(requested: OffsetCommitRequestPartition) -> int | None:
+    return None if requested.commit_timestamp == NOT_GIVEN else requested.commit_timestamp
 
 
 def _respond(

@@ -34,12 +34,10 @@ from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics.topics import OFFSETS_TOPIC, Topic
 from kqueue.groups.log.group_log import TransactionalProducer
-from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
@@ -73,7 +71,7 @@ def _handle_sliced(request: TxnOffsetCommitRequest, context: RequestContext) -> 
         ]
         response.topics.append(TxnOffsetCommitResponseTopic(name=requested.name, partitions=partitions))
         topic, code = _find_topic(requested.name, context)
-        yield from selection.add(topic, requested.partitions, partitions, _commit, code)
+        yield from selection.add(topic, requested.partitions, partitions, code)
         yield None
     if not selection.offsets:
         return response
@@ -160,17 +158,6 @@ def error_response(request: TxnOffsetCommitRequest, version: int, error: BaseExc
             )
             for requested in request.topics
         ]
-    )
-
-
-def _commit(topic: Topic, requested: TxnOffsetCommitRequestPartition) -> OffsetToCommit:
-    return OffsetToCommit(
-        topic.name,
-        requested.partition_index,
-        requested.committed_offset,
-        requested.committed_leader_epoch,
-        requested.committed_metadata or "",
-        topic.id,
     )
 
 

@@ -6,7 +6,6 @@ from kqueue.api.offset_selection import OffsetSelection, Outcomes
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import run_to_end
 from kqueue.groups.errors import OffsetMetadataTooLarge
-from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.testing.simulation import Simulation
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.txn_offset_commit import (
@@ -27,7 +26,6 @@ def select(
         topic if known else None,
         requested,
         results,
-        lambda topic, partition: OffsetToCommit(topic.name, partition.partition_index, partition.committed_offset),
         ErrorCode.UNKNOWN_TOPIC_ID,
     )
     run_to_end(work)
