@@ -111,6 +111,7 @@ class LogCleaner:
         return started
 
     def _may_start(self, candidate: CompactionCandidate) -> bool:
+        # A log that failed is not rewritten: what it has on disk is all there is.
         if candidate.key in self._busy or candidate.log.health.failure is not None:
             return False
         if self._clock.monotonic_ms() < self._not_before.get(candidate.key, 0.0):
@@ -128,6 +129,8 @@ class LogCleaner:
         )
         self._not_before.pop(candidate.key, None)
         run = self._busy[candidate.key] = _CompactionRun(candidate, segments, self._task(candidate, sources), self)
+        # Until the run ends: a start after a crash needs every `.deleted` name to find out how far
+        # it came.
         self.deleter.pause(candidate.log.folder)
         why = f", {candidate.why}" if candidate.why else ""
         logger.info("%r: compacting %s%s", candidate.log, counted(len(segments), "segment"), why)
@@ -167,6 +170,7 @@ class LogCleaner:
         key, now_ms = candidate.key, self._clock.monotonic_ms()
         del self._busy[key]
         self.deleter.resume(candidate.log.folder)
+        # The broker stops: no other run begins.
         if isinstance(error, JobCancelled):
             self._stopped = True
         elif error is not None:
@@ -260,6 +264,7 @@ class _CompactionRun:
             self._finish(None)
         elif not self._pending_groups:
             self._checkpoint()
+        # A follower's log was truncated: what was written is thrown away.
         elif not self._is_current():
             groups = tuple(self._pending_groups)
             self._submit("remove", lambda: swap_files.discard(self._storage, self._folder, groups), self._finish)
@@ -290,6 +295,8 @@ class _CompactionRun:
         except (StorageFailed, FileNotFoundError) as failed:
             self._finish(failed)
             return
+        # The log was truncated during the commit. Its names are taken back, else the new segment
+        # would come into the log at the next start.
         if paths is None:
             later_groups = tuple(self._pending_groups)[1:]
 

@@ -50,6 +50,8 @@ class RequestBudget:
         """Return whether `connection` may read on; if not, its `resume` is called when it may."""
         if self.limit is None or self.used <= self.limit or connection is self._admitted:
             return True
+        # Else ten connections with half a request each could fill the limit, and none would ever
+        # end.
         if self._admitted is None:
             self._admitted = connection
             return True
@@ -66,6 +68,7 @@ class RequestBudget:
     def release(self, count: int) -> None:
         """Count `count` bytes less, and resume waiting connections, oldest first."""
         self.used -= count
+        # One after the other, as each that reads on may use up what was released.
         while self._waiters and (self._admitted is None or self.limit is None or self.used <= self.limit):
             first, _ = self._waiters.popitem(last=False)
             if self._admitted is None:
@@ -114,6 +117,8 @@ class ResponseBudget:
         self.free -= by
         if self._waiters and self.free > 0:
             waiters, self._waiters = self._waiters, {}
+            # Later: this is called while a connection sends, and resuming another one begins its
+            # requests.
             self._call_soon(lambda: _resume_all(waiters))
 
     def remove_waiter(self, connection: BudgetWaiter) -> None:

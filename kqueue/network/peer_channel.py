@@ -113,6 +113,8 @@ class PeerChannel:
 
     def _send_waiting(self) -> None:
         again_ms = self._authenticate_again_ms
+        # Before the session ends, as its end closes the connection and fails all requests
+        # (KIP-368).
         if again_ms is not None and self._host.clock.monotonic_ms() >= again_ms:
             self._authenticate()
             return
@@ -140,6 +142,7 @@ class PeerChannel:
     def _codec(self, request_class: type) -> RequestCodec:
         """Raises PeerIncompatible."""
         codec = self._codecs.get(request_class)
+        # Once for each API and connection: a broker that was upgraded has closed the connection.
         if codec is None:
             codec = self._codecs[request_class] = negotiated_codec(request_class, self._served, self._name)
         return codec
@@ -185,6 +188,7 @@ class PeerChannel:
 
     def _connect(self) -> None:
         self._connect_timer = None
+        # Nobody waits any more. A broker that is gone for good is not tried for ever.
         if not any(request.pending for request in self._waiting):
             self._waiting.clear()
             return
@@ -328,6 +332,8 @@ class PeerChannel:
         try:
             while (frame := input_.next_frame()) is not None:
                 self._respond(frame)
+                # The receiver may have closed this connection, and even opened another: what is
+                # left in the buffer belongs to neither.
                 if self._socket is not sock or self._attempt != attempt:
                     return  # closed by the response's receiver
         except MalformedMessage as error:
@@ -346,6 +352,7 @@ class PeerChannel:
             raise MalformedMessage("expected nothing, no request is unanswered")
         request = self._in_flight[0]
         response = decode_response(request.codec, frame, request.correlation_id, RESPONSE_ITEMS_MAX)
+        # After the decoding: a response that can't be read fails its own request with the others.
         self._in_flight.popleft()
         request.finish(response)
 
@@ -358,6 +365,8 @@ class PeerChannel:
             reason: None: it was ended between responses, which is logged only if requests fail.
             bad: the broker's bytes are wrong.
         """
+        # Collected before the queues are cleared. Whether a request was sent tells its caller if it
+        # may have been executed.
         failed = [request for request in (*self._in_flight, *self._waiting) if request.pending]
         sent = {id(request) for request in self._in_flight}
         self._disconnect()
@@ -375,6 +384,7 @@ class PeerChannel:
 
     def _back_off(self) -> None:
         backoff_ms = min(BACKOFF_FIRST_MS * 2.0 ** min(self._failures, 10), BACKOFF_MAX_MS)
+        # So that a broker that comes back is not met by all others in the same moment.
         jitter = 1 + self._host.rng.uniform(-BACKOFF_JITTER, BACKOFF_JITTER)
         self._next_attempt_ms = self._host.clock.monotonic_ms() + backoff_ms * jitter
         self._failures += 1

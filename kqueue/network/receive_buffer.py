@@ -131,6 +131,8 @@ class ReceiveBuffer:
         saved = len(self._saved)
         if not saved:
             return self._shared
+        # All connections receive into one buffer, so what is left of this one is copied in front
+        # first.
         self._shared[:saved] = self._saved
         return self._shared[saved:]
 
@@ -230,6 +232,8 @@ class ReceiveBuffer:
             raise MalformedMessage(f"{error}{_protocol_hint(first_bytes)}") from None
 
     def _begin_large(self, start: memoryview, size: int) -> None:
+        # Address space for all of it, memory only for what arrives: a length that lies costs a
+        # mapping.
         self._large = self._pool.acquire(size)
         self._view = memoryview(self._large)[:size]
         self._view[: len(start)] = start

@@ -1,4 +1,9 @@
-"""A session over TLS: what is decrypted already is read before the selector is asked again."""
+"""A session over TLS: what is decrypted already is read before the selector is asked again.
+
+TLS decrypts whole records of up to 16 KiB. A read that takes a part of one leaves the rest in
+OpenSSL, where no selector sees it: without the call of `_read_pending` a request that has arrived
+would wait for the next one.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +38,7 @@ class TlsSession(Session):
     def _read_pending(self) -> None:
         if self._reading and not self._will_read and self._tls.pending():
             self._will_read = True
+            # Not at once: a client that sends without end would keep the loop.
             self._registry.loop.call_soon(self._read_more)
 
     def _read_more(self) -> None:

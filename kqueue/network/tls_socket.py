@@ -72,6 +72,7 @@ class TlsSocket:
         size = min(len(buffer), RECEIVE_BYTES_MAX)
         received = 0
         try:
+            # Record by record, as each call of OpenSSL returns one at most.
             while received < size:
                 count = self._tls.recv_into(buffer[received:size])
                 if not count:
@@ -96,6 +97,8 @@ class TlsSocket:
         sent = 0
         try:
             while sent < size:
+                # After a full socket OpenSSL insists on the same bytes again: `SendQueue` keeps its
+                # place, and begins there.
                 sent += self._tls.send(data[sent:size])
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             if not sent:
@@ -105,6 +108,8 @@ class TlsSocket:
     def close(self) -> None:
         """Close, with TLS's own notice of the end if there is room for it."""
         with contextlib.suppress(OSError, ValueError):
+            # Best effort: without the notice a client can't tell this end from one that somebody in
+            # between has made.
             self._tls.unwrap()
         self._tls.close()
 

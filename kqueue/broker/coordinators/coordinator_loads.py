@@ -202,10 +202,13 @@ class CoordinatorLoads:
     def _proceed(self, load: _Load) -> None:
         """Start the load once nothing is in its way; called again when that may have changed."""
         partition = load.partition
+        # Three things to wait for, each of which calls this again: the load itself, an unload of
+        # what was there (`_unloaded`), the recovery of the log (`log_settled`).
         if load.is_running or partition in self._unloading or partition.state is PartitionState.RECOVERING:
             return
         try:
             if load.end_offset is None and partition.topic in self._sources:
+                # All that the former leader wrote. What is appended later is this broker's own.
                 load.end_offset = partition.log_end_offset
             is_ready = load.end_offset is None or is_committed(partition, load.end_offset)
         except LogRecovering:
@@ -228,6 +231,8 @@ class CoordinatorLoads:
             except KqueueError:  # the load finds it, too
                 return True
 
+        # For followers, which may be down. The broker is ready without it, else two brokers could
+        # wait for each other.
         load.is_waiting = True
         self._purgatory.add(DelayedOperation((partition,), None, may_start), lambda _: self._start(load))
         self._on_ended()

@@ -118,6 +118,7 @@ class MetadataCache:
             by: a session or term that must be alive (rule 7), else `done` gets SessionLost; in a
                 cluster only.
         """
+        # As they are now, when the caller has decided, and not when the job runs.
         guards = {key: self._versions.get(key) for key in (*puts, *guarded)}
         values = {key: value for key, value in puts.items() if value is not None}
         deletes = [key for key, value in puts.items() if value is None]
@@ -137,6 +138,8 @@ class MetadataCache:
                 assert error is not None
                 done(failed_to(what, error))
                 return
+            # In memory, then observers, then `done`: who is answered finds the change everywhere in
+            # this broker.
             self._apply(values, deletes, versions)
             self._tell({**values, **dict.fromkeys(deletes)})
             done(None)
@@ -173,6 +176,8 @@ class MetadataCache:
             if part:
                 try:
                     observer(part)
+                # The store has the change. One observer that can't apply it must not keep it from
+                # the others.
                 except KqueueError as error:
                     logger.error("a change of the metadata of %s... can't be applied: %s", prefix, error)
 

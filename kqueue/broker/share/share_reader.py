@@ -75,6 +75,8 @@ class ShareReader:
         limits = FetchLimits(max_bytes, read_committed=self._groups.config_of(self._group).read_committed)
         result = SharePass(opened, errors, read_partitions(self._topics, fetches, limits))
         if self._has_moved(result):
+            # Once more, from the new starts: deleted records are no error to a share group
+            # (KIP-932).
             return self.read(partitions, max_bytes)
         return result
 
@@ -108,6 +110,7 @@ class ShareReader:
         ranges = opened.share.acquire(self._member_id, offset, spans, limits)
         if not ranges:
             if not batches:
+                # All that was read is left out: without this the next pass would read it again.
                 opened.share.skip(offset, headers.next_offset)
             return AcquiredRecords([], b"")
         return AcquiredRecords(ranges, _slice(region, batches, ranges))

@@ -132,6 +132,7 @@ class LogRecovery:
         key = (topic, index)
         failure = self._failed.get(key)
         if failure is not None:
+            # Clients ask again and again: a bad disk is not read for each of them.
             if self._clock.monotonic_ms() - failure.at_ms < RETRY_MS or self._is_stopped:
                 raise failure.error
             del self._failed[key]
@@ -271,6 +272,8 @@ class LogRecovery:
             self._is_stopped = True
         elif isinstance(error, JobFailed) and self._has_processes:
             logger.warning("recovering logs in a thread: %s", error)
+            # Workers can't be started here (a script without a main guard, say). A thread is
+            # slower, but recovers.
             self._has_processes = False
             self._put_back(folder, logs)
         elif isinstance(error, ProcessDied) and len(logs) > 1:
@@ -288,6 +291,7 @@ class LogRecovery:
         folder.waiting = {log.key: log for log in logs} | folder.waiting
 
     def _settle(self, key: TopicPartition, outcome: RecoveredLog | StorageFailed) -> None:
+        # The partition was deleted meanwhile: `_end_drops` calls who waits to remove the files.
         if any(key in keys for keys, _ in self._dropped):
             return
         partition = self._pending.pop(key)
@@ -313,6 +317,7 @@ class LogRecovery:
                 self._pending.pop(key, None)
                 for folder in self._folders.values():
                     folder.waiting.pop(key, None)
+            # In place: the sets are those of `_dropped`.
             keys -= ended
         over = [then for keys, then in self._dropped if not keys]
         self._dropped = [entry for entry in self._dropped if entry[0]]
