@@ -270,9 +270,7 @@ def test_brokers_that_can_not_list_transactions_are_named_before_rows_are_writte
 
 
 @pytest.mark.parametrize("delivery", ["exactly-once", "transactional"])
-def test_uncommitted_readers_see_failed_attempts_of_transactional_delivery_only(
-    broker: kqueue.Broker, delivery: str
-) -> None:
+def test_uncommitted_readers_see_failed_attempts_in_transactions_only(broker: kqueue.Broker, delivery: str) -> None:
     """The reason to keep both: it is the isolation level of most consumers if they are not told."""
     drop_free_ids()
     options = options_for(broker, topic="out", delivery=delivery, stagingPartitions=1)
