@@ -25,7 +25,7 @@ from kqueue.config import plugins
 from kqueue.config.config_providers import PROVIDERS
 from kqueue.config.exposure import ALLOW_INSECURE
 from kqueue.config.kafka_settings import undeclared_setting
-from kqueue.config.listeners import CONTROL_PLANE_LISTENER, CONTROLLER_LISTENERS, PROCESS_ROLES
+from kqueue.config.listeners import CONTROL_PLANE_LISTENER, CONTROLLER_LISTENERS, PROCESS_ROLES, PROTOCOLS
 from kqueue.security import tls_config
 from kqueue.security.sasl import config as sasl_config
 
@@ -86,7 +86,7 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         "here advertises its own address. Port 0 stands for the bound port.",
     ),
     Setting(
-        "listener.security.protocol.map",
+        PROTOCOLS,
         SettingType.LIST,
         ["PLAINTEXT:PLAINTEXT", "SSL:SSL", "SASL_PLAINTEXT:SASL_PLAINTEXT", "SASL_SSL:SASL_SSL"],
         Validator("NAME:PROTOCOL, comma separated", bool),

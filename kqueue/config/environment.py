@@ -26,6 +26,7 @@ from kqueue.base.settings import Prefix
 from kqueue.config.catalog import CATALOG
 from kqueue.config.config_providers import PREFIX as PROVIDER_PREFIX
 from kqueue.config.kafka_settings import REMOVED, UNDECLARED
+from kqueue.config.security_names import MECHANISMS, STOPS, looks_like_security
 
 ENVIRONMENT_PREFIX = "KQUEUE_"
 PLUGIN_VARIABLES = "kqueue.variables"
@@ -34,14 +35,7 @@ _NO_SETTING = re.compile(
     r"KQUEUE_(BOOTSTRAP|COMMAND_CONFIG|PROFILE|TIMEOUT|CLIENT_\w+|SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)\Z"
 )
 _LISTENER = "LISTENER_NAME_"
-_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 _FAMILIES = (PROVIDER_PREFIX, "metric.reporters.", "rsm.config.", "rlmm.config.", "zookeeper.ssl.")
-_SECURITY = re.compile(
-    r"(?:^|[_.])(ssl|tls|sasl|jaas|scram|oauthbearer|gssapi|kerberos|acls?|auth\w*|super|users?|principals?|passwords?|"
-    r"passphrase|secrets?|tokens?|keys?|keystore|truststore|credentials?|security|listeners?|insecure|encrypt\w*|"
-    r"certs?|certificates?|jwks)(?=[_.]|$)",
-    re.IGNORECASE,
-)
 logger = logging.getLogger("kqueue.server")
 
 
@@ -100,8 +94,8 @@ def _leave_out(variable: str, name: str) -> None:
     near = nearest(name, (*CATALOG.broker, *UNDECLARED))
     guess = f"; did you mean {_shown(near)}?" if near is not None else ""
     problem = f"environment variable {variable}: no setting is called {name!r}{guess}"
-    if _SECURITY.search(name) or (near is not None and _SECURITY.search(near)):
-        raise SettingError(f"{problem} It looks like a setting of security, and the broker does not start without it")
+    if looks_like_security(name):
+        raise SettingError(f"{problem} {STOPS}")
     logger.warning("%s: it is left out", problem)
 
 
@@ -129,13 +123,8 @@ def _of_listener(variable: str, body: str, listeners: list[str]) -> str | None:
                 f"environment variable {variable} may mean {names}: write __ for an underscore and ___ for a hyphen"
             )
         candidates = exact
-    for each in candidates:
-        row = CATALOG.broker.get(each.setting)
-        if row is not None and row.prefix is Prefix.NONE and _SECURITY.search(each.setting):
-            raise SettingError(
-                f"environment variable {variable}: {each.setting} can't be set for one listener, only for all of them"
-            )
-        return each.name
+    if candidates:
+        return next(iter(candidates)).name
     raise SettingError(
         f"environment variable {variable}: it names a setting of a listener, {max(endings, key=len)[0]}, and no "
         f"listener (of {', '.join(listeners)}), or listener and mechanism, that is spelt so"
@@ -147,7 +136,7 @@ def _candidates(setting: str, listeners: list[str]) -> Iterator[_Prefixed]:
     for listener in listeners:
         yield _Prefixed(listener, None, setting)
         if row is None or row.prefix is Prefix.MECHANISM:
-            yield from (_Prefixed(listener, mechanism, setting) for mechanism in _MECHANISMS)
+            yield from (_Prefixed(listener, mechanism, setting) for mechanism in MECHANISMS)
 
 
 def _spellings(head: str) -> set[str]:

@@ -130,7 +130,6 @@ REMOVED = _names(
 
 _PREFIXES = (
     "listener.name.",
-    "sasl.",
     "zookeeper.ssl.",
     "config.providers.",
     "metric.reporters.",
@@ -151,7 +150,7 @@ REFUSALS: tuple[tuple[str, SettingRefusal], ...] = (
         SettingRefusal("a policy that checks topics and settings"),
     ),
     (r"client\.quota\.callback\.class", SettingRefusal("a class that decides which quota holds for a client")),
-    (r"principal\.builder\.class", SettingRefusal("principals that a class builds")),
+    (r"(listener\.name\..+\.)?principal\.builder\.class", SettingRefusal("principals that a class builds")),
     (
         r"(listener\.name\..+\.)?sasl\.((login|client)\.callback\.handler|login)\.class",
         SettingRefusal("authentication by a class written in Java"),

@@ -22,6 +22,7 @@ _LISTENER = re.compile(
 CONTROLLER_LISTENERS = "controller.listener.names"
 CONTROL_PLANE_LISTENER = "control.plane.listener.name"
 PROCESS_ROLES = "process.roles"
+PROTOCOLS = "listener.security.protocol.map"
 
 
 class ListenerAddress(NamedTuple):
@@ -93,7 +94,7 @@ def parse_listeners(config: Config) -> list[ListenerConfig]:
         for address in _parse_all(config["advertised.listeners"] or [], "advertised.listeners")
         if address.name not in controllers
     }
-    protocols = _protocols_of(binds, config["listener.security.protocol.map"])
+    protocols = _protocols_of(binds, config[PROTOCOLS])
     _check_ports(binds)
     names = {address.name for address in binds}
     for name, address in advertised.items():
@@ -140,6 +141,12 @@ def _controller_names(config: Config) -> set[str]:
             f"{PROCESS_ROLES} has the role controller, and {CONTROLLER_LISTENERS} is not set: name the listeners of "
             "the controller, which are not opened, or leave the role out"
         )
+    given = {address.name for address in _parse_all(config["listeners"], "listeners")}
+    if "controller" in roles and not names & given:  # else the misspelt name opens the listener to clients
+        raise SettingError(
+            f"{CONTROLLER_LISTENERS}={','.join(config[CONTROLLER_LISTENERS])} names none of the listeners "
+            f"({', '.join(sorted(given))}), and {PROCESS_ROLES} has the role controller: name those of the controller"
+        )
     return names
 
 
@@ -173,14 +180,12 @@ def _protocols_of(binds: list[ListenerAddress], entries: list[str]) -> dict[str,
         name, colon, protocol = (part.strip().upper() for part in entry.partition(":"))
         if not colon or protocol not in SecurityProtocol.__members__:
             expected = f"expected NAME:PROTOCOL with one of {', '.join(SecurityProtocol.__members__)}"
-            raise SettingError(f"listener.security.protocol.map: {expected}, found {entry!r}")
+            raise SettingError(f"{PROTOCOLS}: {expected}, found {entry!r}")
         protocols[name] = SecurityProtocol[protocol]
     for address in binds:
         mapped = protocols.get(address.name)
         if mapped is None:
-            raise SettingError(
-                f"listener {address.name} has no entry in listener.security.protocol.map, e.g. {address.name}:PLAINTEXT"
-            )
+            raise SettingError(f"listener {address.name} has no entry in {PROTOCOLS}, e.g. {address.name}:PLAINTEXT")
     return protocols
 
 

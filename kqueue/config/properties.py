@@ -25,6 +25,8 @@ from kqueue.config.config_providers import PREFIX as PROVIDER_PREFIX
 from kqueue.config.config_providers import ConfigProviders
 from kqueue.config.environment import setting_names
 from kqueue.config.kafka_settings import UNDECLARED, is_undeclared, reason_for, refusal_of
+from kqueue.config.listeners import CONTROL_PLANE_LISTENER, CONTROLLER_LISTENERS, PROTOCOLS
+from kqueue.config.security_names import STOPS, is_misspelt, problem_of, unused_because
 from kqueue.replication.config import CLUSTER_STORE
 
 FILE_BYTES_MAX = 1024 * 1024
@@ -71,14 +73,18 @@ def read_values(
 
 def _without_unknown(given: Mapping[str, SourcedValue]) -> dict[str, SourcedValue]:
     """Leave out, and log, the names of a file that nobody knows: plugins and distributions of Kafka
-    have their own.
+    have their own. Raises SettingError: names that look like settings of security.
     """
-    known = {}
+    known, misspelt = {}, []
     for name, sourced in given.items():
         if _is_known(name):
             known[name] = sourced
+        elif is_misspelt(name):
+            misspelt.append(f"{sourced.origin}: {_unknown(name, CATALOG)}")
         else:
             logger.warning("%s is left out: %s", sourced.origin, _unknown(name, CATALOG))
+    if misspelt:
+        raise SettingError(f"{'; '.join(misspelt)} {STOPS}")
     return known
 
 
@@ -151,7 +157,26 @@ def _checked(given: Mapping[str, SourcedValue]) -> Config:
         else:
             _check_refusal(name, value, origin)
             logger.warning("%s: %s has no effect and is left out: %s", origin, name, reason_for(name))
-    return Config(CATALOG, known)
+    config = Config(CATALOG, known)
+    listeners = _named_listeners(config)
+    problems = [(origin, name, problem_of(name, listeners)) for name, (_, origin, _) in given.items()]
+    left_out = [f"{origin}: {name}: {problem}" for origin, name, problem in problems if problem is not None]
+    if left_out:
+        raise SettingError(f"{'; '.join(left_out)}. {STOPS}")
+    for name, (_, origin, _) in given.items():
+        if (reason := unused_because(name, config)) is not None:
+            logger.warning("%s: %s has no effect: %s", origin, name, reason)
+    return config
+
+
+def _named_listeners(config: Config) -> set[str]:
+    """Return the names in upper case of listeners, of controllers' listeners, and of those with a
+    protocol.
+    """
+    entries = [*config["listeners"], *config[CONTROLLER_LISTENERS], config[CONTROL_PLANE_LISTENER] or ""]
+    if config.is_set(PROTOCOLS):
+        entries += config[PROTOCOLS]
+    return {entry.partition(":")[0].strip().upper() for entry in entries if entry}
 
 
 def _is_known(name: str) -> bool:

@@ -133,11 +133,11 @@ def test_undeclared_setting_is_warned_of_once_or_refused(name: str, caplog: pyte
     ("pair", "refused"),
     [
         ("ssl.client.auth=none", False),
-        ("listener.name.internal.ssl.client.auth=required", False),
+        ("listener.name.plaintext.ssl.client.auth=required", False),
         ("listener.name.internal.ssl.engine.factory.class=x.Y", True),
         ("listener.name.internal.max.connections=5", True),
         ("listener.name.internal.max.connection.creation.rate=5", False),
-        ("listener.name.internal.ssl.keystore.location=/x", False),
+        ("listener.name.plaintext.ssl.keystore.location=/x", False),
         ("remote.log.storage.system.enable=False", False),
         ("remote.log.storage.system.enable=true", True),
         ("cordoned.log.dirs=/a", True),

@@ -148,6 +148,7 @@ def test_listeners_of_controllers_are_not_opened_nor_advertised() -> None:
     [
         ({"controller_listener_names": "PLAINTEXT,CONTROLLER,other-one"}, "listeners of controllers only"),
         ({"controller_listener_names": ""}, "the role controller, and controller.listener.names is not set"),
+        ({"controller_listener_names": "CONTROLER,x"}, r"=CONTROLER,x names none of the listeners \(CONTROLLER, "),
         ({"process_roles": "controller"}, "process.roles=controller serves no clients"),
         ({"process_roles": "voter"}, "process.roles"),
     ],
