@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from kqueue.embedded.green_threads import warn_of_greenlets
+from kqueue.embedded.green_threads import check_greenlets
 from kqueue.network.event_loop import BrokerEventLoop
 
 T = TypeVar("T")
@@ -60,8 +60,11 @@ class LoopThread:
             raise RuntimeError("this is the broker's own thread, which can't wait for itself")
 
     def start(self) -> None:
-        """Return once `begin` has. Raises: what `begin` raises."""
-        warn_of_greenlets()
+        """Return once `begin` has.
+
+        Raises: what `begin` raises. RuntimeError: the loop would block greenlets of this process.
+        """
+        check_greenlets()
         self._thread.start()
         try:
             self._started.result()

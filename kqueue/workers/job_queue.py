@@ -37,7 +37,8 @@ JobQueue = queue.SimpleQueue[Any] | SemaphoreQueue
 def new_queue() -> JobQueue:
     """Return a queue between the threads of this process.
 
-    gevent replaces the classes of `queue` by some for the greenlets of one thread, also where it
-    leaves threads as they are. `threading` has what fits to the threads in both cases.
+    gevent can replace the classes of `queue` by some for the greenlets of one thread and leave the
+    threads as they are, or the other way round. `threading` has what fits to the threads then.
     """
-    return queue.SimpleQueue() if queue.SimpleQueue.__module__ == "_queue" else SemaphoreQueue()
+    is_original = queue.SimpleQueue.__module__ == "_queue" and type(threading.Lock()).__module__ == "_thread"
+    return queue.SimpleQueue() if is_original else SemaphoreQueue()

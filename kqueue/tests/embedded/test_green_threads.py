@@ -71,5 +71,24 @@ def test_a_broker_works_where_the_process_is_patched_after_the_import(patch: str
     assert WARNING in run(IMPORT, patch.format(""), PROGRAM)
 
 
+@pytest.mark.parametrize("patch", [GEVENT.format("queue=False"), GEVENT.format("time=False")])
+def test_a_broker_works_as_a_greenlet_beside_modules_that_stay_as_they_are(patch: str) -> None:
+    assert WARNING in run(patch, PROGRAM)
+
+
+@pytest.mark.parametrize("patch", [GEVENT, EVENTLET])
+def test_a_broker_that_would_block_its_greenlets_is_refused(patch: str) -> None:
+    program = """
+import kqueue
+try:
+    kqueue.Broker().start()
+except RuntimeError as error:
+    assert "but not the module select" in str(error), error
+else:
+    print("started")
+"""
+    assert run(patch.format("select=False"), program) == ""
+
+
 def test_no_threads_are_replaced_here() -> None:
     assert replaced_by() is None

@@ -20,6 +20,16 @@ def test_queue_uses_threading_where_simple_queue_is_replaced(monkeypatch: pytest
     assert isinstance(new_queue(), SemaphoreQueue)
 
 
+def test_queue_uses_threading_where_locks_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Lock:
+        """As gevent's."""
+
+        acquire = release = staticmethod(lambda: True)
+
+    monkeypatch.setattr(threading, "Lock", Lock)
+    assert isinstance(new_queue(), SemaphoreQueue)
+
+
 def test_items_come_out_in_their_order_and_get_waits_for_the_next() -> None:
     items = SemaphoreQueue()
     items.put(1)
