@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -58,6 +59,13 @@ def wall_ms() -> int:
 def utc_now() -> datetime:
     """Return the machine's time, in UTC."""
     return EPOCH + timedelta(microseconds=wall_ns() // 1000)
+
+
+def sleep(seconds: float) -> None:
+    """Wait, also while a test of the user has replaced `time.sleep`. Where gevent or eventlet has
+    replaced the threads, other greenlets run meanwhile.
+    """
+    threading.Event().wait(seconds)
 
 
 def _wall_ns_beside_time_machine() -> int:

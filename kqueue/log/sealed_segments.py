@@ -8,14 +8,13 @@ end of the topic), reading fails; it never returns other data.
 
 from __future__ import annotations
 
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-from kqueue.base.clock import monotonic_s
+from kqueue.base.clock import monotonic_s, sleep
 from kqueue.base.errors import CorruptBatch, CorruptIndex, JobCancelled, JobFailed, KqueueError, StorageFailed
 from kqueue.log.compaction.model import SegmentSource
 from kqueue.log.compaction.offset_map_builder import read_aborted
@@ -208,7 +207,7 @@ class SealedSegments:
 
 
 def _unthrottled() -> Throttle:
-    return Throttle(float("inf"), time.sleep, monotonic_s)
+    return Throttle(float("inf"), sleep, monotonic_s)
 
 
 def _source(segment: SegmentView) -> SegmentSource:

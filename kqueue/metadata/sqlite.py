@@ -28,12 +28,11 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from kqueue.base.clock import Clock, SystemClock, monotonic_s
+from kqueue.base.clock import Clock, SystemClock, monotonic_s, sleep
 from kqueue.base.errors import Conflict, DiskFull, KqueueError, StorageFailed
 from kqueue.metadata.committer_requests import Answer, Caller
 from kqueue.metadata.session_locks import SessionLocks
@@ -516,6 +515,6 @@ def _insist(db: sqlite3.Connection, statement: str) -> None:
                 return
             if on_busy is not None:
                 on_busy()
-            time.sleep(BUSY_RETRY_S)
+            sleep(BUSY_RETRY_S)
     finally:
         db.execute(f"PRAGMA busy_timeout = {int(BUSY_TIMEOUT_S * 1000)}")

@@ -13,11 +13,10 @@ An attempt plans its change from the mirror and expects the version of `last` th
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from kqueue.base.clock import monotonic_s, wall_ms
+from kqueue.base.clock import monotonic_s, sleep, wall_ms
 from kqueue.base.errors import Conflict, StorageFailed
 from kqueue.metadata.zookeeper_client import (
     Disconnected,
@@ -127,7 +126,7 @@ class Committer:
                 self._mirror.unsettled = version
                 if monotonic_s() >= deadline:
                     raise
-                time.sleep(RETRY_PAUSE_S)
+                sleep(RETRY_PAUSE_S)
             else:
                 stat = results[len(change.checks)]
                 self._mirror.committed(change.last, stat.version, change.puts, change.deletes)
@@ -228,7 +227,7 @@ def retry(deadline: float, action: Callable[[], _T]) -> _T:
         except Disconnected:
             if monotonic_s() >= deadline:
                 raise
-            time.sleep(RETRY_PAUSE_S)
+            sleep(RETRY_PAUSE_S)
 
 
 def _too_large(keys: int, size: int) -> ValueError:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
-from kqueue.base.clock import monotonic_s
+from kqueue.base.clock import monotonic_s, sleep
 from kqueue.base.errors import StorageFailed
 from kqueue.metadata.store import SessionInfo, session_lost
 from kqueue.metadata.zookeeper_client import Operation, Rejected, ZookeeperClient, exists
@@ -151,4 +150,4 @@ def delete(client: ZookeeperClient, paths: list[str], deadline: float) -> None:
         except StorageFailed:
             if monotonic_s() >= deadline:
                 raise
-            time.sleep(0.02)
+            sleep(0.02)

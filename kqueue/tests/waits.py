@@ -6,11 +6,10 @@ A limit here only ends a hang. No default test compares times of the machine's c
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from kqueue.base.clock import monotonic_s
+from kqueue.base.clock import monotonic_s, sleep
 
 T = TypeVar("T")
 LIMIT_S = 60.0
@@ -28,7 +27,7 @@ class HangLimit:
     def check(self) -> None:
         """Pause shortly. Raises: AssertionError: after the limit, with what the loop waits for."""
         assert monotonic_s() < self._end_s, f"it did not come within {self._limit_s:g} s: {self._what}"
-        time.sleep(PAUSE_S)
+        sleep(PAUSE_S)
 
 
 def eventually(condition: Callable[[], T], what: object = "", limit_s: float = LIMIT_S) -> T:

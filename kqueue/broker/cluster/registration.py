@@ -23,11 +23,10 @@ from __future__ import annotations
 import json
 import logging
 import random
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from kqueue.base.clock import monotonic_s
+from kqueue.base.clock import monotonic_s, sleep
 from kqueue.base.errors import Conflict, KqueueError, NodeIdInUse, SessionLost, StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.names import random_uuid, uuid_text
@@ -240,7 +239,7 @@ class Registration:
                         error,
                     )
                 is_told = True
-            time.sleep(POLL_S)
+            sleep(POLL_S)
 
     def start(self, timers: Timers) -> None:
         """Give signs of life from now on."""

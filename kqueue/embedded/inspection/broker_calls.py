@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from kqueue.base.clock import monotonic_s
+from kqueue.base.clock import monotonic_s, sleep
 from kqueue.base.names import did_you_mean
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.replicas.uncommitted_ends import UncommittedEnds
@@ -73,7 +72,7 @@ def poll_until_true(look: Callable[[], str | None], within_s: float, instead: st
         left_s = deadline - monotonic_s()
         if left_s <= 0:
             raise AssertionError(_late(problem, within_s))
-        time.sleep(min(POLL_S, left_s))
+        sleep(min(POLL_S, left_s))
 
 
 async def poll_until_true_async(look: Callable[[], str | None], within_s: float) -> None:
@@ -92,7 +91,7 @@ async def poll_until_true_async(look: Callable[[], str | None], within_s: float)
 
 
 def _look_later(look: Callable[[], str | None], pause_s: float) -> str | None:
-    time.sleep(pause_s)
+    sleep(pause_s)
     return look()
 
 

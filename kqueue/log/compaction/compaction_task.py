@@ -4,10 +4,10 @@ only.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kqueue.base import clock
 from kqueue.base.clock import monotonic_s
 from kqueue.log.compaction.engine import select_engine
 from kqueue.log.compaction.model import (
@@ -89,7 +89,7 @@ class CompactionTask:
     marked_epochs: Mapping[int, int] = field(default_factory=dict)
     keep: RecordFilter | None = None
     engine: str = "auto"
-    sleep: Callable[[float], None] = time.sleep
+    sleep: Callable[[float], None] = clock.sleep
     monotonic: Callable[[], float] = monotonic_s
 
     def __call__(self) -> CompactionResult:

@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
+from unittest import mock
 
 import pytest
 import time_machine
@@ -112,6 +113,17 @@ def test_the_calls_that_wait_end_while_the_time_is_frozen(freeze: Freeze) -> Non
             assert (broker.clock.now() - utc_now()).days in (7, 8)
             broker.restart()
             broker.reset()
+
+
+@pytest.mark.parametrize("name", ["sleep", "monotonic", "monotonic_ns", "time", "time_ns"])
+def test_functions_of_time_that_a_test_replaces_are_not_called(name: str) -> None:
+    with kqueue.Broker() as broker, mock.patch(f"time.{name}", side_effect=AssertionError(name)) as replaced:
+        broker.create_topic("orders")
+        assert produce(broker.bootstrap, b"inside") is None
+        assert consume(broker.bootstrap, "mail", 1) == [b"inside"]
+        with pytest.raises(AssertionError, match=r"after 0.05 s"):
+            broker.assert_produced("orders", [b"x"], within_s=0.05)
+        assert replaced.call_count == 0
 
 
 def test_records_with_a_frozen_timestamp_are_accepted_from_the_past_and_refused_from_the_future() -> None:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
@@ -44,7 +43,7 @@ def test_the_last_problem_is_told_with_the_time_in_its_first_line(monkeypatch: p
         now_s += seconds
 
     monkeypatch.setattr(broker_calls, "monotonic_s", lambda: now_s)
-    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(broker_calls, "sleep", sleep)
     numbers = iter(range(10**9))
     with pytest.raises(AssertionError) as caught:
         poll_until_true(lambda: f"look {next(numbers)}\n    a line", 0.03, "")
