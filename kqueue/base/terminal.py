@@ -23,6 +23,13 @@ def escaped(text: str) -> str:
     return _UNSAFE.sub(lambda match: _escape(match[0]), text)
 
 
+def one_line(text: str) -> str:
+    """Return `escaped` text without tabs and line ends: a cell of a table, or a line of a log, in
+    which a name must not begin another one.
+    """
+    return escaped(text).replace("\t", "\\t").replace("\n", "\\n")
+
+
 def _escape(char: str) -> str:
     number = ord(char)
     return repr(char)[1:-1] if number < 0x20 else f"\\u{number:04x}"  # JSON has no \x

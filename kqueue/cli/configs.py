@@ -11,6 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from kqueue.base.names import did_you_mean
+from kqueue.base.terminal import one_line
 from kqueue.base.text import counted
 from kqueue.cli.completion import complete_groups, complete_settings, complete_topics
 from kqueue.cli.connect import bootstrap_option, own_client, parse_name_values
@@ -351,7 +352,7 @@ def _title(entity_type: str, name: str) -> str:
         return "all brokers"
     return {"broker-loggers": "loggers of broker", "client-metrics": "client metrics"}.get(
         entity_type, entity_type.removesuffix("s")
-    ) + f" {name}"
+    ) + f" {one_line(name)}"
 
 
 def _print(entity_type: str, shown: dict[str, list[SettingRow]], *, everything: bool, value_width: int | None) -> None:

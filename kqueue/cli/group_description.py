@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from kqueue.base.terminal import one_line
 from kqueue.cli.output import columns
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ def show(group: GroupDescription, rows: Sequence[Row | ShareRow]) -> None:
     Notes about what is missing go to standard error.
     """
     if not group.members:
-        click.echo(f"The group {group.name} has no members.", err=True)
+        click.echo(f"The group {one_line(group.name)} has no members.", err=True)
     offsets = columns(SHARE_HEAD if group.type == SHARE else HEAD, [row.cells(group.name) for row in rows])
     if group.type == CLASSIC:
         click.echo(offsets)
@@ -152,7 +153,7 @@ def show(group: GroupDescription, rows: Sequence[Row | ShareRow]) -> None:
     if rows:
         tables.append(offsets)
     else:
-        click.echo(f"The group {group.name} has no offsets.", err=True)
+        click.echo(f"The group {one_line(group.name)} has no offsets.", err=True)
     if group.members:
         tables.append(_members_table(group))
     click.echo("\n\n".join(tables))

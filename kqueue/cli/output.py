@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from kqueue.base.clock import monotonic_s
-from kqueue.base.terminal import trusted
+from kqueue.base.terminal import one_line, trusted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,8 +49,10 @@ def print_json(value: object) -> None:
 
 
 def columns(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return left-aligned columns below a line of titles, two spaces apart."""
-    table = [[str(cell) for cell in row] for row in (head, *rows)]
+    """Return left-aligned columns below a line of titles, two spaces apart. Control characters in
+    cells are escaped, also for pipes: each row is one line.
+    """
+    table = [[one_line(str(cell)) for cell in row] for row in (head, *rows)]
     widths = [max(len(row[index]) for row in table) for index in range(len(head))]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table)
     return "\n".join(lines)

@@ -13,6 +13,7 @@ import click
 from kqueue.base.clock import wall_ms
 from kqueue.base.errors import KqueueError
 from kqueue.base.names import did_you_mean
+from kqueue.base.terminal import one_line
 from kqueue.base.text import counted
 from kqueue.cli.completion import complete_topics
 from kqueue.cli.connect import bootstrap_option, own_client
@@ -462,7 +463,9 @@ def _described_text(transaction: TransactionDescription, now_ms: int) -> str:
     fields["partitions"] = ", ".join(map(str, transaction.partitions)) or "-"
     named = {"start" if name == "start_ms" else name: value for name, value in fields.items()}
     width = max(map(len, named))
-    return "\n".join(f"{name:<{width}}  {'-' if value is None else value}" for name, value in named.items())
+    return "\n".join(
+        f"{name:<{width}}  {'-' if value is None else one_line(str(value))}" for name, value in named.items()
+    )
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

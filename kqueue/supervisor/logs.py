@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import logging
 
-from kqueue.base.terminal import escape_terminal_output
+from kqueue.base.terminal import escape_terminal_output, one_line
 
 TIME_AND_LEVEL = "%(asctime)s %(levelname)-7s "
 
 
-class LabelledFormatter(logging.Formatter):
+class OneLineFormatter(logging.Formatter):
+    """Writes each message as one line, in which names of clients have no control characters."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the line of one record, without its traceback."""
+        record.message = one_line(record.message)
+        return super().formatMessage(record)
+
+
+class LabelledFormatter(OneLineFormatter):
     """Writes the label of a process in each line, those of a traceback included."""
 
     def __init__(self, label: str) -> None:
@@ -27,5 +36,5 @@ def log_to_stderr(*, verbose: bool, label: str | None = None) -> None:
     """
     escape_terminal_output()  # names in the lines come from clients
     handler = logging.StreamHandler()
-    handler.setFormatter(LabelledFormatter(label) if label else logging.Formatter(TIME_AND_LEVEL + "%(message)s"))
+    handler.setFormatter(LabelledFormatter(label) if label else OneLineFormatter(TIME_AND_LEVEL + "%(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.DEBUG if verbose else logging.INFO, force=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kqueue.base.errors import StorageFailed
+from kqueue.base.terminal import one_line
 from kqueue.cli.exit_status import INTERRUPTED
 from kqueue.cli.signals import stop_on_signal
 
@@ -178,6 +179,7 @@ class _Printer:
     def __init__(self) -> None:
         self.stopped = False
         self._out = sys.stdout.buffer
+        self._is_terminal = sys.stdout.isatty()
         self._lines: list[str] = []
         self._size = 0
 
@@ -188,7 +190,7 @@ class _Printer:
     def print(self, lines: Iterable[str]) -> None:
         """Write all lines, in constant memory. Raises: _Interrupted: `stop` was called."""
         for line in lines:
-            self._lines.append(line)
+            self._lines.append(one_line(line) if self._is_terminal else line)
             self._size += len(line)
             if self._size >= CHUNK_BYTES or self.stopped:
                 self.flush()

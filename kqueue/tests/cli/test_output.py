@@ -11,6 +11,14 @@ def test_columns_are_aligned_and_end_without_blanks() -> None:
     assert columns(("A", "LONG"), [("xyz", 1), ("", 22)]) == "A    LONG\nxyz  1\n     22"
 
 
+def test_a_row_is_one_line_whatever_its_cells_hold() -> None:
+    rows = [("g\nUser:mallory  ALLOW", 1), ("t\tu\x1b[31m\u202e\r", 22)]
+    assert columns(("NAME", "LAG"), rows).splitlines()[1:] == [
+        r"g\nUser:mallory  ALLOW  1",
+        r"t\tu\x1b[31m\u202e\r    22",
+    ]
+
+
 def test_columns_without_rows_are_the_titles() -> None:
     assert columns(("A", "B"), []) == "A  B"
 

@@ -3,7 +3,9 @@ from __future__ import annotations
 import logging
 import sys
 
-from kqueue.supervisor.logs import LabelledFormatter
+import pytest
+
+from kqueue.supervisor.logs import LabelledFormatter, OneLineFormatter
 
 
 def test_each_line_of_a_traceback_has_the_label() -> None:
@@ -15,3 +17,12 @@ def test_each_line_of_a_traceback_has_the_label() -> None:
     assert first.endswith("ERROR   worker 3: it failed")
     assert others[-1] == "worker 3: ValueError: bad"
     assert all(line.startswith("worker 3: ") for line in others)
+
+
+@pytest.mark.parametrize("formatter", [OneLineFormatter("%(message)s"), LabelledFormatter("worker 3")])
+def test_a_name_in_a_message_begins_no_other_line(formatter: logging.Formatter) -> None:
+    record = logging.LogRecord(
+        "kqueue", logging.WARNING, __file__, 1, "group %s", ("a\n2026 ERROR\x1b[31m\u202e",), None
+    )
+    (line,) = formatter.format(record).splitlines()
+    assert line.endswith(r"group a\n2026 ERROR\x1b[31m\u202e")

@@ -5,11 +5,14 @@ The logs are those that Kafka 2.8 and 4.3 wrote.
 
 from __future__ import annotations
 
+import io
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
+from kqueue.cli.log.dump import _Printer
 from kqueue.tests.cli.log.dump_command import SUFFIXES, ZERO, dump, told
 from kqueue.tests.golden import data_folder
 
@@ -111,3 +114,16 @@ def test_files_of_kqueue_byte_for_byte(name: str, tmp_path: Path, monkeypatch: p
     result = dump("--files", f"{name}-0/{ZERO}.log", *OWN[name])
     assert result.stdout_bytes == told()[f"own-{name}.out"]
     assert (result.stderr, result.exit_code) == ("", 0)
+
+
+@pytest.mark.parametrize(
+    ("is_terminal", "shown"), [(True, r"key: a\n| offset: 9\x1b[31m"), (False, "key: a\n| offset: 9\x1b[31m")]
+)
+def test_a_record_is_one_line_on_a_terminal(is_terminal: bool, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    stdout = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    monkeypatch.setattr(stdout, "isatty", lambda: is_terminal)
+    monkeypatch.setattr(sys, "stdout", stdout)
+    printer = _Printer()
+    printer.print(["key: a\n| offset: 9\x1b[31m"])
+    printer.flush()
+    assert stdout.buffer.getvalue() == f"{shown}\n".encode()
