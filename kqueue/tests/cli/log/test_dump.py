@@ -120,10 +120,11 @@ def test_files_of_kqueue_byte_for_byte(name: str, tmp_path: Path, monkeypatch: p
     ("is_terminal", "shown"), [(True, r"key: a\n| offset: 9\x1b[31m"), (False, "key: a\n| offset: 9\x1b[31m")]
 )
 def test_a_record_is_one_line_on_a_terminal(is_terminal: bool, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    stdout = io.TextIOWrapper(io.BytesIO(), "utf-8")
+    written = io.BytesIO()
+    stdout = io.TextIOWrapper(written, "utf-8")
     monkeypatch.setattr(stdout, "isatty", lambda: is_terminal)
     monkeypatch.setattr(sys, "stdout", stdout)
     printer = _Printer()
     printer.print(["key: a\n| offset: 9\x1b[31m"])
     printer.flush()
-    assert stdout.buffer.getvalue() == f"{shown}\n".encode()
+    assert written.getvalue().decode() == f"{shown}\n"
