@@ -89,10 +89,15 @@ class _Provider(NamedTuple):
         return f"{PREFIX}{self.name}.param.{name}"
 
 
-_CLASSES: Mapping[str, Callable[[_Provider, str, str], str]] = {
-    f"{_PACKAGE}EnvVarConfigProvider": _Provider.of_variable,
-    f"{_PACKAGE}FileConfigProvider": _Provider.of_properties,
-    f"{_PACKAGE}DirectoryConfigProvider": _Provider.of_folder,
+class _Class(NamedTuple):
+    read: Callable[[_Provider, str, str], str]
+    parameter: str
+
+
+_CLASSES: Mapping[str, _Class] = {
+    f"{_PACKAGE}EnvVarConfigProvider": _Class(_Provider.of_variable, "allowlist.pattern"),
+    f"{_PACKAGE}FileConfigProvider": _Class(_Provider.of_properties, "allowed.paths"),
+    f"{_PACKAGE}DirectoryConfigProvider": _Class(_Provider.of_folder, "allowed.paths"),
 }
 
 
@@ -103,7 +108,8 @@ class ConfigProviders:
         values: all settings, as given.
         environment: what EnvVarConfigProvider reads.
         parse: returns the values in the text of a properties file.
-    Raises: SettingError: a provider has no class, or one that kqueue does not have.
+    Raises: SettingError: a provider has no class, one that kqueue does not have, or an unknown
+        parameter.
     """
 
     def __init__(
@@ -123,7 +129,9 @@ class ConfigProviders:
                 raise SettingError(f"{setting}: expected one of {', '.join(_CLASSES)}, found {shown}")
             start = f"{PREFIX}{name}.param."
             parameters = {key.removeprefix(start): str(each) for key, each in values.items() if key.startswith(start)}
-            self._providers[name] = _bound(_CLASSES[given], _Provider(name, parameters, environment, parse))
+            for unknown in parameters.keys() - {_CLASSES[given].parameter}:  # it may be the bound, misspelt
+                raise SettingError(f"{start}{unknown}: expected {start}{_CLASSES[given].parameter}")
+            self._providers[name] = _bound(_CLASSES[given].read, _Provider(name, parameters, environment, parse))
 
     def __bool__(self) -> bool:
         return bool(self._providers)

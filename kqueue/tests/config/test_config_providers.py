@@ -89,3 +89,22 @@ def test_config_providers_read_allowed_paths_and_variables_only(
 def test_config_providers_of_other_classes_are_refused(given: str) -> None:
     with pytest.raises(SettingError, match="config.providers.vault.class: expected one of .*EnvVarConfigProvider"):
         read_config(pairs=["config.providers=vault", f"config.providers.vault.class={given}"])
+
+
+@pytest.mark.parametrize(
+    ("provider", "misspelt", "right"),
+    [
+        ("FileConfigProvider", "allowed.path", "allowed.paths"),
+        ("DirectoryConfigProvider", "allowlist.pattern", "allowed.paths"),
+        ("EnvVarConfigProvider", "allowed.pattern", "allowlist.pattern"),
+    ],
+)
+def test_a_bound_of_a_config_provider_that_is_misspelt_is_refused(provider: str, misspelt: str, right: str) -> None:
+    start = "config.providers.x"
+    pairs = [
+        "config.providers=x",
+        f"{start}.class=org.apache.kafka.common.config.provider.{provider}",
+        f"{start}.param.{misspelt}=/etc",
+    ]
+    with pytest.raises(SettingError, match=f"^{start}.param.{misspelt}: expected {start}.param.{right}$"):
+        read_config(pairs=pairs)
