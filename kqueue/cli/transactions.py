@@ -13,6 +13,7 @@ import click
 from kqueue.base.clock import wall_ms
 from kqueue.base.errors import KqueueError
 from kqueue.base.names import did_you_mean
+from kqueue.base.patterns import compile_pattern
 from kqueue.base.terminal import one_line
 from kqueue.base.text import counted
 from kqueue.cli.completion import complete_topics
@@ -470,7 +471,7 @@ def _described_text(transaction: TransactionDescription, now_ms: int) -> str:
 
 def _compiled(pattern: str) -> re.Pattern[str]:
     try:
-        return re.compile(pattern, re.DOTALL)
+        return compile_pattern(pattern, re.DOTALL)
     except re.error as error:
         raise click.BadParameter(f"{pattern!r} is no regular expression: {error}", param_hint="--pattern") from None
 

@@ -13,6 +13,7 @@ import click
 from click.core import ParameterSource
 
 from kqueue.base.errors import KqueueError
+from kqueue.base.patterns import compile_pattern
 from kqueue.cli.completion import complete_topics
 from kqueue.cli.connect import (
     BOOTSTRAP_TIMEOUT_MS,
@@ -194,7 +195,7 @@ def whole_name(pattern: str) -> str:
     Raises UsageError: not a regular expression.
     """
     try:
-        re.compile(pattern)
+        compile_pattern(pattern)
     except re.error as error:
         raise click.UsageError(f"--pattern: {pattern!r} is no regular expression: {error}") from None
     flags = re.match(r"(?:\(\?[aiLmsux]+\))*", pattern)

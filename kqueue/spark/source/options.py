@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
+from kqueue.base.patterns import compile_pattern
 from kqueue.client.options import ClientOptions
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.records.arrow.engine import ENGINES, EngineName
@@ -66,7 +67,7 @@ def _names(text: str, option: str) -> tuple[str, ...]:
 
 def _pattern(text: str, option: str) -> str:
     try:
-        re.compile(nonempty(text, option))
+        compile_pattern(nonempty(text, option))
     except re.error as error:
         raise OptionError(f"{option}: {text!r} is no regular expression: {error}") from None
     return text.strip()
