@@ -58,7 +58,8 @@ def problem_of(name: str, listeners: Collection[str]) -> str | None:
     match = _OF_LISTENER.fullmatch(name)
     if match is None or _SECURITY.search(match["rest"]) is None:
         return None
-    rest, first, behind = match["rest"], *match["rest"].partition(".")[::2]
+    rest = match["rest"]
+    first, _, behind = rest.partition(".")
     if CATALOG.find_broker(name) is None:
         if rest in UNDECLARED or behind in UNDECLARED:
             return None  # Kafka's: it has no effect here, or is refused
