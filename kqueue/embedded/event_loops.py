@@ -10,8 +10,6 @@ import sys
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from kqueue.network.event_loop import BrokerEventLoop
-
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -23,11 +21,9 @@ def check_may_block(instead: str) -> None:
     """
     if _running_trio() is None:
         try:
-            loop = asyncio.get_running_loop()
+            asyncio.get_running_loop()
         except RuntimeError:
             return
-        if isinstance(loop, BrokerEventLoop):
-            return  # gevent runs the broker as a greenlet of this thread; this is another greenlet
     raise RuntimeError(
         f"this call would block the running event loop, and with it the clients that it waits for; write: {instead}"
     )

@@ -1,10 +1,16 @@
-"""Says what a broker can't do in a process whose threads gevent or eventlet has replaced."""
+"""Brokers in a process whose threads gevent or eventlet has replaced: event loops of greenlets, and
+what does not work there.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import sys
+import weakref
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 logger = logging.getLogger("kqueue.embedded")
 
@@ -14,8 +20,9 @@ def replaced_by() -> str | None:
     return next((library for library, has_replaced in _PATCHERS.items() if has_replaced("thread")), None)
 
 
-def check_greenlets() -> None:
-    """Log once how clients may block a broker that is a greenlet of their own thread.
+def prepare_greenlets() -> None:
+    """Let greenlets run event loops of their own, where threads are greenlets. Logs once how
+    clients may block a broker there.
 
     Raises: RuntimeError: the broker would block it, as the waits of event loops were not replaced.
     """
@@ -27,7 +34,42 @@ def check_greenlets() -> None:
             f"{library} has replaced the threads of this process but not the module select, so a broker would block "
             "all of its greenlets: patch both, or neither (thread=False)"
         )
+    _keep_running_loops()
     _warn(library)
+
+
+def _keep_running_loops() -> None:
+    """Keep a running loop for each greenlet. asyncio has one for each thread of the system, so no
+    second loop could run, and other greenlets would take the broker's for theirs.
+    """
+    greenlet = sys.modules["greenlet"]
+    tracer = greenlet.gettrace()
+    if isinstance(tracer, _LoopSwitcher):
+        return
+    greenlet.settrace(_LoopSwitcher(tracer))
+
+
+class _LoopSwitcher:
+    """A tracer of greenlets that changes the thread's running loop with the greenlet.
+
+    Args: tracer: what else traces switches; None: nothing.
+    """
+
+    def __init__(self, tracer: Callable[[str, Any], object] | None) -> None:
+        self._tracer = tracer
+        self._loops: weakref.WeakKeyDictionary[Any, asyncio.AbstractEventLoop] = weakref.WeakKeyDictionary()
+
+    def __call__(self, event: str, args: Any) -> None:
+        if event in ("switch", "throw"):
+            origin, target = args
+            running = asyncio._get_running_loop()
+            if running is None:
+                self._loops.pop(origin, None)
+            else:
+                self._loops[origin] = running
+            asyncio._set_running_loop(self._loops.get(target))
+        if self._tracer is not None:
+            self._tracer(event, args)
 
 
 @cache

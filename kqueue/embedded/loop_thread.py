@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from kqueue.embedded.green_threads import check_greenlets
+from kqueue.embedded.green_threads import prepare_greenlets
 from kqueue.network.event_loop import BrokerEventLoop
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class LoopThread:
 
         Raises: what `begin` raises. RuntimeError: the loop would block greenlets of this process.
         """
-        check_greenlets()
+        prepare_greenlets()
         self._thread.start()
         try:
             self._started.result()

@@ -40,6 +40,30 @@ with kqueue.Broker() as broker, KafkaProducer(bootstrap_servers=broker.bootstrap
     broker.assert_produced("orders", [b"x"], within_s=5)
 """
 
+SEVERAL = """
+import asyncio
+import kqueue
+
+async def produce(broker):
+    await broker.aio.create_topic("orders")
+    await asyncio.sleep(0.001)
+    assert asyncio.get_running_loop() is asyncio.get_event_loop()
+    await asyncio.to_thread(broker.topics["orders"].produce, b"x")
+    await broker.wait_produced("orders", [b"x"])
+    try:
+        broker.assert_produced("orders", [b"x"], within_s=1)
+    except RuntimeError:
+        return
+    print("blocked the loop")
+
+with kqueue.Broker() as one, kqueue.Cluster(brokers=2) as cluster, kqueue.Broker() as other:
+    cluster.create_topic("orders")
+    cluster.wait_in_sync()
+    for broker in (one, other):
+        asyncio.run(produce(broker))
+        broker.reset()
+"""
+
 
 def run(*lines: str) -> str:
     """Run a program; return what it wrote as warnings."""
@@ -69,6 +93,11 @@ def test_a_broker_works_where_threads_stay_as_they_are(patch: str) -> None:
 @pytest.mark.parametrize("patch", corners([GEVENT, EVENTLET]))
 def test_a_broker_works_where_the_process_is_patched_after_the_import(patch: str) -> None:
     assert WARNING in run(IMPORT, patch.format(""), PROGRAM)
+
+
+@pytest.mark.parametrize("patch", [GEVENT, EVENTLET])
+def test_several_brokers_and_event_loops_run_as_greenlets_of_one_thread(patch: str) -> None:
+    assert run(patch.format(""), SEVERAL).count(WARNING) == 1
 
 
 @pytest.mark.parametrize("patch", [GEVENT.format("queue=False"), GEVENT.format("time=False")])
