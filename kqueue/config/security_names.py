@@ -15,7 +15,7 @@ from kqueue.base.config import Config
 from kqueue.base.names import did_you_mean, nearest
 from kqueue.base.settings import Prefix
 from kqueue.config.catalog import CATALOG
-from kqueue.config.kafka_settings import UNDECLARED
+from kqueue.config.kafka_settings import UNDECLARED, refusal_of
 from kqueue.security.sasl.config import ENABLED_MECHANISMS
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
@@ -90,7 +90,8 @@ def unused_because(name: str, config: Config) -> str | None:
 
 @cache
 def _first_words() -> frozenset[str]:
-    return frozenset(_first_word(name) for name in (*CATALOG.broker, *UNDECLARED) if _SECURITY.search(name))
+    effective = (*CATALOG.broker, *(name for name in UNDECLARED if refusal_of(name) is not None))
+    return frozenset(_first_word(name) for name in effective if _SECURITY.search(name))
 
 
 def _first_word(name: str) -> str:

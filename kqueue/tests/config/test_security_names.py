@@ -50,6 +50,7 @@ def test_misspelt_names_of_security_are_recognised(name: str) -> None:
         "confluent.metrics.reporter.sasl.jaas.config",
         "cruise.control.metrics.reporter.sasl.jaas.config",
         "strimzi.authorization.grants",
+        "remote.log.metadata.security.protocol",
         "kafka.rest.ssl.keystore.location",
         "oauth.jwks.endpoint.uri",
         "log.retention.hour",
