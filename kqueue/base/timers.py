@@ -8,19 +8,25 @@ from collections.abc import Callable
 
 from kqueue.base.clock import Clock
 
+CANCELLED_SPARE = 64
+"""So many cancelled timers stay until their time, besides as many as there are pending ones."""
+
 
 class Timer:
     """One call, due at `deadline_ms` on the monotonic clock."""
 
-    __slots__ = ("_run", "deadline_ms")
+    __slots__ = ("_run", "_timers", "deadline_ms")
 
-    def __init__(self, deadline_ms: float, run: Callable[[], object]) -> None:
+    def __init__(self, deadline_ms: float, run: Callable[[], object], timers: Timers) -> None:
         self.deadline_ms = deadline_ms
+        self._timers = timers
         self._run: Callable[[], object] | None = run
 
     def cancel(self) -> None:
         """Cancel the call. No effect after it ran."""
-        self._run = None
+        if self._run is not None:
+            self._run = None
+            self._timers._count_cancelled()
 
     @property
     def pending(self) -> bool:
@@ -65,6 +71,7 @@ class Timers:
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._heap: list[tuple[float, int, Timer]] = []
+        self._cancelled = 0  # in the heap
         self._order = itertools.count()
         self._clock = clock
         self._target_ms: float | None = None
@@ -73,7 +80,7 @@ class Timers:
 
     def at(self, deadline_ms: float, run: Callable[[], object]) -> Timer:
         """Call `run` once the monotonic clock reaches `deadline_ms`."""
-        timer = Timer(deadline_ms, run)
+        timer = Timer(deadline_ms, run, self)
         first = self.next_deadline_ms()
         heapq.heappush(self._heap, (deadline_ms, next(self._order), timer))
         if self.on_earlier is not None and (first is None or deadline_ms < first):
@@ -107,6 +114,7 @@ class Timers:
         """Return the first deadline of a pending timer, or None."""
         while self._heap and not self._heap[0][2].pending:
             heapq.heappop(self._heap)
+            self._cancelled -= 1
         return self._heap[0][0] if self._heap else None
 
     def run_due(self, now_ms: float, is_over: Callable[[], bool] | None = None) -> int:
@@ -124,6 +132,17 @@ class Timers:
             run()
             count += 1
         return count
+
+    def _count_cancelled(self) -> None:
+        """Remove the cancelled timers once they are more than the others.
+
+        Requests cancel thousands per second, long before their deadlines.
+        """
+        self._cancelled += 1
+        if self._cancelled > len(self._heap) // 2 + CANCELLED_SPARE:
+            self._heap = [entry for entry in self._heap if entry[2].pending]
+            heapq.heapify(self._heap)
+            self._cancelled = 0
 
     def _apart_ms(self, now_ms: float) -> float:
         return 0.0 if self._target_ms is None else (self._target_ms - now_ms) / self._parts

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kqueue.base.timers import Timers
+from kqueue.base.timers import CANCELLED_SPARE, Timers
 from kqueue.base.virtual_time import advance_in_steps
 from kqueue.testing.manual_clock import ManualClock
 
@@ -153,3 +153,29 @@ def test_intervals_need_a_clock() -> None:
         Timers().every(10, lambda: None)
     with pytest.raises(AssertionError, match="interval of 0"):
         Timers(ManualClock()).every(0, lambda: None)
+
+
+def test_cancelled_timers_take_no_memory_until_their_deadline() -> None:
+    timers, ran = Timers(), list[str]()
+    timers.at(5, lambda: ran.append("first"))
+    for number in range(10_000):
+        timers.at(30_000 + number, lambda: ran.append("cancelled")).cancel()
+        assert len(timers._heap) <= 2 * CANCELLED_SPARE + 2
+    timers.at(40_000, lambda: ran.append("last"))
+    assert timers.run_due(50_000) == 2
+    assert ran == ["first", "last"]
+
+
+def test_timers_that_are_cancelled_among_pending_ones_leave_their_order() -> None:
+    timers, ran = Timers(), list[int]()
+    several = [timers.at(deadline, lambda deadline=deadline: ran.append(deadline)) for deadline in range(999, -1, -1)]
+    for timer in several:
+        if timer.deadline_ms % 10:
+            timer.cancel()
+            timer.cancel()
+    assert timers.next_deadline_ms() == 0
+    timers.run_due(1000)
+    assert ran == list(range(0, 1000, 10))
+    assert timers.next_deadline_ms() is None
+    several[-1].cancel()
+    assert timers._cancelled == 0
