@@ -342,6 +342,7 @@ class Server:
             loop, self.clock, self.broker.scheduler.timers, self.broker.scheduler.purgatory, self.connections.flush
         )
         cleanup.callback(self.loop_driver.stop)
+        self.jobs.run_pass = self.loop_driver.run_pass
         self._watchdog = Watchdog(loop, config["kqueue.watchdog.ms"], plugins.plugin_sources)
         cleanup.callback(self._watchdog.stop)
         self._watchdog.start()

@@ -48,6 +48,7 @@ class LoopDriver:
         self._alarm_ms = 0.0
         self._next_run: asyncio.Handle | None = None
         self._stopped = False
+        self._in_pass = False
         timers.on_earlier = self._arm
         purgatory.on_ready = self._run_soon
         self._arm()
@@ -95,6 +96,16 @@ class LoopDriver:
         if self._purgatory.ready:  # a failure or the time limit left some, and nothing else would run them
             self._run_soon()
 
+    def run_pass(self, work: Callable[[], None]) -> None:
+        """Run `work`, then the operations that it made ready, in the same iteration of the loop."""
+        self._in_pass = True
+        try:
+            work()
+        finally:
+            self._in_pass = False
+        if self._purgatory.ready and not self._stopped:
+            self._run_one_pass()
+
     @property
     def has_ready(self) -> bool:
         """Whether operations are ready."""
@@ -135,5 +146,5 @@ class LoopDriver:
             self._alarm = None
 
     def _run_soon(self) -> None:
-        if self._next_run is None and not self._stopped:
+        if self._next_run is None and not (self._stopped or self._in_pass):
             self._next_run = self._loop.call_soon(self._run_one_pass)

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections import Counter
 from collections.abc import Callable
 from queue import Empty
 from typing import Any, TypeVar
@@ -16,6 +15,7 @@ from kqueue.base.errors import JobCancelled, JobFailed
 from kqueue.base.jobs import CpuJob, IoJob
 from kqueue.workers.job_queue import JobQueue, new_queue
 from kqueue.workers.loop_pass import PASS_S
+from kqueue.workers.loop_wakeup import LoopWakeup
 from kqueue.workers.subprocess_runner import SubprocessRunner
 
 T = TypeVar("T")
@@ -43,6 +43,7 @@ class JobExecutor:
     bound their number. The threads are daemons: an interpreter that ends without a stop does not
     hang on a slow disk.
 
+    Attributes: run_pass: runs each pass over ended jobs; `LoopDriver.run_pass` in a server.
     Thread: all methods belong to the thread of `loop`. Each `finish` is called there, in the order
     in which the jobs end.
     """
@@ -53,24 +54,29 @@ class JobExecutor:
         self._name = name
         self._queues: dict[str, _Queue] = {}
         self._ended: JobQueue = new_queue()
+        self._wakeup = LoopWakeup(loop, self._finish_some)
+        self.run_pass: Callable[[Callable[[], None]], None] = _call
         self._processes = SubprocessRunner()
         self._in_threads: dict[int, Any] = {}  # tasks that can be cancelled, by identity
         self._is_cancelled = False
         self._idle: asyncio.Event | None = None
         self._next_pass: asyncio.Handle | None = None
         self._now = monotonic_s
-        self._names: Counter[str] = Counter()
-        self.under_way = 0
+        self._jobs: dict[int, IoJob[Any] | CpuJob[Any]] = {}  # under way, by identity
 
     @property
     def names(self) -> list[str]:
         """The names of the jobs under way, sorted."""
-        return sorted(self._names)
+        return sorted({job.name for job in self._jobs.values()})
+
+    @property
+    def under_way(self) -> int:
+        """The number of jobs that have not finished."""
+        return len(self._jobs)
 
     def submit(self, job: IoJob[T] | CpuJob[T]) -> None:
         """Run `job`; its `finish` is called later, never from within `submit`."""
-        self.under_way += 1
-        self._names[job.name] += 1
+        self._jobs[id(job)] = job
         if isinstance(job, CpuJob):
             self._start_cpu(job)
             return
@@ -108,7 +114,7 @@ class JobExecutor:
 
     async def drain(self) -> None:
         """Return once no job is under way, including those that `finish` submits."""
-        while self.under_way:
+        while self._jobs:
             self._idle = asyncio.Event()
             await self._idle.wait()
 
@@ -123,17 +129,14 @@ class JobExecutor:
             job, result, error = self._ended.get(timeout_s > 0, timeout_s or None)
         except Empty:
             return False
-        self.under_way -= 1
+        del self._jobs[id(job)]
         if isinstance(job, IoJob):
             self._queues[job.queue].under_way -= 1
-        self._names[job.name] -= 1
-        if not self._names[job.name]:
-            del self._names[job.name]
         try:
             job.finish(result, error)
         except Exception:
             logger.exception("job %s ended, but its finish failed", job.name)
-        if not self.under_way and self._idle is not None:
+        if not self._jobs and self._idle is not None:
             self._idle.set()
             self._idle = None
         return True
@@ -141,11 +144,14 @@ class JobExecutor:
     def _finish_some(self) -> None:
         """Finish ended jobs, for one pass at most, so that many do not delay the sockets."""
         if self._next_pass is None:
-            until = self._now() + PASS_S
-            while self.finish_next(0):
-                if self._now() >= until:
-                    self._next_pass = self._loop.call_soon(self._finish_more)
-                    break
+            self.run_pass(self._finish_pass)
+
+    def _finish_pass(self) -> None:
+        until = self._now() + PASS_S
+        while not self._ended.empty() and self.finish_next(0):
+            if self._now() >= until:
+                self._next_pass = self._loop.call_soon(self._finish_more)
+                break
 
     def _finish_more(self) -> None:
         self._next_pass = None
@@ -168,6 +174,7 @@ class JobExecutor:
             for thread in queue.threads:
                 thread.join()
             queue.threads.clear()
+        self._wakeup.close()
 
     def _start_thread(self, queue: _Queue) -> None:
         number = sum(len(other.threads) for other in self._queues.values()) + 1
@@ -208,10 +215,13 @@ class JobExecutor:
 
     def _end(self, job: IoJob[Any] | CpuJob[Any], result: Any, error: BaseException | None) -> None:
         self._ended.put((job, result, error))
-        with contextlib.suppress(RuntimeError):  # the loop was closed without a drain
-            self._loop.call_soon_threadsafe(self._finish_some)  # does nothing if another call finished the job
+        self._wakeup.wake()  # to no effect if another call finishes the job, or after `stop`
 
 
 def _work(todo: JobQueue, run: Callable[[IoJob[Any], Callable[[], Any]], None]) -> None:
     while (job := todo.get()) is not None:
         run(job, job.run)
+
+
+def _call(work: Callable[[], None]) -> None:
+    work()

@@ -26,6 +26,10 @@ class SemaphoreQueue:
             raise queue.Empty
         return self._items.popleft()
 
+    def empty(self) -> bool:
+        """Whether `get` would wait; another thread may change that at any time."""
+        return not self._items
+
     def get_nowait(self) -> Any:
         """`get` without waiting."""
         return self.get(block=False)

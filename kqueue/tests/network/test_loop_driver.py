@@ -199,3 +199,31 @@ def test_long_work_lets_the_loop_poll_between_passes(kind: str) -> None:
         assert ran == 40, "a drain runs everything"
 
     ticking(test)
+
+
+def test_operations_that_a_pass_made_ready_run_in_the_same_iteration_of_the_loop() -> None:
+    async def test(room: DriverFixture) -> None:
+        ran: list[str] = []
+
+        def work() -> None:
+            ran.append("work")
+            room.purgatory.defer(lambda: ran.append("ready"))
+
+        room.loop_driver.run_pass(work)
+        assert (ran, room.flushes) == (["work", "ready"], 1)
+        room.loop_driver.stop()
+        room.loop_driver.run_pass(work)
+        assert ran == ["work", "ready", "work"], "a stopped driver runs the work alone"
+
+    ticking(test)
+
+
+def test_operations_that_become_ready_after_a_failed_pass_run() -> None:
+    async def test(room: DriverFixture) -> None:
+        ran: list[str] = []
+        with pytest.raises(ZeroDivisionError):
+            room.loop_driver.run_pass(lambda: ran.append(str(1 // 0)))
+        room.purgatory.defer(lambda: ran.append("ready"))
+        await until(lambda: ran == ["ready"])
+
+    ticking(test)

@@ -283,3 +283,25 @@ def test_the_number_of_threads_can_change() -> None:
         gate.set()
 
     with_jobs(test)
+
+
+def test_jobs_that_end_together_are_finished_in_one_pass() -> None:
+    async def test(jobs: JobExecutor) -> None:
+        done: list[int] = []
+        passes: list[int] = []
+
+        def run_pass(work: Callable[[], None]) -> None:
+            work()
+            passes.append(len(done))
+
+        jobs.run_pass = run_pass
+        for number in range(5):
+            jobs.submit(IoJob("work", int, lambda result, error, number=number: done.append(number)))  # type: ignore[misc]
+        threads = [*jobs._queues[""].threads]
+        jobs.resize(0)
+        for thread in threads:  # all jobs end within this turn of the loop
+            thread.join()
+        await jobs.drain()
+        assert passes == [5]
+
+    with_jobs(test, threads_max=1)

@@ -34,7 +34,8 @@ def test_items_come_out_in_their_order_and_get_waits_for_the_next() -> None:
     items = SemaphoreQueue()
     items.put(1)
     items.put(2)
-    assert (items.get(), items.get_nowait()) == (1, 2)
+    assert not items.empty()
+    assert (items.get(), items.get_nowait(), items.empty()) == (1, 2, True)
     with pytest.raises(queue.Empty):
         items.get_nowait()
     with pytest.raises(queue.Empty):
