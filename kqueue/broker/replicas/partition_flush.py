@@ -3,7 +3,8 @@
 Only what is flushed is shown, and one flush serves all who wait: appends of one turn share the
 flush at its end, and what is appended while a flush runs shares the next one.
 
-    group mode    a flush is due at the end of each turn with an append
+    group mode    a flush is due at the end of each turn with an append; `flush_gathering` may let
+                  it wait for more of them
     kafka mode    after `flush.messages` or `flush.ms`, and for each sealed segment
     memory        never
 """
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from kqueue.base.errors import StorageFailed
 from kqueue.base.timers import Timer
+from kqueue.broker.replicas.flush_gathering import AppendCounts
 from kqueue.log.log import Log
 
 if TYPE_CHECKING:
@@ -33,15 +35,17 @@ class PartitionFlush:
         host: its clock, timers, jobs and purgatory; and the mode.
         on_ended: called after each flush that moved `Log.flushed_offset` or failed, before all who
             wait in `after`: their calls may move the log start up to the high watermark.
+    Attributes: counts: the appends that wait for a flush, in group mode.
     Durability: a flush under way when `close` is called ends in its job, and calls nothing.
     """
 
-    __slots__ = ("_calls", "_host", "_is_due", "_log", "_on_ended", "_timer")
+    __slots__ = ("_calls", "_host", "_is_due", "_log", "_on_ended", "_timer", "counts")
 
     def __init__(self, log: Log, host: PartitionHost, on_ended: Callable[[], None]) -> None:
         self._host = host
         self._on_ended = on_ended
         self._is_due = False
+        self.counts = AppendCounts()
         self._timer: Timer | None = None
         self._calls: tuple[tuple[int, Callable[[], None]], ...] = ()  # nearly always empty: a shared tuple
         self._log: Log | None = None
@@ -70,10 +74,20 @@ class PartitionFlush:
             return
         job = log.flush_job()
         if job is not None:
+            self.counts.flush_began()
             self._host.jobs.submit(job)
 
     def soon(self) -> None:
-        """Flush at the end of the turn: one fsync for all requests of the turn."""
+        """Flush what was appended: one fsync for all requests that come together."""
+        self.counts.appended()
+        self._gather()
+
+    def _gather(self) -> None:
+        if not self._is_due:
+            self._is_due = True
+            self._host.gathering.add(self)
+
+    def _at_end_of_turn(self) -> None:
         if not self._is_due:
             self._is_due = True
             # Deferred to the end of the turn: all connections that are readable now append first,
@@ -86,7 +100,7 @@ class PartitionFlush:
         config = log.config
         # rolled segments and new folders are flushed too: recovery reads the active segment at most
         if log.end_offset - log.flushed_offset >= config.flush_messages or log.has_unflushed_segments:
-            self.soon()
+            self._at_end_of_turn()
         elif self._timer is None and config.flush_ms < FLUSH_NEVER_MS:
             self._after_ms(config.flush_ms)
 
@@ -144,10 +158,14 @@ class PartitionFlush:
             self._after_ms(FLUSH_AGAIN_MS)
             return
         self._on_ended()
-        # In group mode all that came while the flush ran is due at once. In kafka mode only what
-        # was sealed meanwhile is; the rest waits for the policy.
-        if log.needs_flush if self._host.flush_before_visible else log.has_unflushed_segments:
-            self.soon()
+        # In group mode all that came while the flush ran is due. In kafka mode only what was sealed
+        # meanwhile is; the rest waits for the policy.
+        if self._host.flush_before_visible:
+            self.counts.flush_ended()
+            if log.needs_flush:
+                self._gather()
+        elif log.has_unflushed_segments:
+            self._at_end_of_turn()
         # A roll waited for this flush: all but the active segment is durable now
         # (`Log.defers_rolls`).
         if log.roll_due and log.health.failure is None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kqueue.broker.replicas.append_queue import AppendScheduler
+from kqueue.broker.replicas.flush_gathering import FlushGathering
 from kqueue.broker.replicas.refused_batches import RefusedBatches
 from kqueue.broker.replicas.replica import SoleReplica
 
@@ -79,6 +80,7 @@ class PartitionHost:
     def __init__(self, config: Config, cluster: Cluster, scheduler: Scheduler) -> None:
         self.clock, self.timers, self.jobs = scheduler.clock, scheduler.timers, scheduler.jobs
         self.purgatory = scheduler.purgatory
+        self.gathering = FlushGathering(self.purgatory)
         self.node_id, self.cluster = cluster.node_id, cluster
         self.append_scheduler = AppendScheduler(self.purgatory, self.jobs, self.clock)
         self.refused_batches = RefusedBatches()
