@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -39,7 +40,8 @@ from benchmarks.served import OwnBroker, Served, external, warm_pages
 from kqueue.workers.process_setup import raise_open_files_limit
 
 Step = tuple[str, Callable[[], Row]]
-ONE_DEEP, FIVE_DEEP, LIBRDKAFKA = 10_000, 40_000, 40_000
+ONE_DEEP, FIVE_DEEP, LIBRDKAFKA, FLUSHED = 10_000, 40_000, 40_000, 5_000
+GROUP = ", kqueue.flush=group"
 PLAIN_WIDTH = 120
 WARM_BYTES = 4 * 10**9
 BROKER, CLUSTER, LOG, KIT, SECURITY, SPARK = "broker", "cluster", "log", "kit", "security", "spark"
@@ -72,8 +74,18 @@ def flushed_steps(served: OwnBroker) -> Iterator[Step]:
     topic = frames.create_topic(served.bootstrap, "bulk-group")
     yield (
         "bulk produce, flush=group",
-        lambda: loads.bulk_produce(served, topic, name=", kqueue.flush=group", acks=-1, aims=False),
+        lambda: loads.bulk_produce(served, topic, name=GROUP, acks=-1, aims=False),
     )
+    for depth in (1, 5):
+        yield (
+            f"requests, {depth} deep, flush=group",
+            partial(loads.one_record_requests, served, depth, FLUSHED, None, GROUP, acks=-1),
+        )
+    for acks in (1, -1):
+        yield (
+            f"requests, librdkafka, flush=group, acks={acks}",
+            partial(rdkafka.few_in_flight, served, FLUSHED, acks, GROUP),
+        )
 
 
 def measure(report: Report, console: Console, found: Iterator[Step]) -> None:

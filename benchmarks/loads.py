@@ -127,19 +127,21 @@ def _fetch_all(served: Served, topic: str) -> tuple[float, float, int]:
         return seconds, served.cpu_s() - cpu_s, total
 
 
-def one_record_requests(served: Served, depth: int, count: int, cpu_us_aim: float | None, name: str = "") -> Row:
+def one_record_requests(
+    served: Served, depth: int, count: int, cpu_us_aim: float | None, name: str = "", acks: int = 1
+) -> Row:
     topic = frames.create_topic(served.bootstrap, f"one-{depth}-deep")
     data = frames.batch(1, RECORD[:100])
     with served.same_core() as same:
-        produce_many(served, topic, data, count // 10, depth)
-        seconds, cpu_s = min(produce_many(served, topic, data, count, depth) for _ in range(ROUNDS))
+        produce_many(served, topic, data, count // 10, depth, acks)
+        seconds, cpu_s = min(produce_many(served, topic, data, count, depth, acks) for _ in range(ROUNDS))
     return Row(
         f"one-record Produce requests, {depth} deep{name}",
         [
             Figure(cpu_s / count * 1e6, "CPU µs/request", at_most=cpu_us_aim),
             Figure(count / seconds, "requests/s"),
         ],
-        f"100 bytes each, acks=1, one connection{', client and broker on one core' if same else ''}",
+        f"100 bytes each, acks={acks}, one connection{', client and broker on one core' if same else ''}",
     )
 
 
