@@ -50,7 +50,7 @@ COMMANDS = {
     "version": LazyCommand("kqueue.cli.version:version", "Show the versions of kqueue and its dependencies."),
 }
 EXAMPLES = """\b
-  kqueue serve                         a broker on localhost:9092, data in ./kqueue-data
+  kqueue serve
   kqueue topics create orders -p 3
   echo hello | kqueue produce orders
   kqueue consume orders --from-beginning

@@ -40,7 +40,9 @@ def describe(as_json: bool, bootstrap: str) -> None:
 
     \b
       kqueue cluster describe
-      kqueue topics describe --under-replicated      which these are
+      kqueue topics describe --under-replicated
+
+    The second line shows which partitions lack replicas.
     """
     with own_client(bootstrap) as client:
         cluster = client.cluster.describe()

@@ -60,7 +60,10 @@ def demo(ctx: click.Context, folder: Path | None, keep: bool, limit: int | None)
 
     \b
       kqueue demo
-      kqueue demo --folder flights-data      afterwards: kqueue serve --set log.dirs=flights-data
+      kqueue demo --folder flights-data
+      kqueue serve --set log.dirs=flights-data
+
+    The last line serves the topic that the demo has kept.
     """
     if ctx.invoked_subcommand is not None:
         return

@@ -55,7 +55,9 @@ def pipeline(
 
     \b
       kqueue demo pipeline
-      kqueue demo pipeline --flights 50000 --speed 24      a day in a second
+      kqueue demo pipeline --flights 50000 --speed 24
+
+    With --speed 24 a day of 2013 passes in a second.
     """
     from kqueue.cli.demo import temporary
     from kqueue.spark.java import find_java

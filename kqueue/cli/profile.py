@@ -36,7 +36,7 @@ def profile() -> None:
       kqueue profile create prod -b broker1:9093,broker2:9093 --command-config client.properties
       kqueue profile create local -b localhost:9092
       kqueue profile use prod
-      kqueue topics list                    in the cluster of prod
+      kqueue topics list
       kqueue topics list --profile local
       KQUEUE_PROFILE=local kqueue topics list
 

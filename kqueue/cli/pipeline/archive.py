@@ -87,7 +87,7 @@ def archive(
 
     \b
       kqueue pipeline archive kept --topic orders
-      kqueue pipeline archive kept --topic orders --path kqueue-data      without a broker
+      kqueue pipeline archive kept --topic orders --path kqueue-data
       kqueue pipeline archive s3://bucket/kept --topic orders
       kqueue pipeline archive kept --pattern 'orders.*' --until 2026-01-31T00:00:00Z
 

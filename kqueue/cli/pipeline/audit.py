@@ -71,13 +71,15 @@ def audit(
     """Read every record of topics; report missing and repeated records, and the lag of groups.
 
     \b
-      kqueue pipeline audit                                       all topics but internal ones
+      kqueue pipeline audit
       kqueue pipeline audit --topic orders --report audit-of-orders
-      kqueue pipeline audit --path kqueue-data --json             a folder, without a broker
+      kqueue pipeline audit --path kqueue-data --json
 
-    The audit explains every offset: it has a record, is below the log start (retention), ends a
-    transaction, or was removed by compaction. An offset without an explanation is MISSING. REPEATED
-    records equal an earlier one of their partition in key, value, headers and timestamp.
+    Without --topic or --pattern it reads all topics but internal ones. With --path it reads a
+    folder, without a broker. The audit explains every offset: it has a record, is below the log
+    start (retention), ends a transaction, or was removed by compaction. An offset without an
+    explanation is MISSING. REPEATED records equal an earlier one of their partition in key, value,
+    headers and timestamp.
 
     Exit status: 0 if nothing is missing; 3 if records are missing, and with --strict also if
     records are repeated or were deleted before a group read them; 1 if the audit failed.

@@ -16,9 +16,9 @@ COMMANDS = {
     "new": LazyCommand("kqueue.cli.plugins.new:new", "Write a new plugin, with a test that passes."),
 }
 EXAMPLES = """\b
-  kqueue plugins                                   what is there
+  kqueue plugins
   kqueue plugins --json
-  kqueue plugins new partitioner by-country        begin one
+  kqueue plugins new partitioner by-country
   kqueue plugins new --help
 
 A plugin is an installed distribution that names something in one of the entry-point groups kqueue.codecs,

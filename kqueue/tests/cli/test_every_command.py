@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import shlex
+from collections.abc import Iterator
 
 import click
 import pytest
 
+from kqueue.cli.app import kqueue
 from kqueue.tests.cli.command_tree import client_commands, commands
 
 COMMANDS = commands()
@@ -16,6 +20,24 @@ OWN_WAIT = ("kqueue collect", "kqueue cluster wait", "kqueue plugins list")
 """Commands with their own rule for a broker that does not answer; their help says it."""
 
 
+REDIRECTION = re.compile(r" [<>] \S+")
+ASSIGNMENTS = re.compile(r"^(\w+=\S+ )+")
+
+
+def example_lines(command: click.Command) -> list[str]:
+    """Return the lines of a command's help that are not wrapped."""
+    paragraphs = f"{inspect.cleandoc(command.help or '')}\n\n{command.epilog or ''}".split("\n\n")
+    return [line.strip() for one in paragraphs if one.startswith("\b") for line in one.splitlines()[1:]]
+
+
+def commands_in(line: str) -> Iterator[list[str]]:
+    """Yield the words of each `kqueue` in a line for a shell, without redirections."""
+    for part in REDIRECTION.sub("", line).split(" | "):
+        command = ASSIGNMENTS.sub("", part.strip())
+        if command.startswith("kqueue"):
+            yield shlex.split(command)[1:]
+
+
 def options_of(command: click.Command) -> dict[str, tuple[str, ...]]:
     return {parameter.name or "": tuple(parameter.opts) for parameter in command.params}
 
@@ -23,9 +45,34 @@ def options_of(command: click.Command) -> dict[str, tuple[str, ...]]:
 @pytest.mark.parametrize("words", COMMANDS)
 def test_help_has_an_example_of_the_command_itself(words: str) -> None:
     command = COMMANDS[words]
-    text = f"{command.help or ''}\n{command.epilog or ''}"
-    examples = [line.strip() for line in text.splitlines() if line.startswith("  ")]
-    assert any(re.search(rf"(?:^|[|;&] ?|\w=\S+ ){re.escape(words)}\b", line) for line in examples), text
+    examples = example_lines(command)
+    assert any(re.search(rf"(?:^|[|;&] ?|\w=\S+ ){re.escape(words)}\b", line) for line in examples), command.help
+
+
+def unparsed(arguments: list[str]) -> list[str]:
+    """Return the arguments that the command they name does not take; an unknown option raises."""
+    command: click.Command = kqueue
+    context: click.Context | None = None
+    name: str | None = "kqueue"
+    while isinstance(command, click.Group):
+        context = command.make_context(
+            name, arguments, parent=context, resilient_parsing=True, help_option_names=["-h", "--help"]
+        )
+        arguments = [*context._protected_args, *context.args]
+        if not arguments:
+            return []
+        name, found, arguments = command.resolve_command(context, arguments)
+        assert found is not None
+        command = found
+    leaf = click.Context(command, parent=context, help_option_names=["-h", "--help"])
+    return command.make_parser(leaf).parse_args(arguments)[1]
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_examples_of_help_work_when_they_are_pasted(words: str) -> None:
+    for line in example_lines(COMMANDS[words]):
+        for arguments in commands_in(line):
+            assert unparsed(arguments) == [], line
 
 
 @pytest.mark.parametrize("words", CLIENT_COMMANDS)
