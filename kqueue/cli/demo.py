@@ -110,6 +110,8 @@ def play(run: Callable[[ProgressDisplay], R], title: str) -> R:
             result = run(display)
     except KafkaError as error:
         raise click.ClickException(f"the demo failed: {explain(error)}.") from None
+    except BrokenPipeError:  # the reader of the output has ended
+        raise
     except (DemoFailed, KqueueError, OSError) as error:
         raise click.ClickException(f"the demo failed: {error}.") from None
     display.table(title, result.rows())

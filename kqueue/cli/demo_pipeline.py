@@ -108,6 +108,8 @@ def _play(folder: Path, file: Path, take_signals: Callable[[], None], **how: Any
         raise
     except KafkaError as error:
         raise click.ClickException(f"the demo failed: {explain(error).rstrip('.')}.") from None
+    except BrokenPipeError:  # the reader of the output has ended
+        raise
     except (DemoFailed, KqueueError, OSError) as error:
         raise click.ClickException(f"the demo failed: {str(error).rstrip('.')}.") from None
     display.table("The departures of 2013, by airport and hour", result.rows())

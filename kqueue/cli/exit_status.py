@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -22,6 +23,7 @@ import click
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+FULL = (errno.ENOSPC, errno.EDQUOT)
 AGAIN_S = 0.01
 _SHOW_CURSOR = "\x1b[?25h"
 
@@ -68,7 +70,8 @@ interruption = Interruption()
 def ends_quietly() -> Iterator[None]:
     """Turn a Ctrl-C and a closed pipe in the block into their exit statuses.
 
-    Raises: Exit: with `INTERRUPTED` or `BROKEN_PIPE`.
+    Raises: Exit: with `INTERRUPTED` or `BROKEN_PIPE`. ClickException: the disk of the output is
+        full.
     """
     try:
         yield
@@ -78,6 +81,11 @@ def ends_quietly() -> Iterator[None]:
     except BrokenPipeError:
         discard_output()
         raise click.exceptions.Exit(BROKEN_PIPE) from None
+    except OSError as error:
+        if error.errno not in FULL or error.filename is not None:
+            raise
+        discard_output()
+        raise click.ClickException(f"the output can't be written: {error.strerror}") from None
     except click.exceptions.Abort as error:
         # a prompt raises it for Ctrl-C and for the end of the input
         if not interruption.happened and not isinstance(error.__context__, KeyboardInterrupt):
@@ -97,17 +105,19 @@ def flush_output() -> None:
 
 
 def discard_output() -> None:
-    """Discard further output, Python's last flush too: the reader of the pipe has ended."""
+    """Discard further output, Python's last flush too, of streams that can't be written."""
     for stream, number in ((sys.stdout, 1), (sys.stderr, 2)):
         try:
-            if stream is not None and stream.fileno() == number:
-                stream.flush()
-        except BrokenPipeError:
+            if stream is None or stream.fileno() != number:
+                continue
+        except (OSError, ValueError):  # no file, or closed
+            continue
+        try:
+            stream.flush()
+        except OSError:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, number)
             os.close(nowhere)
-        except (OSError, ValueError):  # no file, or closed
-            continue
 
 
 def run(root: click.Group, prog_name: str) -> None:

@@ -133,6 +133,8 @@ def serve(
         config = make_config(given)
         with asyncio.Runner(loop_factory=BrokerEventLoop) as runner:
             runner.run(_serve(config, partitions_by_topic))
+    except BrokenPipeError:  # the reader of the output has ended
+        raise
     except (KqueueError, OSError) as error:
         kind = getattr(error, "kind", "") or type(error).__name__  # of a worker's error, or its own
         if kind == SettingError.__name__:

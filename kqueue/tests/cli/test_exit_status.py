@@ -161,14 +161,36 @@ def test_ctrl_c_at_a_prompt_is_no_abort() -> None:
 
 
 @pytest.mark.parametrize(
-    "args", [("settings",), ("settings", "-o", "json"), ("cluster", "apis", "--offline"), ("--help",)]
+    "args",
+    [
+        ("settings",),
+        ("settings", "-o", "json"),
+        ("cluster", "apis", "--offline"),
+        ("--help",),
+        ("serve", "--check"),
+        ("demo", "--flights", "10"),
+    ],
 )
 def test_a_closed_pipe_is_silent(args: tuple[str, ...], tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    with subprocess.Popen(
-        [sys.executable, "-m", "kqueue.cli", *args], stdout=writer, stderr=subprocess.PIPE, env=process_environment()
-    ) as process:
-        os.close(writer)
-        _, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors) == (141, b"")
+    assert written_to(writer, args, tmp_path) == (141, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("args", [("settings",), ("settings", "-o", "json"), ("--help",)])
+def test_a_full_disk_is_one_sentence(args: tuple[str, ...], tmp_path: Path) -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    assert written_to(full, args, tmp_path) == (1, "Error: the output can't be written: No space left on device\n")
+
+
+def written_to(output: int, args: tuple[str, ...], folder: Path) -> tuple[int, str]:
+    """Run a command with this file as its output. Return the exit status and standard error."""
+    command = [sys.executable, "-m", "kqueue.cli", *args]
+    try:
+        process = subprocess.run(
+            command, stdout=output, stderr=subprocess.PIPE, cwd=folder, env=process_environment(), timeout=100
+        )
+    finally:
+        os.close(output)
+    return process.returncode, process.stderr.decode()
