@@ -1,9 +1,10 @@
-"""Numbers as text for people, and bytes as the text that Java makes of them."""
+"""Numbers and values as text for people, and bytes as the text that Java makes of them."""
 
 from __future__ import annotations
 
 import re
 
+SHOWN_CHARACTERS = 60
 # A surrogate, which is invalid in UTF-8: one error for Java's decoder, whole or truncated, and two
 # or three for Python's.
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
@@ -33,3 +34,9 @@ def size_text(size: float) -> str:
 def counted(count: int, noun: str) -> str:
     """Return a count with its noun: ``1 record``, ``1,234 records``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def short_repr(value: object) -> str:
+    """Return a value as an error message shows it, shortened where it is long."""
+    text = repr(value)
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."

@@ -1,20 +1,18 @@
-"""Records as text, one per line: `consume` writes it, `produce` reads it; JSON is lossless.
-
-A byte string in a JSON line is a text (UTF-8), null, or ``{"base64": "…"}`` for other bytes.
+"""Records as text, one per line: `consume` writes it, `produce` reads it; JSON is lossless
+(`records.json_records`).
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import string
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
 
+from kqueue.records.json_records import NO_TIMESTAMP, json_of, read_record
+
 NULL = b"null"
-NO_TIMESTAMP = -1
 TIMESTAMP_TYPES = {0: "CreateTime", 1: "LogAppendTime"}
 ESCAPES = {"\\t": "\t", "\\n": "\n", "\\\\": "\\"}
 
@@ -61,19 +59,8 @@ def parse_line(line: bytes, separator: bytes | None) -> RecordToSend:
 
 def parse_json(line: bytes) -> RecordToSend:
     """Parse a JSON object; unknown keys are ignored. Raises ValueError: not such an object."""
-    try:
-        row = json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"this is not JSON: {error}") from None
-    if not isinstance(row, dict) or not row.keys() & {"key", "value"}:
-        raise ValueError('expected an object with "value" or "key"')
-    return RecordToSend(
-        _bytes_of(row.get("value"), "value"),
-        _bytes_of(row.get("key"), "key"),
-        _headers_of(row.get("headers") or []),
-        _whole_number(row.get("partition"), "partition"),
-        _timestamp(row.get("timestamp")),
-    )
+    record = read_record(line)
+    return RecordToSend(record.value, record.key, record.headers, record.partition, record.timestamp_ms)
 
 
 def formatter(spec: str) -> Callable[[ConsumedRecord], bytes]:
@@ -97,9 +84,9 @@ def as_json(record: ConsumedRecord) -> dict[str, Any]:
         "offset": record.offset,
         "timestamp": NO_TIMESTAMP if record.timestamp is None else record.timestamp,
         "timestamp_type": None if record.timestamp_type is None else TIMESTAMP_TYPES.get(record.timestamp_type),
-        "key": _json_of(record.key),
-        "value": _json_of(record.value),
-        "headers": [[name, _json_of(value)] for name, value in record.headers],
+        "key": json_of(record.key),
+        "value": json_of(record.value),
+        "headers": [[name, json_of(value)] for name, value in record.headers],
     }
 
 
@@ -156,52 +143,3 @@ def _template(spec: str) -> Callable[[ConsumedRecord], bytes]:
 
 def _raw(data: bytes | None) -> bytes:
     return NULL if data is None else data
-
-
-def _json_of(data: bytes | None) -> str | dict[str, str] | None:
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
-
-
-def _bytes_of(value: object, name: str) -> bytes | None:
-    if value is None:
-        return None
-    if isinstance(value, str):
-        try:
-            return value.encode()
-        except UnicodeEncodeError as error:
-            raise ValueError(f'"{name}" has half of a surrogate pair at character {error.start}') from None
-    if isinstance(value, dict) and set(value) == {"base64"} and isinstance(value["base64"], str):
-        try:
-            return base64.b64decode(value["base64"], validate=True)
-        except binascii.Error as error:
-            raise ValueError(f'"{name}" is no base64: {error}') from None
-    raise ValueError(f'"{name}" must be a text, null, or {{"base64": "…"}}')
-
-
-def _headers_of(value: object) -> tuple[tuple[str, bytes | None], ...]:
-    if isinstance(value, dict):
-        value = [[name, text] for name, text in value.items()]
-    if not isinstance(value, list):
-        raise ValueError('"headers" must be a list of [name, value] pairs, or an object')
-    headers = []
-    for pair in value:
-        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
-            raise ValueError('"headers" must be a list of [name, value] pairs, or an object')
-        headers.append((pair[0], _bytes_of(pair[1], f"header {pair[0]}")))
-    return tuple(headers)
-
-
-def _timestamp(value: object) -> int | None:
-    """Return milliseconds since 1970, or `NO_TIMESTAMP` as it is."""
-    return NO_TIMESTAMP if value == NO_TIMESTAMP and type(value) is int else _whole_number(value, "timestamp")
-
-
-def _whole_number(value: object, name: str) -> int | None:
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-        raise ValueError(f'"{name}" must be a whole number, 0 or more')
-    return value

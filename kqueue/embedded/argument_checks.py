@@ -9,17 +9,11 @@ from difflib import get_close_matches
 from typing import Any
 
 from kqueue.base.names import did_you_mean
+from kqueue.base.text import short_repr
 
-SHOWN_CHARACTERS = 60
 CONFIGS = ("config", "configs", "topic_config", "topic_configs", "settings")
 """The names that other libraries give a dict of settings."""
 EXAMPLE = 'cleanup_policy="compact"'
-
-
-def shown_argument(value: object) -> str:
-    """Return `value` as an error message shows it, shortened where it is long."""
-    text = repr(value)
-    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
 
 
 def check_kind(name: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:
@@ -29,7 +23,7 @@ def check_kind(name: str, value: object, kinds: type | tuple[type, ...], expecte
     """
     is_bool = isinstance(value, bool) and bool not in (kinds if isinstance(kinds, tuple) else (kinds,))
     if is_bool or not isinstance(value, kinds):
-        raise TypeError(f"{name}={shown_argument(value)}: expected {expected}")
+        raise TypeError(f"{name}={short_repr(value)}: expected {expected}")
 
 
 def check_mapping(name: str, value: object, expected: str) -> None:
@@ -42,14 +36,14 @@ def check_list(name: str, value: object, expected: str) -> None:
     TypeError.
     """
     if isinstance(value, (str, bytes, bytearray, Mapping)) or not isinstance(value, Iterable):
-        raise TypeError(f"{name}={shown_argument(value)}: expected {expected}")
+        raise TypeError(f"{name}={short_repr(value)}: expected {expected}")
 
 
 def check_broker_id(call: str, id: object, brokers: Sequence[object]) -> None:
     """Check the node id of a broker of a cluster. Raises TypeError, ValueError."""
     expected = f"{call}: expected the node id of a broker, a number from 0 to {len(brokers) - 1}"
     if not isinstance(id, int) or isinstance(id, bool):
-        raise TypeError(f"{expected}, found {shown_argument(id)}")
+        raise TypeError(f"{expected}, found {short_repr(id)}")
     if not 0 <= id < len(brokers):
         raise ValueError(f"{expected}: there is no broker {id}")
 

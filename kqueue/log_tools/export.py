@@ -6,7 +6,6 @@ text if they are UTF-8, else ``{"base64": "…"}``, which `kqueue produce --form
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import math
@@ -23,6 +22,7 @@ from kqueue.log_tools.folder import LogFolder, open_log
 from kqueue.log_tools.progress import ProgressCallback, ProgressMeter
 from kqueue.log_tools.rows import Row, Selection, rows
 from kqueue.log_tools.verify import resolve_target
+from kqueue.records.json_records import json_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -246,10 +246,7 @@ def json_line(row: Row) -> bytes:
 
 def _json_of(value: Any) -> Any:
     if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return {"base64": base64.b64encode(value).decode()}
+        return json_of(value)
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)  # JSON has no infinities and no NaN
     return value

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from kqueue.embedded.argument_checks import shown_argument
+from kqueue.base.text import short_repr
 from kqueue.embedded.inspection.record_appender import Bytes, raw_headers
 
 Pairs = tuple[tuple[str, bytes | None], ...]
@@ -47,7 +47,7 @@ def expected_headers(headers: GivenHeaders, count: int | None) -> list[ExpectedH
     if isinstance(headers, Mapping):
         return _repeated(ExpectedHeaders(raw_headers(headers)), count)
     if isinstance(headers, (str, bytes)) or not isinstance(headers, Iterable):
-        raise TypeError(f"{EXPECTED}, found {shown_argument(headers)}")
+        raise TypeError(f"{EXPECTED}, found {short_repr(headers)}")
     entries: list[Any] = list(headers)
     if all(_is_pair(entry) for entry in entries) and not (count is None and not entries):
         return _repeated(ExpectedHeaders(raw_headers(entries), exactly=True), count)
@@ -154,7 +154,7 @@ def _of_record(entry: Any) -> ExpectedHeaders:
     if entry is None:
         return ExpectedHeaders()
     if not isinstance(entry, (Mapping, list, tuple)):
-        raise TypeError(f"{EXPECTED}, found {shown_argument(entry)} in it")
+        raise TypeError(f"{EXPECTED}, found {short_repr(entry)} in it")
     return ExpectedHeaders(raw_headers(entry), exactly=not isinstance(entry, Mapping))
 
 

@@ -5,18 +5,19 @@ codec and acks=all.
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from kqueue.base.errors import InvalidTopic
+from kqueue.base.text import short_repr
 from kqueue.broker.produce.append_path import PRODUCE_VERSION_BATCHES
 from kqueue.broker.purgatory import DelayedOperation
-from kqueue.embedded.argument_checks import check_kind, shown_argument
+from kqueue.embedded.argument_checks import check_kind
 from kqueue.embedded.inspection.records import Record
 from kqueue.records.builder import BatchBuilder
+from kqueue.records.json_records import INT64_MAX, document_bytes
 from kqueue.records.partitioners import Partitioner, make_partitioner
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def raw(value: Bytes, name: str = "value") -> bytes | None:
         return bytes(value)
     if isinstance(value, str):
         return value.encode()
-    raise TypeError(f"{name}: expected bytes, text or None, found {type(value).__name__}: {shown_argument(value)}")
+    raise TypeError(f"{name}: expected bytes, text or None, found {type(value).__name__}: {short_repr(value)}")
 
 
 def raw_value(value: Value) -> bytes | None:
@@ -84,15 +85,13 @@ def raw_value(value: Value) -> bytes | None:
 
     Raises: TypeError: a value of another type, also within. ValueError: NaN or infinity within.
     """
-    if isinstance(value, Mapping):
-        return json.dumps(dict(value), allow_nan=False).encode()
-    if isinstance(value, list):
-        return json.dumps(value, allow_nan=False).encode()
+    if isinstance(value, (Mapping, list)):
+        return document_bytes(value)
     if value is None or isinstance(value, (bytes, bytearray, memoryview, str)):
         return raw(value)
     raise TypeError(
         f"value: expected bytes, text, None, or a dict or list for JSON, found {type(value).__name__}: "
-        f"{shown_argument(value)}"
+        f"{short_repr(value)}"
     )
 
 
@@ -102,11 +101,11 @@ def raw_headers(headers: Headers | None) -> tuple[tuple[str, bytes | None], ...]
         return ()
     expected = "headers: expected a dict, or a list of (name, value) pairs"
     if isinstance(headers, (str, bytes)) or not isinstance(headers, Iterable):
-        raise TypeError(f"{expected}, found {shown_argument(headers)}")
+        raise TypeError(f"{expected}, found {short_repr(headers)}")
     pairs = []
     for pair in headers.items() if isinstance(headers, Mapping) else headers:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise TypeError(f"{expected}, found {shown_argument(pair)} in it")
+            raise TypeError(f"{expected}, found {short_repr(pair)} in it")
         name, value = pair
         check_kind("headers: a name", name, str, "text")
         pairs.append((name, raw(value, f"header {name}")))
@@ -118,6 +117,8 @@ def _ms(timestamp: Time) -> int | None:
         return None
     check_kind("timestamp", timestamp, (int, datetime), "milliseconds since 1970, or a datetime with a time zone")
     if not isinstance(timestamp, datetime):
+        if not -1 <= timestamp <= INT64_MAX:
+            raise ValueError(f"timestamp={timestamp}: expected milliseconds since 1970, or -1 for none")
         return timestamp
     if timestamp.tzinfo is None:
         raise ValueError(f"timestamp={timestamp!r}: expected a datetime with a time zone, such as tzinfo=UTC")

@@ -1,24 +1,20 @@
-"""Records as lines of JSON, to fill topics with: what `kqueue consume --format json` prints.
+"""Records as lines of JSON (`records.json_records`), to fill topics with.
 
-A line is an object with "value" or "key", and optionally "topic", "partition", "timestamp" and
-"headers" (a list of pairs, or an object); other names are ignored, "offset" too. Bytes are a text
-(UTF-8), null, or ``{"base64": "…"}``. A "value" that is another object or a list stands for its
-JSON, so that lines can be written by hand.
+A "value" that is another object or a list stands for its JSON, so that lines can be written by
+hand.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from kqueue.embedded.argument_checks import shown_argument
-from kqueue.embedded.inspection.record_appender import NewRecord, raw_value
+from kqueue.base.text import short_repr
+from kqueue.embedded.inspection.record_appender import NewRecord
 from kqueue.embedded.inspection.records import Record
+from kqueue.records.json_records import read_record
 
 RecordSource: TypeAlias = str | os.PathLike[str] | Iterable[str | bytes | Mapping[str, Any]]
 """A file of lines, or the lines, or their objects."""
@@ -91,63 +87,13 @@ def _lines_of(source: RecordSource) -> tuple[str, Iterator[Any]]:
     if isinstance(source, (str, os.PathLike)):
         return os.fspath(source), iter(Path(source).read_bytes().splitlines())
     if isinstance(source, (bytes, Mapping)) or not isinstance(source, Iterable):
-        raise TypeError(f"source={shown_argument(source)}: expected a file, or a list of lines")
+        raise TypeError(f"source={short_repr(source)}: expected a file, or a list of lines")
     return str(getattr(source, "name", "records")), iter(source)
 
 
-def _record_line(line: Any, topic: str | None) -> RecordLine:
-    if isinstance(line, (str, bytes)):
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise ValueError(f"this is not JSON: {error}") from None
-    else:
-        row = line
-    if not isinstance(row, Mapping) or not row.keys() & {"key", "value"}:
-        raise ValueError(f'expected an object with "value" or "key", found {shown_argument(row)}')
-    named = topic if topic is not None else row.get("topic")
+def _record_line(line: str | bytes | Mapping[str, Any], topic: str | None) -> RecordLine:
+    record = read_record(line, has_documents=True)
+    named = topic if topic is not None else record.topic
     if not isinstance(named, str):
         raise ValueError('it names no topic: expected "topic" in it, or the argument topic=')
-    timestamp = _number(row.get("timestamp"), "timestamp", -1)
-    record = NewRecord(
-        _bytes_of(row.get("key"), "key"),
-        _value_of(row.get("value")),
-        _headers_of(row.get("headers")),
-        timestamp,
-        _number(row.get("partition"), "partition", 0),
-    )
-    return RecordLine(named, record)
-
-
-def _value_of(value: Any) -> bytes | None:
-    is_encoded = isinstance(value, Mapping) and set(value) == {"base64"}
-    return raw_value(value) if isinstance(value, (Mapping, list)) and not is_encoded else _bytes_of(value, "value")
-
-
-def _bytes_of(value: Any, name: str) -> bytes | None:
-    if value is None or isinstance(value, bytes):
-        return value
-    if isinstance(value, str):
-        return value.encode()
-    if isinstance(value, Mapping) and set(value) == {"base64"} and isinstance(value["base64"], str):
-        try:
-            return base64.b64decode(value["base64"], validate=True)
-        except binascii.Error as error:
-            raise ValueError(f'"{name}" is no base64: {error}') from None
-    raise ValueError(f'"{name}" must be a text, null, or {{"base64": "…"}}, not {shown_argument(value)}')
-
-
-def _headers_of(value: Any) -> tuple[tuple[str, bytes | None], ...]:
-    pairs = list(value.items()) if isinstance(value, Mapping) else value or []
-    headers = []
-    for pair in pairs if isinstance(pairs, (list, tuple)) else [None]:
-        if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not isinstance(pair[0], str):
-            raise ValueError('"headers" must be a list of [name, value] pairs, or an object')
-        headers.append((pair[0], _bytes_of(pair[1], f"header {pair[0]}")))
-    return tuple(headers)
-
-
-def _number(value: Any, name: str, least: int) -> int | None:
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
-        raise ValueError(f'"{name}" must be a whole number, {least} or more')
-    return value
+    return RecordLine(named, NewRecord(record.key, record.value, record.headers, record.timestamp_ms, record.partition))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from kqueue.base.config_resources import ConfigChange, ConfigOperation, ResourceType
 from kqueue.base.names import INTERNAL_TOPICS
 from kqueue.base.settings import format_value
-from kqueue.base.text import counted
+from kqueue.base.text import counted, short_repr
 from kqueue.broker.configs.dynamic_configs import ConfigResource
 from kqueue.config.properties import keyword_name
-from kqueue.embedded.argument_checks import check_kind, check_list, check_no_configs, shown_argument
+from kqueue.embedded.argument_checks import check_kind, check_list, check_no_configs
 from kqueue.embedded.inspection import record_appender
 from kqueue.embedded.inspection.broker_calls import NoSuchName, RunOnBroker, appended_visible
 from kqueue.embedded.inspection.record_appender import Bytes, Headers, NewRecord, Time, Value
@@ -308,7 +308,7 @@ def _seed_of(value: Value | tuple[Bytes, Value]) -> NewRecord:
     if not isinstance(value, tuple):
         return record_appender.seed(value)
     if len(value) != 2:
-        raise TypeError(f"values: expected values, or (key, value) pairs, found {shown_argument(value)} among them")
+        raise TypeError(f"values: expected values, or (key, value) pairs, found {short_repr(value)} among them")
     return record_appender.seed(value[1], value[0])
 
 

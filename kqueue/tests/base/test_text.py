@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kqueue.base.text import counted, java_text, size_text
+from kqueue.base.text import SHOWN_CHARACTERS, counted, java_text, short_repr, size_text
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,7 @@ def test_counted(count: int, text: str) -> None:
 )
 def test_text_is_what_java_shows(data: str, shown: str) -> None:
     assert java_text(bytes.fromhex(data)) == shown
+
+
+def test_a_long_value_is_shown_in_part() -> None:
+    assert short_repr("x" * 1000) == "'" + "x" * (SHOWN_CHARACTERS - 1) + "..."

@@ -3,14 +3,12 @@ from __future__ import annotations
 import pytest
 
 from kqueue.embedded.argument_checks import (
-    SHOWN_CHARACTERS,
     check_broker_id,
     check_keywords,
     check_kind,
     check_list,
     check_no_configs,
     near,
-    shown_argument,
 )
 
 
@@ -25,10 +23,6 @@ def test_a_bool_is_no_number_unless_it_may_be_one() -> None:
 def test_value_that_is_no_list_is_refused(value: object) -> None:
     with pytest.raises(TypeError, match="values=.*: expected a list"):
         check_list("values", value, "a list")
-
-
-def test_a_long_argument_is_shown_in_part() -> None:
-    assert shown_argument("x" * 1000) == "'" + "x" * (SHOWN_CHARACTERS - 1) + "..."
 
 
 def test_a_broker_is_meant_by_its_node_id() -> None:
