@@ -93,15 +93,18 @@ def settings_of(given: Mapping[str, str], environment: Mapping[str, str]) -> dic
 
 def server_of(place: Location) -> str | None:
     """Return HOST:PORT of an object store, "" if none is named; None: it is another place."""
-    if not place.url.startswith(SCHEME):
-        return None
     endpoint = _endpoint_of(place)
+    return endpoint and _host_port(endpoint)
+
+
+def _endpoint_of(place: Location) -> str | None:
+    """Return the URL of an object store's server, "" if none is named; None: another place."""
+    return settings_of(place.storage, os.environ).get("AWS_ENDPOINT_URL", "") if place.url.startswith(SCHEME) else None
+
+
+def _host_port(endpoint: str) -> str:
     parts = urlsplit(endpoint)
-    return endpoint and f"{parts.hostname}:{parts.port or (80 if parts.scheme == 'http' else 443)}"
-
-
-def _endpoint_of(place: Location) -> str:
-    return settings_of(place.storage, os.environ).get("AWS_ENDPOINT_URL", "")
+    return f"{parts.hostname}:{parts.port or (80 if parts.scheme == 'http' else 443)}"
 
 
 def check_server(place: Location) -> None:
@@ -111,8 +114,11 @@ def check_server(place: Location) -> None:
     proxy nothing is checked: the proxy alone reaches the server.
     Raises: PipelineFailed: the server takes no connection.
     """
-    server = server_of(place)
-    if not server or (_has_proxy(_endpoint_of(place)) and not urllib.request.proxy_bypass(server)):
+    endpoint = _endpoint_of(place)
+    if not endpoint:
+        return
+    server = _host_port(endpoint)
+    if _has_proxy(endpoint) and not urllib.request.proxy_bypass(server):
         return
     error = connection_error(server)
     if error is not None:
