@@ -166,17 +166,20 @@ def scan_start(reader: RecordReader, topic_partition: TopicPartition, start: int
     """Return the offset where a scan has to begin that counts the records of transactions.
 
     Markers end transactions whose records are before them, so a scan from the first gap on, which
-    may be a marker, would miss these. Brokers list aborted transactions with their first offset.
+    may be a marker, would miss these. Brokers list aborted transactions with their first offset,
+    below the last stable offset only: those that have ended since began before it, and span the
+    last offset below it, or began at it or later. The batches of a folder are read from its start.
 
     Args:
         start: of the log. gap: the first offset without a record; without any, `stable`.
         stable: the last stable offset.
     """
-    if isinstance(reader, FileReader) or gap > stable:  # brokers list none from there on
+    if isinstance(reader, FileReader):
         return start
     assert isinstance(reader, BrokerReader)
+    looked = max(start, min(gap, stable - 1))
     fetched = reader.client.fetch(
-        {topic_partition: gap}, max_bytes=1, partition_max_bytes=1, max_wait_ms=1, isolation="read_committed"
+        {topic_partition: looked}, max_bytes=1, partition_max_bytes=1, max_wait_ms=1, isolation="read_committed"
     )[topic_partition]
     return max(start, min([gap, stable, *(first for _, first in fetched.aborted)]))
 

@@ -103,6 +103,8 @@ def broker(tmp_path: Path) -> Iterator[kqueue.Broker]:
         ("a5 A b4", 5, 4),
         ("b4 a5 A", 5, 4),  # the marker is beyond the last stable offset
         ("a5 b4 a A", 5, 4),
+        ("-3 a5 b4 -1 a A -2", 5, 4),
+        ("-3 b4 a5 -1 A -2", 5, 4),
     ],
 )
 def test_records_of_transactions_before_the_first_marker_are_counted(
@@ -113,6 +115,20 @@ def test_records_of_transactions_before_the_first_marker_are_counted(
         given = {"subscribe": "t"} if way == "wire" else {"path": tmp_path / "data", "includeActiveSegment": "true"}
         report = counted(options(broker if way == "wire" else None, **given))
     assert report == (aborted, open)
+
+
+@pytest.mark.parametrize(("steps", "begin"), [("-20 b4 -1 a5 A", 20), ("-20 a5 b4 a A", 20), ("-20 a5 A b4 a2 A", 20)])
+def test_a_scan_of_a_broker_begins_with_the_first_transaction_that_counts(
+    broker: kqueue.Broker, steps: str, begin: int
+) -> None:
+    with Client(broker.bootstrap) as client:
+        Transactions(client, broker).write(steps)
+    with closing(open_reader(options(broker, subscribe="t"))) as reader:
+        end = reader.latest([T0])[T0]
+        stable = stable_offsets(reader, {T0: end})[T0]
+        spans = batch_spans(reader, options(broker, subscribe="t"), T0, 0, end)
+        gap = min(span.first for span in spans if span.control is not None)
+        assert scan_start(reader, T0, 0, gap, stable) == begin
 
 
 def test_records_below_the_log_start_are_not_counted(broker: kqueue.Broker) -> None:
