@@ -91,7 +91,7 @@ def audit(
 
         if folder is not None:
             _check_report(folder)
-        check(for_check(source))
+        check(for_check(source), groups)
 
     with session(master, bootstrap=bootstrap if path is None else None, folders=[path], check=check) as spark:
         from kqueue.spark.jobs.audit import audit as run

@@ -41,18 +41,28 @@ def open_first(options: SourceOptions) -> RecordReader:
 
 
 def check_readable(options: SourceOptions, *, some: bool = True) -> None:
-    """Check that the topics exist, and that not all they have is in segments that are not read,
-    before a job makes its folder.
+    """Check that the topics exist, that a pattern matches some, and that not all they have is in
+    segments that are not read, before a job makes its folder.
 
     Args:
-        some: False: what they have may be unread, as the job has read from them before.
+        some: False: there may be nothing to read, as the job has read from them before.
     Raises: OptionError. As the reader does.
     """
     with contextlib.closing(open_first(options)) as reader:
-        partitions = reader.find_partitions(options.topics, strict=True)
+        partitions = find_some(reader, options) if some else reader.find_partitions(options.topics, strict=True)
         reader.latest(partitions)  # leaders may be out of reach where the named broker is not
         if some:
             refuse_if_all_unread(reader, partitions)
+
+
+def find_some(reader: RecordReader, options: SourceOptions) -> list[TopicPartition]:
+    """Return the selected partitions. Raises OptionError: a name or a pattern selects no topic."""
+    partitions = reader.find_partitions(options.topics, strict=True)
+    if not partitions and options.topics.pattern is not None:
+        path = options["path"]
+        where = f"on {options['kafka.bootstrap.servers']}" if path is None else f"in {path}"
+        raise OptionError(f"no topic {where} matches the pattern {options.topics.pattern!r}")
+    return partitions
 
 
 def refuse_if_all_unread(reader: RecordReader, partitions: Sequence[TopicPartition]) -> None:

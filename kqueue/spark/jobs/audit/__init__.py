@@ -19,7 +19,7 @@ from kqueue.client.topic_partition import TopicPartition
 from kqueue.spark.jobs.audit import gaps as gap_explanation
 from kqueue.spark.jobs.audit.compaction_state import CompactionState, compaction
 from kqueue.spark.jobs.audit.gaps import GAPS_NAMED, Gap
-from kqueue.spark.jobs.audit.group_lag import OFFSETS_TOPIC, GroupLag, group_lags
+from kqueue.spark.jobs.audit.group_lag import OFFSETS_TOPIC, GroupLag, check_groups, group_lags
 from kqueue.spark.jobs.audit.partition_summary import PartitionSummary, Ranges, merge_summaries
 from kqueue.spark.jobs.audit.report import AuditReport, PartitionAudit
 from kqueue.spark.jobs.parallelism import rows_per_task
@@ -27,7 +27,7 @@ from kqueue.spark.jobs.progress import ProgressListener, silent, watched
 from kqueue.spark.offsets import Offsets, to_json
 from kqueue.spark.source.file_reader import FileReader
 from kqueue.spark.source.options import SourceOptions, parse_options
-from kqueue.spark.source.reader_factory import open_first, refuse_if_all_unread
+from kqueue.spark.source.reader_factory import find_some, open_first, refuse_if_all_unread
 from kqueue.spark.source.record_reader import RecordReader
 from kqueue.spark.source.split_planner import OffsetRange
 
@@ -88,11 +88,13 @@ def audit(
     return AuditReport(location, wall_ms(), rows, known, unknown, f"{unread}." if unread else "")
 
 
-def check(source: Mapping[str, str]) -> None:
+def check(source: Mapping[str, str], groups: Sequence[str] = ()) -> None:
     """Raise what is wrong before Spark is needed: as `audit`."""
     options = parse_options(_chosen(source), streaming=False)
     with contextlib.closing(open_first(options)) as reader:
         _ranges(options, reader)
+        if groups and not _groups_unknown(reader):
+            check_groups(reader, groups)
 
 
 def _chosen(source: Mapping[str, str]) -> dict[str, str]:
@@ -101,7 +103,8 @@ def _chosen(source: Mapping[str, str]) -> dict[str, str]:
 
 
 def _ranges(options: SourceOptions, reader: RecordReader) -> list[OffsetRange]:
-    partitions = reader.find_partitions(options.topics, strict=True)
+    is_chosen = options.topics.pattern != OWN
+    partitions = find_some(reader, options) if is_chosen else reader.find_partitions(options.topics, strict=True)
     refuse_if_all_unread(reader, partitions)
     starts, ends = reader.earliest(partitions), reader.latest(partitions)
     return [
@@ -115,19 +118,24 @@ def _ranges(options: SourceOptions, reader: RecordReader) -> list[OffsetRange]:
 
 
 def _lags(reader: RecordReader, groups: Sequence[str], ranges: Sequence[OffsetRange]) -> tuple[list[GroupLag], str]:
-    if isinstance(reader, FileReader) and not any(
-        reader.storage.exists(f"{OFFSETS_TOPIC}-{number}") for number in range(1000)
-    ):
-        return (
-            [],
-            f"{reader.storage.location} has no {OFFSETS_TOPIC}, where groups leave their offsets; ask a broker for lag",
-        )
+    unknown = _groups_unknown(reader)
+    if unknown:
+        return [], unknown
     return group_lags(
         reader,
         groups,
         {one.topic_partition: one.start for one in ranges},
         {one.topic_partition: one.end for one in ranges},
     ), ""
+
+
+def _groups_unknown(reader: RecordReader) -> str:
+    """Return why nothing is known of groups; "": it is."""
+    if not isinstance(reader, FileReader) or any(
+        reader.storage.exists(f"{OFFSETS_TOPIC}-{number}") for number in range(1000)
+    ):
+        return ""
+    return f"{reader.storage.location} has no {OFFSETS_TOPIC}, where groups leave their offsets; ask a broker for lag"
 
 
 def _count(

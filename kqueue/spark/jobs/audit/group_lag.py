@@ -59,9 +59,8 @@ def group_lags(
         groups: empty: all groups with commits.
     Raises: OptionError: a named group has no commits in any topic. ClientError, StorageFailed.
     """
-    committed = _of_broker(reader, groups) if isinstance(reader, BrokerReader) else _of_folder(reader, groups)
     lags = []
-    for group, offsets in sorted(committed.items()):
+    for group, offsets in sorted(_committed(reader, groups).items()):
         for topic_partition, offset in sorted(offsets.items()):
             if topic_partition in ends:
                 lags.append(
@@ -70,6 +69,15 @@ def group_lags(
                     )
                 )
     return lags
+
+
+def check_groups(reader: RecordReader, groups: Sequence[str]) -> None:
+    """Raise OptionError if a named group has no commits in any topic."""
+    _committed(reader, groups)
+
+
+def _committed(reader: RecordReader, groups: Sequence[str]) -> Committed:
+    return _of_broker(reader, groups) if isinstance(reader, BrokerReader) else _of_folder(reader, groups)
 
 
 def _lag(

@@ -7,6 +7,7 @@ import pytest
 
 import kqueue
 from kqueue.client.errors import ClientError, DeadlinePassed
+from kqueue.spark.errors import OptionError
 from kqueue.spark.source.broker_reader import BrokerReader
 from kqueue.spark.source.file_reader import FileReader
 from kqueue.spark.source.options import FIRST_ANSWER_MS
@@ -37,3 +38,18 @@ def test_a_broker_that_advertises_a_wrong_address_is_not_readable() -> None:
         given = dataclasses.replace(given, first_answer_ms=2_000)
         with pytest.raises(ClientError, match=r"127.0.0.1:1"):
             check_readable(given)
+
+
+@pytest.mark.parametrize("way", ["wire", "folder"])
+def test_a_pattern_that_matches_no_topic_is_refused(way: str, tmp_path: Path) -> None:
+    with kqueue.Broker(tmp_path / "data") as broker:
+        broker.create_topic("orders", 1)
+        if way == "wire":
+            given = options(broker, subscribePattern="^ordrs$")
+            with pytest.raises(OptionError, match=r"no topic on 127.0.0.1:\d+ matches the pattern '\^ordrs\$'"):
+                check_readable(given)
+            check_readable(given, some=False)
+    if way == "folder":
+        with pytest.raises(OptionError, match=r"no topic in .*data matches the pattern"):
+            check_readable(options(path=tmp_path / "data", subscribePattern="^ordrs$"))
+        check_readable(options(path=tmp_path / "data", subscribePattern="^ord"))

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kqueue.spark.errors import OptionError
-from kqueue.spark.jobs.audit.group_lag import GroupLag, group_lags
+from kqueue.spark.jobs.audit.group_lag import GroupLag, check_groups, group_lags
 from kqueue.spark.source.record_reader import RecordReader
 from kqueue.tests.spark.jobs.audit.sample_audits import KEYS, T0, T1
 from kqueue.tests.spark.source.logs import BEGIN_MS
@@ -23,3 +23,9 @@ def test_lag_of_each_group_and_partition_is_reported(reader: RecordReader) -> No
     assert group_lags(reader, ["late"], reader.earliest(ENDS), {T0: 20}) == lags[3:]
     with pytest.raises(OptionError, match="there is no group 'lat' .*; did you mean 'late'"):
         group_lags(reader, ["lat"], {}, ENDS)
+
+
+def test_groups_are_checked_without_their_lags(reader: RecordReader) -> None:
+    check_groups(reader, ["late", "early"])
+    with pytest.raises(OptionError, match="there is no group 'erly' .*; did you mean 'early'"):
+        check_groups(reader, ["late", "erly"])
