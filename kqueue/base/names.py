@@ -81,13 +81,15 @@ def random_uuid(rng: random.Random) -> bytes:
             return bytes(raw)
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest(name: str, known: Iterable[str], *, least: float = 0.6) -> str | None:
     """Return the known name that is most similar to `name`; None if none is similar or `name` is
     long.
+
+    Args: least: the least similarity, from 0 to 1 (equal).
     """
     if len(name) > NEAREST_LENGTH_MAX:
         return None  # clients send names, and the comparison is slow for long ones
-    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    matches = difflib.get_close_matches(name, list(known), n=1, cutoff=least)
     return matches[0] if matches else None
 
 

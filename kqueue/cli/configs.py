@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +15,7 @@ from kqueue.base.terminal import one_line
 from kqueue.base.text import counted
 from kqueue.cli.completion import complete_groups, complete_settings, complete_topics
 from kqueue.cli.connect import bootstrap_option, own_client, parse_name_values
+from kqueue.cli.error_texts import remedy_of
 from kqueue.cli.name_suggestions import similar_topic
 from kqueue.cli.output import columns, output_option, print_json
 
@@ -132,9 +133,10 @@ def describe(
         kind = _kind(entity_type)
         resources = _resources(client, kind, entity_type, names, defaults)
         described = client.configs(kind, resources, wanted or None)
-    unknown = [setting for setting in wanted if all(setting not in rows for rows in described.values())]
-    if unknown and described:
-        raise click.ClickException(f"no setting of {entity_type} is called {', '.join(unknown)}; see `kqueue settings`")
+        unknown = [setting for setting in wanted if all(setting not in rows for rows in described.values())]
+        if unknown and described:
+            name = next(iter(described))
+            raise _no_setting(entity_type, unknown[0], _known_settings(client, entity_type, name))
     shows_all = everything or bool(wanted) or entity_type == "broker-loggers"
     not_own = ("DEFAULT_CONFIG",) if entity_type == "brokers" else ("DEFAULT_CONFIG", *BROKER_SOURCES)
     shown = {
@@ -264,6 +266,20 @@ def _unknown(client: Client, entity_type: str, name: str, settings: Sequence[str
     ]
 
 
+def _known_settings(client: Client, entity_type: str, name: str) -> Iterable[str]:
+    """Return the names of a resource's settings; "": the defaults of all brokers, of which only
+    those that are set are described.
+    """
+    kind = _kind(entity_type)
+    return client.configs(kind, [name or str(min(client.metadata([]).brokers))], None).popitem()[1]
+
+
+def _no_setting(entity_type: str, setting: str, known: Iterable[str]) -> click.ClickException:
+    return click.ClickException(
+        f"no setting of {entity_type} is called {setting!r}{did_you_mean(setting, known)}; see `kqueue settings`"
+    )
+
+
 def _unset(client: Client, entity_type: str, name: str, deleted: Sequence[str]) -> list[str]:
     """Return those of the settings to delete that are not set on the resource itself.
 
@@ -275,16 +291,11 @@ def _unset(client: Client, entity_type: str, name: str, deleted: Sequence[str]) 
         return []
     kind = _kind(entity_type)
     rows = client.configs(kind, [name], None)[name]
-    known = set(rows)
-    if not name:  # the defaults of all brokers: only those that are set are described
-        known |= client.configs(kind, [str(min(client.metadata([]).brokers))], None).popitem()[1].keys()
+    known = _known_settings(client, entity_type, name)
     names = [setting.strip() for setting in deleted]
     for setting in names:
         if setting not in known:
-            guess = did_you_mean(setting, known)
-            raise click.ClickException(
-                f"no setting of {entity_type} is called {setting!r}{guess}; see `kqueue settings`"
-            )
+            raise _no_setting(entity_type, setting, known)
     own = OWN_SOURCES[entity_type] if name else "DYNAMIC_DEFAULT_BROKER_CONFIG"
     return [setting for setting in names if setting not in rows or rows[setting].source != own]
 
@@ -301,6 +312,9 @@ def _words_of_options(entity_type: str, bootstrap: str, names: Sequence[str]) ->
         if entity_type == "topics" and error.code_name == "UNKNOWN_TOPIC_OR_PARTITION":
             missing = [name for name in names if similar_topic(bootstrap, name)] if names else []
             words += similar_topic(bootstrap, missing[0]) if missing else "; `kqueue topics list` shows all topics"
+        remedy = remedy_of(error.code_name)
+        if remedy:
+            words = f"{words.rstrip('.')}: {remedy}"
         raise click.ClickException(words) from None
 
 

@@ -68,9 +68,8 @@ def elect(
         if stream is not None:
             wanted = _read_partitions(stream)
         elif topic is not None:
-            wanted = [TopicPartition(topic, index) for index in partition] or client.metadata([topic]).topics[
-                topic
-            ].topic_partitions
+            described = client.metadata([topic]).topics[topic]
+            wanted = [TopicPartition(topic, index) for index in partition] or described.topic_partitions
         outcomes = client.cluster.elect_leaders(wanted, election_type=ElectionType[election.upper()])
     _print_outcomes(election.upper(), outcomes)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kqueue.base.names import did_you_mean
 from kqueue.cli.completion import complete_groups, complete_topics
 from kqueue.cli.connect import admin, bootstrap_option, explain, explain_code, own_client
 from kqueue.cli.formats import parse_time
@@ -186,7 +187,8 @@ def reset_offsets(
     target = _target(to_earliest, to_latest, to_offset, to_datetime, shift_by)
     with admin(bootstrap) as client:
         with own_client(bootstrap) as own:
-            listed = own.groups().get(group)
+            listing = own.groups()
+            listed = listing.get(group)
             is_share = listed is not None and listed.type == SHARE
             committed = _share_starts(own, group) if is_share else _committed(client, group)
         _check_no_members(listed, client, group)
@@ -195,6 +197,9 @@ def reset_offsets(
             known = "" if listed is not None else f": {no_group(bootstrap, group)}"
             raise click.ClickException(f"the group {group!r} has committed nothing{known}")
         moved = _clamped(client, target(client, partitions, committed))
+        if listed is None:
+            how = "this creates it" if execute else "--execute creates it"
+            click.echo(f"There is no group {group!r} yet: {how}{did_you_mean(group, listing)}.", err=True)
         failed: Mapping[TopicPartition, str] = {}
         if execute:
             failed = _alter_share(bootstrap, group, moved) if is_share else _commit(client, group, moved)

@@ -10,6 +10,7 @@ import click
 from kqueue.base.text import counted, size_text
 from kqueue.cli.completion import complete_topics
 from kqueue.cli.connect import admin, bootstrap_option, explain_code
+from kqueue.cli.error_texts import remedy_of
 from kqueue.cli.output import output_option, print_json, table_console
 from kqueue.cli.topic_description import explain_topic_code
 
@@ -72,6 +73,8 @@ def show(topics: tuple[str, ...], brokers: tuple[int, ...], as_json: bool, boots
             [topic for topic in client.describe_topics(list(topics)) if topic["error_code"] != 0] if topics else []
         )
         responses = client.describe_log_dirs(list(topics) or None, list(brokers) or None)
+    # kafka-python leaves out the error of a whole response; each broker has a folder
+    refused = [response["broker"] for response in responses if not response["log_dirs"]]
     for response in responses:
         response["log_dirs"] = [folder for folder in response["log_dirs"] if folder["log_dir"] or folder["error_code"]]
     if as_json:
@@ -80,7 +83,9 @@ def show(topics: tuple[str, ...], brokers: tuple[int, ...], as_json: bool, boots
         _print_tables(responses)
     for topic in missing:
         click.echo(f"Error: {explain_topic_code(bootstrap, topic['name'], topic['error_code'])}", err=True)
-    if missing or any(folder["error_code"] for response in responses for folder in response["log_dirs"]):
+    for broker in refused:
+        click.echo(f"Error: broker {broker}: {remedy_of('CLUSTER_AUTHORIZATION_FAILED')}", err=True)
+    if missing or refused or any(folder["error_code"] for response in responses for folder in response["log_dirs"]):
         raise click.exceptions.Exit(1)
 
 

@@ -10,6 +10,7 @@ import click
 from kqueue.base.text import counted
 from kqueue.cli.completion import complete_settings, complete_topics
 from kqueue.cli.connect import admin, bootstrap_option, explain, explain_code, parse_name_values, print_error
+from kqueue.cli.error_texts import remedy_of
 from kqueue.cli.name_suggestions import no_topic
 from kqueue.cli.output import output_option, print_json
 from kqueue.cli.topic_description import (
@@ -302,7 +303,10 @@ def _change_settings(
     if "UnknownTopicOrPartition" in outcome:
         raise click.ClickException(no_topic(bootstrap, name))
     if outcome != "OK":
-        raise click.ClickException(f"{name}: {outcome.rpartition('Error: ')[2] or outcome}")
+        said = outcome.rpartition("Error: ")[2] or outcome
+        if "TopicAuthorizationFailed" in outcome:
+            said = f"{said}: {remedy_of('TOPIC_AUTHORIZATION_FAILED')}"
+        raise click.ClickException(f"{name}: {said}")
     click.echo(f"Changed the settings of topic {name}: {', '.join(changes)}.")
 
 

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, TypeVar
 import click
 
 from kqueue.base.errors import CorruptData
+from kqueue.base.names import did_you_mean
 from kqueue.cli.connect import bootstrap_option, own_client
 from kqueue.cli.offline_store import folder_option, offline_store
 from kqueue.cli.output import columns, output_option, print_json
@@ -182,9 +183,8 @@ def describe(names: tuple[str, ...], as_json: bool, folder: Path | None, bootstr
     """
     with _users(folder, bootstrap) as known:
         described = known.described(names)
-    missing = [name for name in names if name not in described]
-    if missing:
-        raise click.ClickException(f"no password is stored for {', '.join(missing)}")
+        missing = [name for name in names if name not in described]
+        others = known.described(()) if missing else {}
     rows = [
         (name, mechanism.name, iterations)
         for name, credentials in sorted(described.items())
@@ -192,8 +192,12 @@ def describe(names: tuple[str, ...], as_json: bool, folder: Path | None, bootstr
     ]
     if as_json:
         print_json([{"user": user, "mechanism": name, "iterations": iterations} for user, name, iterations in rows])
-    else:
+    elif rows or not missing:
         click.echo(columns(HEAD, rows))
+    for name in missing:
+        click.echo(f"Error: no password is stored for {name}{did_you_mean(name, others)}", err=True)
+    if missing:
+        raise click.exceptions.Exit(1)
 
 
 class BrokerUsers:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kqueue.base.errors import SettingError
-from kqueue.base.names import did_you_mean
+from kqueue.base.names import did_you_mean, nearest
 from kqueue.config.tls_client import TlsClientSettings, client_context
 from kqueue.config.tls_properties import TLS_PROPERTIES, TLS_WITHOUT_EFFECT, tls_client_settings
 from kqueue.config.token_login import TOKEN_PROPERTIES, TOKEN_WITHOUT_EFFECT, TokenLogin, token_login
@@ -32,6 +32,10 @@ PROPERTIES: Mapping[str, str | None] = {
 """The properties with their defaults. Kafka has no default for users; its mechanism is GSSAPI."""
 WITHOUT_EFFECT = ("security.providers", *TLS_WITHOUT_EFFECT, *TOKEN_WITHOUT_EFFECT)
 """Java's own, which are accepted."""
+ALMOST = 0.85
+"""The similarity from which on a name is taken for a misspelled one: without its property a client
+would connect in the clear.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +50,13 @@ class ClientSecurity:
     def of(cls, given: Mapping[str, str]) -> ClientSecurity:
         """Return what these properties say; others than those of security are ignored.
 
-        Raises: SettingError: an unknown one, or a wrong value, which is not shown.
+        Raises: SettingError: an unknown one, or one that is almost called as one of security, or a
+            wrong value, which is not shown.
         """
         for name in given:
-            if name.startswith(("ssl.", "sasl.", "security.")) and name not in (*PROPERTIES, *WITHOUT_EFFECT):
+            if name in PROPERTIES or name in WITHOUT_EFFECT:
+                continue
+            if name.startswith(("ssl.", "sasl.", "security.")) or nearest(name, PROPERTIES, least=ALMOST):
                 raise SettingError(f"no client property is called {name!r}{did_you_mean(name, PROPERTIES)}")
         values = {name: given.get(name, default) for name, default in PROPERTIES.items()}
         name = (values[PROTOCOL] or "").strip().upper()

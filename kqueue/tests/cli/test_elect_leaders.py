@@ -56,6 +56,12 @@ def test_a_partition_that_is_not_there(kq: Kq, topic: str) -> None:
     )
 
 
+@pytest.mark.parametrize("partition", [(), ("-p", "0")])
+def test_a_topic_that_is_not_there(kq: Kq, topic: str, partition: tuple[str, ...]) -> None:
+    result = kq("cluster", "elect", "-t", f"{topic}s", *partition)
+    assert (result.exit_code, result.stderr) == (1, f"Error: there is no topic '{topic}s'; did you mean {topic!r}?\n")
+
+
 @pytest.mark.parametrize("text", ["", "{}", '{"partitions": [1]}', '{"partitions": [{"topic": "a"}]}'])
 def test_a_file_without_partitions(kq: Kq, tmp_path: Path, text: str) -> None:
     file = tmp_path / "partitions.json"

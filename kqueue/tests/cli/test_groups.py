@@ -145,6 +145,8 @@ def test_offsets_of_a_new_group_can_be_set(kq: Kq, done: Done, topic: str, fresh
     name = f"{fresh}-new"
     done("groups", "reset-offsets", name, "-t", f"{topic}:0", "--to-offset", "1", "--execute")
     assert done("consume", topic, "-g", name, "-n", "1") == "b\n"
+    dry = kq("groups", "reset-offsets", f"{name}s", "-t", f"{topic}:0", "--to-latest")
+    assert f"There is no group '{name}s' yet: --execute creates it; did you mean {name!r}?" in dry.stderr
     result = kq("groups", "reset-offsets", f"{name}-2", "-t", f"{topic}:0", "--shift-by", "1")
     assert result.exit_code == 1
     assert f"no committed offset to shift for {topic}-0" in result.stderr

@@ -67,7 +67,13 @@ def test_users_are_added_described_listed_and_removed(users: Users) -> None:
     assert (gone.exit_code, gone.stderr) == (
         1, "Error: user ann has no password for SCRAM-SHA-256 or SCRAM-SHA-512\n",
     )  # fmt: skip
-    assert users("describe", "ann", "bob").stderr == "Error: no password is stored for ann\n"
+    shown = users("describe", "ann", "bob", "bobb")
+    assert (shown.exit_code, shown.stdout) == (1, users("describe", "bob").stdout)
+    assert shown.stderr.splitlines() == [
+        "Error: no password is stored for ann",
+        "Error: no password is stored for bobb; did you mean 'bob'?",
+    ]
+    assert users("describe", "ann", "--json").stdout == "[]\n"
 
 
 def test_the_stored_credential_is_that_of_the_password(broker: kqueue.Broker) -> None:

@@ -57,6 +57,9 @@ def test_tls_checks_names_unless_told_otherwise() -> None:
     [
         ({"security.protocol": "TLS"}, "security.protocol=TLS: expected one of"),
         ({"ssl.trustore.location": "x"}, "did you mean 'ssl.truststore.location'"),
+        ({"securty.protocol": "SSL"}, "did you mean 'security.protocol'"),
+        ({"sals.jaas.config": "secret"}, "did you mean 'sasl.jaas.config'"),
+        ({"keystore.location": "x"}, "did you mean 'ssl.keystore.location'"),
         ({**SASL, "sasl.mechanism": "GSSAPI"}, "sasl.mechanism=GSSAPI: expected one of"),
         ({**SASL, "sasl.username": "ann"}, "PLAIN needs sasl.jaas.config, or sasl.username and sasl.password"),
         ({**SASL, "sasl.jaas.config": f'{SCRAM_MODULE} required username="a" password="secret";'}, "the login module"),
