@@ -6,7 +6,6 @@ One rule for all client commands: `find_broker` waits as long as `--timeout` say
 from __future__ import annotations
 
 import contextlib
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -19,14 +18,19 @@ from kqueue.base.errors import KqueueError
 from kqueue.cli.client_access import addresses, client_access, client_security
 
 CLIENT_ID = "kqueue-cli"
-PROBE_TIMEOUT_S = 3.0
-SECURE_TIMEOUT_MS = 10_000
+ANSWER_TIMEOUT_S = 10.0
+"""How long a broker that is asked once has for its answer."""
+ANSWER_TIMEOUT_MIN_S = 1.0
 NOTICE_DELAY_S = 1.0
-RETRY_INTERVAL_S = 0.2
+RETRY_INTERVAL_S, RETRY_INTERVAL_MAX_S = 0.2, 1.0
+MUTE = (
+    "a server listens there, but it does not answer in Kafka's protocol in time; if it needs TLS or a password, give "
+    "them by --command-config FILE"
+)
 
 
 class BrokerNotFound(click.ClickException):
-    """No server listens at any of the addresses, or it is not a broker."""
+    """No server listens at any of the addresses, or none of them answers as a broker."""
 
 
 @contextlib.contextmanager
@@ -43,7 +47,7 @@ def waiting(bootstrap: str) -> Iterator[None]:
 
 
 def find_broker(bootstrap: str) -> None:
-    """Wait until a broker listens, as long as the running command's `--timeout` says.
+    """Wait until a broker answers, as long as the running command's `--timeout` says.
 
     Raises: BrokerNotFound. ClickException: TLS or SASL failed.
     """
@@ -56,39 +60,41 @@ def find_broker(bootstrap: str) -> None:
 
 
 def await_broker(bootstrap: str, timeout_s: float) -> int:
-    """Wait until a server listens at one of the addresses.
+    """Wait until a broker answers at one of the addresses.
 
     Args:
         timeout_s: seconds; 0 tries once.
-    Returns: the milliseconds that remain for its first response, 1,000 at least.
-    Raises: BrokerNotFound: no server listened in time. ClickException: TLS or SASL failed.
+    Returns: the milliseconds that remain for the first response to the caller, 1,000 at least.
+    Raises: BrokerNotFound: none answered in time. ClickException: TLS or SASL failed.
     """
     deadline_s = monotonic_s() + timeout_s
+    interval_s = RETRY_INTERVAL_S
     while True:
+        remaining_s = deadline_s - monotonic_s()
         try:
-            probe_broker(bootstrap)
+            probe_broker(bootstrap, max(remaining_s, ANSWER_TIMEOUT_MIN_S) if timeout_s else ANSWER_TIMEOUT_S)
             return int(max(deadline_s - monotonic_s(), 1.0) * 1000)
         except BrokerNotFound as error:
             remaining_s = deadline_s - monotonic_s()
             if remaining_s <= 0:
                 waited = f" The command waited {timeout_s:g} s; --timeout SECONDS changes this." if timeout_s else ""
                 raise BrokerNotFound(error.message + waited) from None
-            time.sleep(min(RETRY_INTERVAL_S, remaining_s))
+            time.sleep(min(interval_s, remaining_s))
+            interval_s = min(2 * interval_s, RETRY_INTERVAL_MAX_S)
 
 
-def probe_broker(bootstrap: str) -> None:
-    """Check that a server listens at one of the addresses, before a client runs into its timeout.
+def probe_broker(bootstrap: str, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+    """Check that a broker answers at one of the addresses, before a client runs into its timeout.
 
+    Args:
+        timeout_s: seconds for all addresses together.
     Raises: BrokerNotFound: with the reason for each address. ClickException: TLS or SASL failed.
     """
     reasons = []
-    is_secure = client_security() is not None
-    for host, port in addresses(bootstrap):
+    servers = addresses(bootstrap)
+    for host, port in servers:
         try:
-            if is_secure:
-                _connect_securely(Address(host, port))
-            else:
-                socket.create_connection((host, port), timeout=PROBE_TIMEOUT_S).close()
+            _connect(Address(host, port), timeout_s / len(servers))
             return
         except OSError as error:
             reasons.append((f"{host}:{port}", error.strerror or str(error)))
@@ -97,25 +103,29 @@ def probe_broker(bootstrap: str) -> None:
     raise broker_not_found(bootstrap, "; ".join(map(": ".join, reasons)))
 
 
-def _connect_securely(address: Address) -> None:
-    """Connect with TLS and SASL, by our own client, because it says what is wrong.
+def _connect(address: Address, timeout_s: float) -> None:
+    """Connect, with TLS and SASL if the command has them, and exchange ApiVersions.
 
-    A connection without a handshake would be a line in the broker's log for each command.
+    By our own client, because it says what is wrong. A server that only listens is no broker yet:
+    the port of a container is open before the broker in it.
 
-    Raises: OSError: no server listens. ClickException: TLS or SASL failed.
+    Raises: OSError: no broker answers. ClickException: TLS or SASL failed.
     """
     from kqueue.client.connection import Connection
     from kqueue.client.deadline import Deadline
     from kqueue.client.errors import BrokerUnreachable, ConnectionLost
     from kqueue.client.options import ClientOptions
 
-    options = ClientOptions(bootstrap=str(address), client_id=CLIENT_ID, security=client_security())
+    security = client_security()
+    options = ClientOptions(bootstrap=str(address), client_id=CLIENT_ID, security=security)
     try:
-        Connection(address, options, Deadline(SECURE_TIMEOUT_MS)).close()
+        Connection(address, options, Deadline(int(timeout_s * 1000))).close()
     except BrokerUnreachable as error:
-        if isinstance(error.__cause__, ConnectionLost):  # something listens there
-            raise click.ClickException(str(error)) from None
-        raise OSError(str(error).removeprefix(f"{address}: ")) from None
+        if not isinstance(error.__cause__, ConnectionLost):
+            raise OSError(str(error).removeprefix(f"{address}: ")) from None
+        if security is None:
+            raise OSError(MUTE) from None
+        raise click.ClickException(str(error)) from None
     except KqueueError as error:
         raise click.ClickException(str(error)) from None
 

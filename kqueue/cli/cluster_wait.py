@@ -80,7 +80,7 @@ def _look(bootstrap: str, count: int | None) -> tuple[list[str], str]:
 
 
 def _answers(node: BrokerEndpoint) -> bool:
-    """Whether a broker accepts connections."""
+    """Whether a broker answers."""
     try:
         probe_broker(str(Address(node.host, node.port)))
     except click.ClickException:

@@ -21,8 +21,8 @@ from kqueue.base.extras import install_hint
 from kqueue.base.names import check_topic
 from kqueue.base.settings import is_secret
 from kqueue.cli.broker_wait import CLIENT_ID as CLIENT_ID
+from kqueue.cli.broker_wait import MUTE, broker_not_found
 from kqueue.cli.broker_wait import BrokerNotFound as BrokerNotFound
-from kqueue.cli.broker_wait import broker_not_found
 from kqueue.cli.broker_wait import find_broker as find_broker
 from kqueue.cli.client_access import addresses as addresses
 from kqueue.cli.client_access import bootstrap_option as bootstrap_option
@@ -96,11 +96,7 @@ def plain_errors(bootstrap: str) -> Iterator[None]:
         yield
     except KafkaTimeoutError as error:
         if "bootstrap" in str(error):
-            raise broker_not_found(
-                bootstrap,
-                "a server listens there, but it does not answer in Kafka's protocol in time; if it needs TLS or a "
-                "password, give them by --command-config FILE",
-            ) from None
+            raise broker_not_found(bootstrap, MUTE) from None
         raise click.ClickException(f"the broker at {bootstrap} did not answer in time ({words(error)})") from None
     except KafkaConnectionError as error:
         raise click.ClickException(f"the connection to {bootstrap} broke: {words(error)}") from None

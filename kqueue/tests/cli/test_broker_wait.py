@@ -75,6 +75,38 @@ def test_a_broker_that_comes_in_time_is_used(kq: Kq, free_port: int) -> None:
         broker.stop()
 
 
+@pytest.mark.parametrize("command", [("topics", "list"), ("groups", "list"), ("cluster", "brokers"), ("consume", "t")])
+def test_a_server_that_only_listens_is_no_broker_yet(kq: Kq, command: tuple[str, ...]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        result = kq(*command, "-b", f"127.0.0.1:{mute.getsockname()[1]}", "--timeout", "0.2")
+    assert result.exit_code == 1
+    assert "does not answer in Kafka's protocol in time; if it needs TLS" in result.stderr
+    assert "waited 0.2 s; --timeout" in result.stderr
+
+
+def test_a_port_that_is_open_before_its_broker_is_waited_for() -> None:
+    """As the proxy of a container: it closes all connections until the broker is up."""
+    accepted = 0
+    with kqueue.Broker() as broker, socket.create_server(("127.0.0.1", 0)) as proxy:
+        port = int(broker.bootstrap.rpartition(":")[2])
+
+        def serve() -> None:
+            nonlocal accepted
+            for accepted in range(1, 4):
+                with proxy.accept()[0] as client:
+                    if accepted < 3:
+                        continue
+                    with socket.create_connection(("127.0.0.1", port)) as server:
+                        server.sendall(client.recv(65536))
+                        client.sendall(server.recv(65536))
+
+        serving = threading.Thread(target=serve)
+        serving.start()
+        await_broker(f"127.0.0.1:{proxy.getsockname()[1]}", 60)
+        serving.join()
+    assert accepted == 3
+
+
 def test_quick_commands_report_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with waiting("here:1"):
         pass

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from kafka import errors
 from kafka.errors import KafkaConnectionError
 
-from kqueue.cli import connect, error_texts
+import kqueue
+from kqueue.cli import broker_wait, connect, error_texts
 from kqueue.cli.connect import PersistentAdmin
 from kqueue.client.errors import BrokerRefused, ClientError
 
@@ -59,7 +60,7 @@ def test_no_broker_is_one_sentence_with_the_remedy(kq: Callable[..., Result]) ->
 
 
 def test_listener_that_is_no_broker_is_detected(kq: Callable[..., Result], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connect, "BOOTSTRAP_TIMEOUT_MS", 300)
+    monkeypatch.setattr(broker_wait.probe_broker, "__defaults__", (0.3,))
     with socket.create_server(("127.0.0.1", 0)) as mute:
         result = kq("topics", "list", "-b", f"127.0.0.1:{mute.getsockname()[1]}")
     assert result.exit_code == 1
@@ -67,8 +68,8 @@ def test_listener_that_is_no_broker_is_detected(kq: Callable[..., Result], monke
 
 
 def test_single_reachable_address_is_enough() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        connect.find_broker(f"127.0.0.1:{free_port()},127.0.0.1:{server.getsockname()[1]}")
+    with kqueue.Broker() as broker:
+        connect.find_broker(f"127.0.0.1:{free_port()},{broker.bootstrap}")
 
 
 @pytest.mark.parametrize(

@@ -226,6 +226,7 @@ def test_ctrl_c_ends_it_when_the_broker_has_gone(done: Done) -> None:
         with reader:
             reader.send_signal(signal.SIGINT)
             out, errors = reader.communicate(timeout=60)
+        errors = re.sub("^waiting for the broker .*\n", "", errors)  # on a busy machine
         assert out == ""
         if reader is member and errors:  # the broker had its commit and was gone before the answer was read
             assert errors.startswith(

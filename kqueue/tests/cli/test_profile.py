@@ -70,7 +70,7 @@ def test_the_command_line_comes_before_variables_and_these_before_the_profile(
 def test_a_password_goes_to_its_own_cluster_only(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str | None] = []
 
-    def probe(bootstrap: str) -> None:
+    def probe(bootstrap: str, timeout_s: float = 0) -> None:
         security = client_access().security
         seen.append(None if security is None else security.protocol.name)
         raise KeyboardInterrupt
