@@ -4,6 +4,7 @@ takes and what was found.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
@@ -37,6 +38,21 @@ def check_list(name: str, value: object, expected: str) -> None:
     """
     if isinstance(value, (str, bytes, bytearray, Mapping)) or not isinstance(value, Iterable):
         raise TypeError(f"{name}={short_repr(value)}: expected {expected}")
+
+
+def check_folder(name: str, value: object) -> None:
+    """Check that an argument is the path of a folder, or None. Raises TypeError."""
+    if value is not None:
+        check_kind(name, value, (str, os.PathLike), "a folder, as text or a path")
+
+
+def check_seconds(name: str, value: object) -> None:
+    """Check that an argument is a time in seconds, 0 or more. Raises TypeError, ValueError."""
+    expected = "a number of seconds, 0 or more"
+    check_kind(name, value, (int, float), expected)
+    assert isinstance(value, (int, float))
+    if not value >= 0:
+        raise ValueError(f"{name}={value}: expected {expected}")
 
 
 def check_broker_id(call: str, id: object, brokers: Sequence[object]) -> None:

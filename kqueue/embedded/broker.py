@@ -21,6 +21,7 @@ from kqueue.base.config import Config
 from kqueue.broker.snapshots import Snapshot
 from kqueue.config.plugins import metadata_store_name
 from kqueue.config.properties import make_config
+from kqueue.embedded.argument_checks import check_folder
 from kqueue.embedded.clock import BrokerClock
 from kqueue.embedded.event_loops import run_in_thread
 from kqueue.embedded.loop_thread import LoopThread, unless
@@ -101,6 +102,8 @@ class Broker(EmbeddedNode):
         users: Mapping[str, str] | None = None,
         **keywords: object,
     ) -> None:
+        check_folder("path", path)
+        check_folder("snapshot", snapshot)
         super().__init__(OffsetClock(), SecurityArguments(tls=tls, users=users, acls=acls))
         if as_version is not None:
             keywords["kqueue_as_version"] = as_version

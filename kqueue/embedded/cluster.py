@@ -22,7 +22,7 @@ from kqueue.broker.cluster.registration import CLUSTER_KEY
 from kqueue.broker.metadata import producer_ids
 from kqueue.config import plugins
 from kqueue.config.properties import keyword_name, make_config
-from kqueue.embedded.argument_checks import check_broker_id, check_kind, check_list
+from kqueue.embedded.argument_checks import check_broker_id, check_folder, check_kind, check_list
 from kqueue.embedded.clock import BrokerClock
 from kqueue.embedded.cluster_broker import ClusterBroker, GivenStorages
 from kqueue.embedded.cluster_records import ClusterRecordsMixin
@@ -126,6 +126,7 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
                 raise SettingError(
                     f"{name} can't be set: the cluster gives each broker its own; see its argument racks"
                 )
+        check_folder("path", path)
         defaults = {**CLUSTER_DEFAULTS, "default.replication.factor": min(brokers, FACTOR_MAX)}
         self._security = SecurityArguments(tls=tls, users=users, acls=acls, is_cluster=True)
         values = setting_values(path, 0, settings or {}, keywords, defaults, self._security.protocol.name)
@@ -300,8 +301,11 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
         parts = [frozenset(side) for side in sides]
         cut = frozenset(without_store)
         named = [id for part in parts for id in part]
-        if len(set(named)) != len(named) or not {*named, *cut} <= set(range(len(self.brokers))):
-            raise ValueError(f"expected brokers 0 to {len(self.brokers) - 1}, each in one side, found {sides}")
+        ids = set(range(len(self.brokers)))
+        if len(set(named)) != len(named) or not ids.issuperset(named):
+            raise ValueError(f"expected brokers 0 to {len(ids) - 1}, each in one side, found {sides}")
+        if not ids.issuperset(cut):
+            raise ValueError(f"without_store={set(cut)}: expected brokers 0 to {len(ids) - 1}")
 
         async def work() -> None:
             self._part(parts, cut)

@@ -14,7 +14,7 @@ from kqueue.base.names import did_you_mean
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.cluster.partition_changes import Election, Outcomes, PartitionChanges
-from kqueue.embedded.argument_checks import check_broker_id, check_kind, check_list
+from kqueue.embedded.argument_checks import check_broker_id, check_kind, check_list, check_seconds
 from kqueue.embedded.event_loops import check_may_block
 from kqueue.replication.errors import ElectionNotNeeded
 from kqueue.replication.registrations import NO_LEADER, TOPICS_PREFIX, PartitionRegistration, TopicRegistration
@@ -182,6 +182,8 @@ class ClusterTopicsMixin(ABC):
         self._wait(look, WAIT_S)
 
     def _wait(self, look: Callable[[], str | None], within_s: float) -> None:
+        check_seconds("within_s", within_s)
+
         async def poll() -> None:
             deadline = monotonic_s() + within_s
             while (problem := look()) is not None:

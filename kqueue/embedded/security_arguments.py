@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kqueue.config.catalog import CATALOG
 from kqueue.config.listeners import parse_listener_address
 from kqueue.config.properties import SourcedValue
-from kqueue.embedded.argument_checks import check_list, check_mapping
+from kqueue.embedded.argument_checks import check_kind, check_list, check_mapping
 from kqueue.replication.config import INTER_BROKER_MECHANISM
 from kqueue.security.authorizers import SETTING as AUTHORIZER
 from kqueue.security.authorizers import STANDARD
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 PEER_USER = "kqueue-broker"
 """The user that the brokers of a cluster are for each other, as in their certificates."""
 PEER_MECHANISM = "SCRAM-SHA-512"
+USERS_EXPECTED = 'a dict of passwords by name, such as {"ann": "secret"}'
 PEER_ACLS = ("User:ANONYMOUS allow cluster_action cluster",)
 """Of a cluster whose brokers can't be told from its clients."""
 
@@ -46,11 +47,13 @@ class SecurityArguments:
         """Args: is_cluster: the brokers authenticate at each other, as a super user `PEER_USER`.
 
         Raises: InvalidRequest: an ACL is wrong. SettingError: a package is not installed.
-            ValueError: a user has the name of the brokers. TypeError: `users` is no dict, or `acls`
-            no list.
+            ValueError: a user has the name of the brokers. TypeError: an argument of another type.
         """
+        check_kind("tls", tls, bool, "True or False")
         if users is not None:
-            check_mapping("users", users, 'a dict of passwords by name, such as {"ann": "secret"}')
+            check_mapping("users", users, USERS_EXPECTED)
+            if not all(isinstance(text, str) for pair in users.items() for text in pair):
+                raise TypeError(f"users: expected {USERS_EXPECTED}, found a name or a password that is no text")
         check_list("acls", acls, 'a list of ACLs, such as ["User:ann allow read topic:orders"]')
         self.users: Mapping[str, str] = dict(users or {})
         self.acls = _parsed(acls)

@@ -10,6 +10,7 @@ from kqueue.base.clock import monotonic_s, sleep
 from kqueue.base.names import did_you_mean
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.replicas.uncommitted_ends import UncommittedEnds
+from kqueue.embedded.argument_checks import check_seconds
 from kqueue.embedded.event_loops import check_may_block, run_in_thread
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def poll_until_true(look: Callable[[], str | None], within_s: float, instead: st
         RuntimeError: this thread runs an event loop; `instead` is the awaitable call.
     """
     __tracebackhide__ = True
+    check_seconds("within_s", within_s)
     if within_s > 0:
         check_may_block(instead)
     deadline = monotonic_s() + within_s
@@ -80,6 +82,7 @@ async def poll_until_true_async(look: Callable[[], str | None], within_s: float)
     timers of the caller's loop do not run while a test has frozen the time. Raises AssertionError.
     """
     __tracebackhide__ = True
+    check_seconds("within_s", within_s)
     deadline = monotonic_s() + within_s
     problem = await run_in_thread(look)
     while problem is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict, TypeVar, Unpack
 
-from kqueue.embedded.argument_checks import check_keywords
+from kqueue.embedded.argument_checks import check_folder, check_keywords
 
 if TYPE_CHECKING:
     from kqueue.app import Server
@@ -240,4 +240,5 @@ class InspectionMixin(ProducedAssertions):
         Raises: SnapshotRefused: the folder is not empty, or not all data can be read.
         StorageFailed.
         """
+        check_folder("folder", folder)
         self._ask(lambda server: server.snapshot(os.fspath(folder)))

@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Any, Protocol
 
-from kqueue.base.text import counted
+from kqueue.base.text import counted, short_repr
 from kqueue.embedded.argument_checks import check_kind, check_list
 from kqueue.embedded.inspection.broker_calls import NoSuchName
 from kqueue.embedded.inspection.expected_headers import (
@@ -64,6 +64,8 @@ class ExpectedRecords:
                 check_list(name, given, "a list, one entry for each record")
         if count is not None:
             check_kind("count", count, int, "a number of records")
+        if decode is not None and not callable(decode):
+            raise TypeError(f"decode={short_repr(decode)}: expected a function of the bytes of a value")
         if values is None and keys is None and headers is None and count is None:
             raise ValueError("say what is expected: values=, keys=, headers= or several of them, or count= alone")
         if (values is not None or keys is not None) and count is not None:
