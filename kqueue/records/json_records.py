@@ -45,11 +45,9 @@ def read_record(line: str | bytes | Mapping[str, Any], *, has_documents: bool = 
             raise ValueError(f"this is not JSON: {error}") from None
     if not isinstance(row, Mapping) or not row.keys() & {"key", "value"}:
         raise ValueError(f'expected an object with "value" or "key", found {short_repr(row)}')
-    value = row.get("value")
-    is_document = has_documents and isinstance(value, (Mapping, list)) and not _is_encoded(value)
     return JsonRecord(
         _bytes_of(row.get("key"), "key"),
-        document_bytes(value) if is_document else _bytes_of(value, "value"),
+        _value_of(row.get("value"), has_documents),
         _headers_of(row.get("headers")),
         _number(row.get("timestamp"), "timestamp", NO_TIMESTAMP, INT64_MAX),
         _number(row.get("partition"), "partition", 0, INT32_MAX),
@@ -73,6 +71,12 @@ def json_of(data: bytes | None) -> str | dict[str, str] | None:
         return data.decode()
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(data).decode()}
+
+
+def _value_of(value: Any, has_documents: bool) -> bytes | None:
+    if has_documents and isinstance(value, (Mapping, list)) and not _is_encoded(value):
+        return document_bytes(value)
+    return _bytes_of(value, "value")
 
 
 def _is_encoded(value: object) -> bool:
