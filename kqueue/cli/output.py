@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 
@@ -64,14 +64,17 @@ def table_console() -> Console:
     return console if console.is_terminal else new_console(width=PIPE_WIDTH)
 
 
-def new_console(*, stderr: bool = False, width: int | None = None) -> Console:
+def new_console(output: TextIO | None = None, *, width: int | None = None) -> Console:
     """Return a console whose own control sequences reach the terminal, and whose texts' do not.
 
     A `str` is printed as it is: names of topics may look like rich's markup. Use `Text` for styles.
+    Args: output: None: standard output.
     """
     from kqueue.cli.escaping_console import EscapingConsole  # on use: it imports rich
 
-    return EscapingConsole(file=trusted(sys.stderr if stderr else sys.stdout), width=width, markup=False, emoji=False)
+    return EscapingConsole(
+        file=trusted(sys.stdout if output is None else output), width=width, markup=False, emoji=False
+    )
 
 
 class Counter:

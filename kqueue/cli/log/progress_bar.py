@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator
 
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
@@ -13,7 +14,7 @@ from kqueue.cli.output import new_console
 @contextlib.contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
     """Yield a function that receives the bytes that are done, and their total."""
-    console = new_console(stderr=True)
+    console = new_console(sys.stderr)
     progress = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),

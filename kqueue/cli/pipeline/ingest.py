@@ -206,7 +206,7 @@ def _shown() -> Iterator[Callable[[str, int], None]]:
     row_counts: dict[str, int] = {}
     at: str | None = None
     with Live(
-        _progress(row_counts, None), console=new_console(stderr=True), transient=True, refresh_per_second=5
+        _progress(row_counts, None), console=new_console(sys.stderr), transient=True, refresh_per_second=5
     ) as live:
 
         def tell(stage: str, rows: int) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -18,14 +21,33 @@ PERIOD_S = 10.0
 """Between two lines where there is no terminal: short jobs print none."""
 
 
-class ProgressLine:
-    """The progress of a job: stage, elapsed time, records, total, and rate."""
+@contextlib.contextmanager
+def kept_stderr() -> Iterator[TextIO]:
+    """Yield standard error under a descriptor of its own.
 
-    def __init__(self) -> None:
+    While Spark starts, what Java writes to descriptor 2 goes to a file; the progress must not.
+    """
+    try:
+        number = os.dup(sys.stderr.fileno())
+    except (OSError, ValueError):  # no file
+        yield sys.stderr
+        return
+    with os.fdopen(number, "w", buffering=1, encoding=sys.stderr.encoding, errors=sys.stderr.errors) as kept:
+        yield kept
+
+
+class ProgressLine:
+    """The progress of a job: stage, elapsed time, records, total, and rate.
+
+    Args: output: None: standard error.
+    """
+
+    def __init__(self, output: TextIO | None = None) -> None:
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        console = new_console(stderr=True)
-        self._lines = None if console.is_terminal else PeriodicLines(lambda line: click.echo(line, err=True))
+        output = sys.stderr if output is None else output
+        console = new_console(output)
+        self._lines = None if console.is_terminal else PeriodicLines(lambda line: click.echo(line, file=output))
         self._progress: Progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),

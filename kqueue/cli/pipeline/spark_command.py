@@ -23,7 +23,7 @@ from kqueue.cli.connect import (
     parse_name_values,
 )
 from kqueue.cli.exit_status import INTERRUPTED
-from kqueue.cli.pipeline.progress_line import ProgressLine
+from kqueue.cli.pipeline.progress_line import ProgressLine, kept_stderr
 from kqueue.cli.signals import interrupt_on_signal
 from kqueue.spark.errors import OptionError, SqlRefused
 from kqueue.spark.options import KAFKA, SECURE
@@ -278,7 +278,8 @@ def session(
             check()
         with (
             interrupt_on_signal() as reinstall_signal_handlers,
-            ProgressLine() as progress_line,
+            kept_stderr() as output,
+            ProgressLine(output) as progress_line,
             contextlib.ExitStack() as stack,
         ):
             _progress_line = progress_line

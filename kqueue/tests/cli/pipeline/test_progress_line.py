@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import io
+import os
 import queue
+from pathlib import Path
 
 import pytest
 
 from kqueue.cli.escaping_console import EscapingConsole
 from kqueue.cli.pipeline import progress_line
-from kqueue.cli.pipeline.progress_line import PeriodicLines, ProgressLine
+from kqueue.cli.pipeline.progress_line import PeriodicLines, ProgressLine, kept_stderr
+from kqueue.spark.console_output import stderr_to
+from kqueue.tests.waits import eventually
 
 
 def test_without_a_terminal_a_line_says_where_a_job_is() -> None:
@@ -57,7 +61,7 @@ def test_progress_is_silent_without_a_terminal(capsys: pytest.CaptureFixture[str
 def test_progress_on_a_terminal_has_stage_counts_and_total(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
     terminal = EscapingConsole(file=screen, force_terminal=True, width=120)
-    monkeypatch.setattr(progress_line, "new_console", lambda **_: terminal)
+    monkeypatch.setattr(progress_line, "new_console", lambda *_: terminal)
     with ProgressLine() as line:
         line.start("Reading")
         line.update("Writing", 1_500, 2_000)
@@ -68,3 +72,21 @@ def test_progress_on_a_terminal_has_stage_counts_and_total(monkeypatch: pytest.M
     assert "Writing" in shown
     assert "1,500 of 2,000 records" in shown
     assert "2 [files] are left out" in shown
+
+
+def test_the_progress_of_a_start_is_not_hidden_with_the_words_of_java(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress_line, "PERIOD_S", 0.01)
+    noise = tmp_path / "noise"
+    with kept_stderr() as output, ProgressLine(output) as line, stderr_to(noise):
+        line.start("Starting Spark")
+        os.write(2, b"words of Java\n")
+        eventually(lambda: "Starting Spark: after " in capfd.readouterr().err)
+    assert noise.read_bytes() == b"words of Java\n"
+
+
+def test_standard_error_that_is_no_file_is_used_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    with kept_stderr() as output:
+        output.write("here\n")
+    assert capsys.readouterr().err == "here\n"
