@@ -199,7 +199,7 @@ def reset_offsets(
         moved = _clamped(client, target(client, partitions, committed))
         if listed is None:
             how = "this creates it" if execute else "--execute creates it"
-            click.echo(f"There is no group {group!r} yet: {how}{did_you_mean(group, listing)}.", err=True)
+            click.echo(f"There is no group {group!r} yet: {how}{did_you_mean(group, listing)}", err=True)
         failed: Mapping[TopicPartition, str] = {}
         if execute:
             failed = _alter_share(bootstrap, group, moved) if is_share else _commit(client, group, moved)
