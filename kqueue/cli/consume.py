@@ -96,9 +96,9 @@ def consume(
     checked_topic(topic)
     write = _checked(formatter, form, "--format")
     at_ms = _checked(parse_time, timestamp, "--timestamp") if timestamp is not None else None
+    start = _start_of(offset)
     _check_start(group, from_beginning, partitions, offset, timestamp)
     require_client()
-    start = _start_of(offset)
     addresses(bootstrap)
     reader = TopicReader(
         topic,
@@ -149,7 +149,10 @@ def _start_of(offset: str | None) -> Start:
     if offset is None or offset in ("earliest", "latest"):
         return offset or "latest"
     if not offset.removeprefix("-").isdecimal():
-        raise click.BadParameter(f"{offset!r} is no offset; write a number, earliest or latest", param_hint="--offset")
+        hint = " (--format json prints records as JSON)" if offset == "json" else ""
+        raise click.BadParameter(
+            f"{offset!r} is no offset; write a number, earliest or latest{hint}", param_hint="--offset"
+        )
     return int(offset)
 
 

@@ -153,6 +153,7 @@ def test_formats(done: Done, topic: str) -> None:
         (["-o", "3"], "--offset needs --partition"),
         (["-p", "0", "-g", "x"], "--partition reads in no group"),
         (["-p", "0", "-o", "x"], "'x' is no offset"),
+        (["-o", "json"], "--format json prints records as JSON"),
         (["--from-beginning", "--timestamp", "1"], "exclude each other"),
         (["-p", "0", "--from-beginning"], "--offset earliest"),
         (["--timestamp", "soon"], "'soon' is not a time"),
