@@ -20,6 +20,7 @@ from kqueue.replication.elections import (
     topic_allows_unclean,
     topic_min_isr,
     with_isr,
+    with_last_known,
 )
 from kqueue.replication.reassignments import complete_reassignment, is_complete
 from kqueue.replication.registrations import (
@@ -68,7 +69,8 @@ class _Brokers(NamedTuple):
 
     active: frozenset[int]
     members: frozenset[int]
-    lost: frozenset[int]  # lack records they confirmed: rule 1
+    lost: frozenset[int]  # may lack records they confirmed: rule 1
+    outdated: frozenset[int]  # those of `lost` that do lack records
 
 
 def decide(
@@ -141,16 +143,18 @@ def _broker_changes(
     image: ClusterImage, sessions: Mapping[int, int]
 ) -> tuple[tuple[BrokerRegistration, ...], tuple[BrokerRegistration, ...], _Brokers]:
     fenced, unfenced = [], []
-    active, members, lost = set(), set(), set()
+    active, members, lost, outdated = set(), set(), set(), set()
     for node, broker in image.brokers.items():
         is_live = sessions.get(node) == broker.epoch
         if broker.fenced:
             if not broker.clean:
                 lost.add(node)
+            if broker.outdated:
+                outdated.add(node)
             if is_live and not broker.shutting_down:
                 # Clean from then on: the topics of this decision are committed before, and take it
                 # out of the sets that it may lack records of (rules 1 and 2).
-                unfenced.append(broker._replace(fenced=False, clean=True))
+                unfenced.append(broker._replace(fenced=False, clean=True, outdated=False))
         elif not is_live:
             fenced.append(broker._replace(fenced=True))
         else:
@@ -159,7 +163,8 @@ def _broker_changes(
                 # Else it shuts down: it stays a member of its sets until others have taken over
                 # (`_settle`), and is not elected any more.
                 active.add(node)
-    return tuple(fenced), tuple(unfenced), _Brokers(frozenset(active), frozenset(members), frozenset(lost))
+    brokers = _Brokers(frozenset(active), frozenset(members), frozenset(lost), frozenset(outdated))
+    return tuple(fenced), tuple(unfenced), brokers
 
 
 def _settle_topic(
@@ -197,6 +202,7 @@ def _settle(partition: PartitionRegistration, brokers: _Brokers, min_isr: int, u
     after = partition
     if len(isr) < len(partition.isr) or partition.elr:  # whose minimum may be lower now
         after = with_isr(partition, isr, min_isr, brokers.lost)
+    after = with_last_known(partition, after, brokers.lost, brokers.outdated)
     if after.leader not in after.isr or (
         after.leader not in brokers.active and not brokers.active.isdisjoint(after.isr)
     ):

@@ -51,12 +51,32 @@ def with_isr(
     return partition._replace(isr=members, elr=elr)
 
 
+def with_last_known(
+    before: PartitionRegistration, after: PartitionRegistration, lost: Container[int], outdated: Container[int]
+) -> PartitionRegistration:
+    """Note in `after` who may lead once nobody is in sync or eligible: rule 5.
+
+    That is the last leader. If it is outdated, a broker that was killed before it had flushed goes
+    before it: that one has all records, unless its machine lost power.
+
+    Args: lost, outdated: brokers that left both sets for this reason; `lost` has the outdated too.
+    """
+    last = before.last_known_leader if before.leader == NO_LEADER else before.leader
+    held = {*before.isr, *before.elr} - {*after.isr, *after.elr, last}
+    killed = tuple(node for node in before.replicas if node in held and node in lost and node not in outdated)
+    known = (*killed, *(node for node in before.last_known_elr if node not in outdated))
+    behind = tuple(node for node in before.last_known_elr if node in outdated)
+    if last in outdated:
+        return after._replace(last_known_leader=NO_LEADER, last_known_elr=(*known, *behind, last))
+    return after._replace(last_known_elr=(*known, *behind))
+
+
 def elect(partition: PartitionRegistration, active: Container[int], min_isr: int) -> PartitionRegistration:
     """Elect the first active member in the order of replicas: rule 4.
 
     A member of the in-sync set; else an eligible one, which becomes the in-sync set. Where both are
-    empty, whoever led last: all replicas lost records, and it had the most (KIP-966); `is_unclean`
-    tells. Else the partition has no leader.
+    empty, the one of `last_known`, as it lost the least (KIP-966); `is_unclean` tells. Else the
+    partition has no leader.
     """
     for members in (partition.isr, partition.elr):
         # In the order of replicas, so that the preferred leader comes back where it may.
@@ -65,10 +85,17 @@ def elect(partition: PartitionRegistration, active: Container[int], min_isr: int
             # An eligible one leads alone: the others may lack what it has, and join by fetching.
             chosen = partition if leader in partition.isr else with_isr(partition, (leader,), min_isr)
             return chosen._replace(leader=leader)
-    last = partition.last_known_leader
+    last = last_known(partition)
     if not partition.isr and not partition.elr and last in partition.replicas and last in active:
         return elect_unclean(partition, (last,))
     return partition._replace(leader=NO_LEADER)
+
+
+def last_known(partition: PartitionRegistration) -> int:
+    """Return the broker that leads, by an unclean election, where nobody is in sync or eligible."""
+    if partition.last_known_leader != NO_LEADER or not partition.last_known_elr:
+        return partition.last_known_leader
+    return partition.last_known_elr[0]
 
 
 def leave(partition: PartitionRegistration, node: int, active: Container[int], min_isr: int) -> PartitionRegistration:
@@ -117,8 +144,8 @@ def raise_epochs(before: PartitionRegistration, after: PartitionRegistration) ->
     leader is kept while there is none.
     """
     if after.leader != NO_LEADER:
-        after = after._replace(last_known_leader=NO_LEADER)
-    elif before.leader != NO_LEADER:
+        after = after._replace(last_known_leader=NO_LEADER, last_known_elr=())
+    elif before.leader != NO_LEADER and before.leader not in after.last_known_elr:
         after = after._replace(last_known_leader=before.leader)
     leader_epoch, partition_epoch = before.leader_epoch, before.partition_epoch
     if after._replace(leader_epoch=leader_epoch, partition_epoch=partition_epoch) == before:

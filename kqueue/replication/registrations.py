@@ -21,7 +21,7 @@ from kqueue.base.names import parse_uuid, uuid_text
 BROKERS_PREFIX = "/brokers/"
 TOPICS_PREFIX = "/topics/"
 NO_LEADER = -1
-_OPTIONAL = ("elr", "adding", "removing")
+_OPTIONAL = ("elr", "last_known_elr", "adding", "removing")
 
 
 class Endpoint(NamedTuple):
@@ -45,6 +45,9 @@ class BrokerRegistration(NamedTuple):
         rack: None: not set.
         endpoints: by name of the listener.
         release: version of kqueue.
+        outdated: its logs lack records that they had, as those of an older copy or of an empty disk
+            do; one that is not clean, and not outdated, was killed before it had flushed. The
+            controller sets False when it unfences.
         directories: ids of the data folders that it can use.
         features: the lowest and highest level that it supports, by feature; one that is not named
             it does not support. Empty: it does not say.
@@ -61,6 +64,7 @@ class BrokerRegistration(NamedTuple):
     release: str = ""
     directories: tuple[str, ...] = ()
     features: Mapping[str, tuple[int, int]] = {}
+    outdated: bool = False
 
     @property
     def is_active(self) -> bool:
@@ -71,6 +75,8 @@ class BrokerRegistration(NamedTuple):
         """Return the record for the store."""
         values: dict[str, Any] = self._asdict()
         del values["id"]
+        if not self.outdated:
+            del values["outdated"]  # an earlier kqueue refuses fields that it does not know
         return json.dumps(values, separators=(",", ":")).encode()
 
     @classmethod
@@ -102,6 +108,9 @@ class PartitionRegistration(NamedTuple):
         last_known_leader: who led last, while there is no leader; else -1.
         adding, removing: of a reassignment that runs.
         recovering: the leader was elected unclean, and has not confirmed yet that it cut its log.
+        last_known_elr: while there is no leader, brokers that left both sets because they were
+            killed before they had flushed, the latest first; behind them a last leader that is
+            outdated, which is no `last_known_leader` then.
     """
 
     replicas: tuple[int, ...]
@@ -114,6 +123,7 @@ class PartitionRegistration(NamedTuple):
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     recovering: bool = False
+    last_known_elr: tuple[int, ...] = ()
 
     def to_list(self) -> list[Any]:
         """Return the record's part of this partition."""

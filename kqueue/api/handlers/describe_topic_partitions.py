@@ -148,6 +148,6 @@ def _partition(partition: Partition, view: ClusterView) -> DescribeTopicPartitio
         replica_nodes=replicas,
         isr_nodes=isr,
         eligible_leader_replicas=list(registration.elr),
-        last_known_elr=[] if last == NO_LEADER else [last],
+        last_known_elr=[*registration.last_known_elr] if last == NO_LEADER else [last, *registration.last_known_elr],
         offline_replicas=offline,
     )

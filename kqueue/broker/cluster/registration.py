@@ -88,13 +88,21 @@ class LogsFound(NamedTuple):
 
         Args: is_older_copy: a data folder is not the one that took part last.
         """
+        if self.is_outdated(before, is_older_copy):
+            return False
         if before is None:
-            return not (self.is_in_sync and (self.has_new_folder or is_older_copy))
-        if is_older_copy:
-            return False
-        if not before.clean or not self.is_intact or not set(before.directories) <= set(self.directories):
-            return False
-        return self.flushes_first or all(epoch == before.epoch for epoch in self.stopped_epochs)
+            return True
+        stopped_cleanly = all(epoch == before.epoch for epoch in self.stopped_epochs)
+        return before.clean and (self.flushes_first or stopped_cleanly)
+
+    def is_outdated(self, before: BrokerRegistration | None, is_older_copy: bool = False) -> bool:
+        """Whether records are missing that the logs had on their disks in the life `before`: those
+        of an older copy, of a lost or empty data folder, or damaged ones. Args: as `is_clean`.
+        """
+        if before is None:
+            return self.is_in_sync and (self.has_new_folder or is_older_copy)
+        has_all_folders = set(before.directories) <= set(self.directories)
+        return is_older_copy or before.outdated or not self.is_intact or not has_all_folders
 
 
 class BrokerProcess(NamedTuple):
@@ -444,6 +452,7 @@ class Registration:
             dict(self._process.listeners()),
             shutting_down=self.is_leaving,
             clean=self._is_clean(self._logs),
+            outdated=self._is_outdated(self._logs),
             rack=self._process.rack,
             release=__version__,
             directories=self._logs.directories,
@@ -465,6 +474,13 @@ class Registration:
             else:
                 logger.warning("records that this broker confirmed may be missing: others lead what they can")
         return is_clean
+
+    def _is_outdated(self, logs: LogsFound) -> bool:
+        before = self._cluster.find(self._cluster.node_id)
+        is_older_copy = self._is_older_copy(before)
+        if before is not None and before.incarnation == self._incarnation:
+            return before.outdated or is_older_copy
+        return logs.is_outdated(before, is_older_copy)
 
     def _is_older_copy(self, before: BrokerRegistration | None) -> bool:
         return self._identity.compare(before) is not Comparison.SAME

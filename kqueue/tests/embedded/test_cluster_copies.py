@@ -82,6 +82,56 @@ def test_a_broker_that_starts_first_from_an_older_copy_loses_no_record(
         cluster.stop()
 
 
+@pytest.mark.parametrize("order", corners(["201", "012", "021"]))
+@pytest.mark.parametrize("loss", corners(["older copy", "empty disk"], "older copy"))
+def test_brokers_killed_with_unflushed_records_lead_rather_than_a_last_leader_that_is_outdated(
+    order: str, loss: str, tmp_path: Path
+) -> None:
+    settings = {**MIN, "kqueue.flush": "kafka"}
+    cluster = kqueue.Cluster(brokers=3, path=tmp_path, settings=settings).start()
+    try:
+        cluster.create_topic("orders", replicas={0: [2, 0, 1]})
+        cluster[2].topics["orders"].produce_all(EXPECTED[:EARLY])
+        cluster.wait_in_sync()
+        cluster.kill(2)
+        copy = copied(folder_of(tmp_path, 2))
+        cluster.start(2)
+        cluster.wait_in_sync()
+        cluster.stop(0)
+        assert cluster.wait_leader("orders") == 2
+        cluster.start(0)
+        produce_late(cluster)
+        cluster.kill(0, 1, 2)
+        if loss == "empty disk":
+            shutil.rmtree(copy)
+            copy.mkdir()
+        put_back(copy)
+        for broker in map(int, order):
+            cluster[broker].start()
+        assert_none_is_lost(cluster)
+    finally:
+        cluster.stop()
+
+
+def test_a_last_leader_leads_where_all_folders_are_older_copies(tmp_path: Path) -> None:
+    cluster = with_records(tmp_path)
+    try:
+        cluster.kill(0, 1, 2)
+        copies = [copied(folder_of(tmp_path, broker)) for broker in range(3)]
+        for broker in cluster.brokers:
+            broker.start()
+        produce_late(cluster)
+        cluster.kill(0, 1, 2)
+        for copy in copies:
+            put_back(copy)
+        for broker in cluster.brokers:
+            broker.start()
+        cluster.wait_in_sync()
+        cluster[0].assert_produced("orders", EXPECTED[:EARLY])
+    finally:
+        cluster.stop()
+
+
 def test_brokers_that_were_all_killed_lead_again_whichever_starts_first(tmp_path: Path) -> None:
     cluster = with_records(tmp_path)
     try:

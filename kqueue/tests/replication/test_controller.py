@@ -175,13 +175,21 @@ def partitions(draw) -> PartitionRegistration:
     moving = draw(st.sampled_from([(), replicas[:1], replicas[1:2]]))
     adding = moving if draw(st.booleans()) and moving != replicas else ()
     removing = moving if not adding and moving != replicas else ()
-    return P(replicas, isr, leader, 3, 5, elr, last, adding, removing)
+    others = [node for node in replicas if node not in (*isr, *elr, last)] if leader == NO_LEADER else []
+    killed = tuple(draw(st.lists(st.sampled_from(others), unique=True))) if others else ()
+    return P(replicas, isr, leader, 3, 5, elr, last, adding, removing, last_known_elr=killed)
 
 
-registered_brokers = st.dictionaries(nodes, st.tuples(st.booleans(), st.booleans(), st.booleans())).map(
+registered_brokers = st.dictionaries(nodes, st.tuples(*[st.booleans()] * 4)).map(
     lambda flags: {
-        node: broker(node, fenced=fenced, shutting_down=stops, clean=clean or not fenced)
-        for node, (fenced, stops, clean) in flags.items()
+        node: broker(
+            node,
+            fenced=fenced,
+            shutting_down=stops,
+            clean=clean or not fenced,
+            outdated=outdated and fenced and not clean,
+        )
+        for node, (fenced, stops, clean, outdated) in flags.items()
     }
 )
 
@@ -196,14 +204,16 @@ def test_decisions_come_to_rest_and_lose_nothing(partition, registered, live, un
         decision = decide(now, sessions, options)
         if not decision:
             break
+        lost = {node for node, each in now.brokers.items() if each.fenced and not each.clean}
         before, now = now.topics["t"].partitions[0], applied(now, decision)
+        candidates = (before.last_known_leader, *before.last_known_elr)
         after = now.topics["t"].partitions[0]
         if after is not before:
             assert after.partition_epoch == before.partition_epoch + 1
             assert after.leader_epoch >= before.leader_epoch + (after.leader != before.leader)
         if after.leader not in (NO_LEADER, before.leader):
             was_safe = after.leader in before.isr or after.leader in before.elr
-            was_last = not before.isr and not before.elr and after.leader == before.last_known_leader
+            was_last = {*before.isr, *before.elr} <= lost and after.leader in candidates
             assert was_safe or unclean or was_last
             assert decision.unclean_elections == (() if was_safe else (("t", 0),))
             assert now.brokers[after.leader].is_active

@@ -13,6 +13,7 @@ from kqueue.replication.elections import (
     topic_min_isr,
     with_configs,
     with_isr,
+    with_last_known,
 )
 from kqueue.replication.registrations import NO_LEADER, PartitionRegistration
 from kqueue.tests.replication.support import topic
@@ -68,6 +69,31 @@ def test_the_last_leader_leads_where_all_lost_records() -> None:
     after = elect(before, {1, 2}, 2)
     assert (after.leader, after.isr, after.recovering) == (2, (2,), True)
     assert is_unclean(before, after)
+
+
+@pytest.mark.parametrize(
+    ("before", "outdated", "last_leader", "last_elr"),
+    [
+        (P((1, 2, 3), (), -1, elr=(2,), last_known_leader=3), (), 3, (2,)),  # it was killed
+        (P((1, 2, 3), (), -1, elr=(2,), last_known_leader=3), (3,), -1, (2, 3)),  # and the last leader is outdated
+        (P((1, 2, 3), (), -1, elr=(2,), last_known_leader=3), (2,), 3, ()),
+        (P((1, 2, 3), (), -1, elr=(2,), last_known_leader=3), (2, 3), -1, (3,)),  # as good as any
+        (P((1, 2, 3), (), -1, elr=(2,), last_known_elr=(1, 3)), (), -1, (2, 1, 3)),
+        (P((1, 2, 3), (), -1, elr=(2,), last_known_elr=(1, 3)), (1, 2), -1, (3, 1)),
+        (P((1, 2, 3), (3,), 3), (3,), -1, (3,)),  # the last leader, before anybody knew that it is none
+    ],
+)
+def test_the_latest_that_was_killed_goes_before_a_last_leader_that_is_outdated(
+    before, outdated, last_leader, last_elr
+) -> None:
+    after = with_last_known(before, before._replace(isr=(), elr=(), leader=NO_LEADER), {1, 2, 3}, outdated)
+    after = raise_epochs(before, after)
+    assert (after.last_known_leader, after.last_known_elr) == (last_leader, last_elr)
+    leader = last_leader if last_leader != NO_LEADER else last_elr[0]
+    assert elect(after, {1, 2, 3} - {leader}, 2).leader == NO_LEADER, "it is waited for"
+    led = raise_epochs(after, elect(after, {1, 2, 3}, 2))
+    assert (led.leader, led.recovering, led.last_known_leader, led.last_known_elr) == (leader, True, NO_LEADER, ())
+    assert is_unclean(after, led)
 
 
 def test_an_unclean_election_leaves_nobody_eligible() -> None:

@@ -244,27 +244,30 @@ def registered(before: LogsFound, after: LogsFound) -> BrokerRegistration:
 
 
 @pytest.mark.parametrize(
-    ("after", "clean"),
+    ("after", "clean", "outdated"),
     [
-        (CLEAN, True),
-        (CLEAN._replace(is_intact=False), False),
-        (CLEAN._replace(directories=("folder", "more")), True),
-        (CLEAN._replace(directories=("another",)), False),
-        (CLEAN._replace(flushes_first=False), False),
-        (CLEAN._replace(flushes_first=False, stopped_epochs=(1,)), True),
-        (CLEAN._replace(flushes_first=False, stopped_epochs=(7,)), False),
-        (CLEAN._replace(flushes_first=False, stopped_epochs=(1, -1)), False),
+        (CLEAN, True, False),
+        (CLEAN._replace(is_intact=False), False, True),
+        (CLEAN._replace(directories=("folder", "more")), True, False),
+        (CLEAN._replace(directories=("another",)), False, True),
+        (CLEAN._replace(flushes_first=False), False, False),
+        (CLEAN._replace(flushes_first=False, stopped_epochs=(1,)), True, False),
+        (CLEAN._replace(flushes_first=False, stopped_epochs=(7,)), False, False),
+        (CLEAN._replace(flushes_first=False, stopped_epochs=(1, -1)), False, False),
     ],
 )
-def test_logs_are_clean_if_nothing_confirmed_can_be_missing(after: LogsFound, clean: bool) -> None:
-    """Rule 1: else it is eligible for nothing."""
-    assert registered(CLEAN, after).clean is clean
+def test_logs_are_clean_if_nothing_confirmed_can_be_missing(after: LogsFound, clean: bool, outdated: bool) -> None:
+    """Rule 1: else it is eligible for nothing; an outdated one leads nothing that a killed one can."""
+    record = registered(CLEAN, after)
+    assert (record.clean, record.outdated) == (clean, outdated)
+    assert BrokerRegistration.from_bytes(1, record.to_bytes()) == record
 
 
 def test_a_life_that_lost_records_is_not_mended_by_a_clean_one_that_was_never_unfenced() -> None:
     before = BrokerRegistration(1, 4, "x", {}, clean=False, directories=("folder",))
     assert not CLEAN._replace(stopped_epochs=(4,)).is_clean(before)
     assert CLEAN.is_clean(None)
+    assert CLEAN.is_outdated(before._replace(outdated=True))
 
 
 # --- controlled shutdown
