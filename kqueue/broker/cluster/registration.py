@@ -194,6 +194,7 @@ class Registration:
         self._logs: LogsFound | None = None  # once they are recovered
         self._beating = self._committing = self._is_unwritable = False
         self._failed_beat: StorageFailed | None = None
+        self._refusal: type | None = None
         metadata.observe_refresh(self._report_unwritable)
         self._timer: PeriodicTimer | None = None
         self._on_session: list[Callable[[Session], None]] = []
@@ -325,9 +326,9 @@ class Registration:
                 self._failed_beat = error
                 self._metadata.refresh()  # which reports that the store is away, once
             else:
-                logger.error("the broker can't register with the cluster: %s", error)
+                self._report_refusal(error)
             return
-        self._failed_beat = None
+        self._failed_beat = self._refusal = None
         if self._is_unwritable:
             self._is_unwritable = False
             logger.warning("the metadata store takes signs of life again")
@@ -338,6 +339,14 @@ class Registration:
             self._took(session)
             self._metadata.refresh()
         self._settle()
+
+    def _report_refusal(self, error: BaseException | None) -> None:
+        """Report once that the store refuses this broker: another process of the node id is alive.
+        Signs of life repeat the attempt.
+        """
+        if type(error) is not self._refusal:
+            self._refusal = type(error)
+            logger.error("the broker can't register with the cluster: %s", error)
 
     def _report_unwritable(self) -> None:
         """Report once that the store, which was read just now, takes no signs of life: a process

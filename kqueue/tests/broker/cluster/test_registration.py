@@ -226,6 +226,18 @@ def test_a_short_outage_costs_no_session() -> None:
     assert member.record.epoch == 1
 
 
+def test_a_broker_whose_node_id_another_process_took_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    first = world.member(1).start()
+    first.is_paused = True
+    world.advance(9000)
+    world.member(1).start()
+    caplog.clear()
+    first.is_paused = False
+    world.advance(9000)
+    assert sum("node id 1 is in use" in line for line in caplog.messages) == 1
+
+
 # --- clean or not
 
 
