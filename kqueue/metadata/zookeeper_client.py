@@ -1,8 +1,12 @@
 """A connection to ZooKeeper through kazoo: requests in a row, bounded time, one kind of error.
 
 kazoo reconnects by itself, to any of the servers, and opens another session of ZooKeeper's if its
-own has expired. A request whose answer is lost raises Disconnected: whether it happened, or is
-still to happen, is unknown.
+own has expired. A server does not let a client in that has seen later changes than itself; after
+`REFUSALS_MAX` attempts it is asked as by a new client. So a broker learns that the servers' data
+went back, which the mirror reports, instead of waiting for the data that it knew.
+
+A request whose answer is lost raises Disconnected: whether it happened, or is still to happen, is
+unknown.
 """
 
 from __future__ import annotations
@@ -38,6 +42,8 @@ from kqueue.metadata.zookeeper_tls import TlsHandler, Wrap
 
 RECONNECT = {"max_tries": -1, "delay": 0.05, "backoff": 2, "max_jitter": 0.4, "max_delay": 1.0}
 """kazoo's pauses between attempts to connect, in seconds."""
+REFUSALS_MAX = 10
+"""Attempts to connect in a row: all servers of an ensemble were asked, some of them again."""
 log = logging.getLogger(__name__)
 _kazoo_log = logging.getLogger(f"{__name__}.kazoo")
 _kazoo_log.setLevel(logging.ERROR)  # it warns on each attempt to connect; `_state_changed` says it once
@@ -157,6 +163,7 @@ class ZookeeperClient:
         connected: called by a thread of kazoo's after each connection; it must not wait.
 
     Attributes:
+        connections: how many there were.
         granted_ms: the timeout that the servers granted, which have their own limits.
         on_lost: called likewise once a session has expired or was closed.
     """
@@ -186,9 +193,11 @@ class ZookeeperClient:
             auth_data=None if credentials is None else [("digest", ":".join(credentials))],
         )
         self._connected = Event()
+        self.connections = 0
         self._was_connected = False
         self._closing = False
-        self._note_granted_timeout()
+        self._refusals = 0
+        self._wrap_connect()
 
     def start(self, deadline: float) -> None:
         """Connect. Raises: StorageFailed: not before the deadline, of `monotonic_s()`."""
@@ -284,6 +293,7 @@ class ZookeeperClient:
             if self._was_connected:
                 log.info("ZooKeeper %s: connected again", self.servers)
             self._was_connected = True
+            self.connections += 1
             self._connected.set()
             if self._on_connected is not None:
                 self._on_connected()
@@ -295,13 +305,19 @@ class ZookeeperClient:
         if state == KazooState.LOST and self.on_lost is not None:
             self.on_lost()
 
-    def _note_granted_timeout(self) -> None:
-        """Keep what the servers granted: kazoo computes it, and offers it nowhere."""
+    def _wrap_connect(self) -> None:
+        """Keep what the servers granted, which kazoo computes and offers nowhere; and forget what
+        the client has seen, where no server lets it in.
+        """
         connection = self._kazoo._connection
         connect = connection._connect
 
         def noted(*arguments: Any) -> tuple[float, float]:
+            self._refusals += 1
+            if self._refusals > REFUSALS_MAX:
+                self._kazoo.last_zxid = 0
             timeouts: tuple[float, float] = connect(*arguments)
+            self._refusals = 0
             self.granted_ms = round(timeouts[0] * 1.5)  # two thirds of it is the limit of silence
             return timeouts
 

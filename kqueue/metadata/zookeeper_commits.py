@@ -93,7 +93,7 @@ class Committer:
         attempted: int | None = None
         rejections = 0
         while True:
-            if fresh:
+            if fresh or not self._mirror.is_of_this_connection:
                 retry(deadline, lambda: self._mirror.catch_up(deadline))
                 number = None if attempted is None else self._number_of(id, attempted)
                 if number is not None:
@@ -129,7 +129,7 @@ class Committer:
                 sleep(RETRY_PAUSE_S)
             else:
                 stat = results[len(change.checks)]
-                self._mirror.committed(change.last, stat.version, change.puts, change.deletes)
+                self._mirror.committed(change.last, stat, change.puts, change.deletes)
                 return change.last.number
 
     def _number_of(self, id: str, attempted: int) -> int | None:

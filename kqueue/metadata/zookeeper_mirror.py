@@ -11,6 +11,8 @@ import contextlib
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from kazoo.protocol.states import ZnodeStat
+
 from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import StorageFailed
 from kqueue.metadata.store import Changes, Entry, Snapshot
@@ -47,9 +49,13 @@ class Mirror:
         self._is_loaded = False
         self._created = 0
         """When `last` was created, as ZooKeeper's transaction id."""
+        self._changed = 0
+        """When it was changed."""
         self.last = Last()
         self.last_version = -1
         self.unsettled: int | None = None
+        self._has_gone_back = False
+        self._connection = 0
 
     def __contains__(self, key: str) -> bool:
         return key in self._entries
@@ -79,12 +85,21 @@ class Mirror:
         entries = {key: self._entries[key].entry if key in self._entries else None for key in changed}
         return Changes(self.last.number, entries, False)
 
-    def committed(self, last: Last, version: int, puts: Mapping[str, MirroredEntry], deletes: Collection[str]) -> None:
-        """Take over a commit of this store."""
-        self.last, self.last_version = last, version
+    def committed(
+        self, last: Last, stat: ZnodeStat, puts: Mapping[str, MirroredEntry], deletes: Collection[str]
+    ) -> None:
+        """Take over a commit of this store. `stat`: of `last` behind it."""
+        self.last, self.last_version, self._changed = last, stat.version, stat.mzxid
         self._entries.update(puts)
         for key in deletes:
             self._entries.pop(key, None)
+
+    @property
+    def is_of_this_connection(self) -> bool:
+        """Whether it was brought up to date since the client connected: the servers' data may have
+        gone back before.
+        """
+        return self._connection == self._client.connections
 
     def reset(self) -> None:
         """Read everything the next time."""
@@ -96,6 +111,7 @@ class Mirror:
         A commit without an answer that still could happen is ruled out first: `last` gets another
         version, which that commit does not expect.
         """
+        connection = self._client.connections
         _, node = self._client.gather(deadline, [barrier(self._layout.last), get(self._layout.last)])
         last = self._check_last(node)
         if self.unsettled is not None and self.unsettled == node.stat.version:
@@ -105,23 +121,33 @@ class Mirror:
             last = self._check_last(node)
         self.unsettled = None
         self._load(deadline, node, last)
+        self._connection = connection
 
     def _check_last(self, node: ZnodeContent | None) -> Last:
         path = self._layout.last
         if node is None or (self._created and node.stat.czxid != self._created):
             raise StorageFailed(
                 f"ZooKeeper's node {path} was deleted, or the servers' data was replaced, while this broker ran: "
-                "restore it, then restart the brokers"
+                "put back their newest data"
             )
-        if self._is_loaded and node.stat.version == self.last_version:
+        if self._is_loaded and (node.stat.version, node.stat.mzxid) == (self.last_version, self._changed):
             return self.last
         last = Last.from_bytes(node.data, path)
-        if last.number < self.last.number:
-            raise StorageFailed(
-                f"ZooKeeper's node {path} went back from commit {self.last.number} to {last.number}: the servers "
-                "lost data, or an older copy was restored; restart the brokers"
-            )
+        follows = last.follows(self.last)
+        if follows is False or (follows is None and self._has_gone_back):
+            raise self._went_back(last)
+        self._has_gone_back = False
         return last
+
+    def _went_back(self, last: Last) -> StorageFailed:
+        """Return the error for commits that do not follow those of this mirror. It stays until
+        some are seen to follow: later ones do not tell.
+        """
+        self._has_gone_back = True
+        return StorageFailed(
+            f"ZooKeeper's node {self._layout.last} went back from commit {self.last.number}, and has another commit "
+            f"{last.number}: the servers lost data, or an older copy was restored; put back their newest data"
+        )
 
     def _load(self, deadline: float, node: ZnodeContent, last: Last) -> None:
         changed = last.changed_since(self.last.number) if self._is_loaded else None
@@ -144,13 +170,19 @@ class Mirror:
             if entry is _INCOMPLETE:
                 raise StorageFailed(f"ZooKeeper's node {self._layout.key(key)} is damaged: a part of its value is gone")
         if is_complete:
+            # `last` does not tell any more whether its commits follow; entries that went back do.
+            for key in self._entries.keys() & mirrored.keys():
+                entry = mirrored[key]
+                if entry is not None and entry.entry.version < self._entries[key].entry.version:
+                    raise self._went_back(last)
             self._entries = {}
         for key, entry in mirrored.items():
             if entry is None:
                 self._entries.pop(key, None)
             else:
                 self._entries[key] = entry
-        self.last, self.last_version, self._created = last, node.stat.version, node.stat.czxid
+        self.last, self.last_version = last, node.stat.version
+        self._created, self._changed = node.stat.czxid, node.stat.mzxid
         self._is_loaded = True
 
     def _all_keys(self, deadline: float) -> set[str]:

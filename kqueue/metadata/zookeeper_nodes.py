@@ -132,6 +132,15 @@ class Last(NamedTuple):
                 keys.update(commit.keys)
         return keys
 
+    def follows(self, earlier: Last) -> bool | None:
+        """Whether these commits come after those of `earlier`; None: the history has gone on too
+        far to tell.
+        """
+        if self.number < earlier.number or not earlier.history:
+            return self.number >= earlier.number
+        before = earlier.history[-1]
+        return next((commit.id == before.id for commit in self.history if commit.number == before.number), None)
+
     def number_of(self, id: str) -> int | None:
         """Return the number of the commit with this id; None: the history does not have it."""
         return next((commit.number for commit in reversed(self.history) if commit.id == id), None)

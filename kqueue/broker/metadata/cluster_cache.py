@@ -40,7 +40,8 @@ class ClusterMetadata(MetadataCache):
         self._shared = store
         self._timers = timers
         self._clock = clock
-        self._refreshing = self._refresh_again = self._is_away = self._is_stopped = False
+        self._refreshing = self._refresh_again = self._is_stopped = False
+        self._away: type | None = None  # the kind of error that was reported last; None: it can be read
         self._unshown: list[Done] = []  # of own commits that the next refresh shows
         self._on_refreshed: list[Callable[[], None]] = []
         self._stop_watch: Callable[[], None] | None = None
@@ -86,8 +87,8 @@ class ClusterMetadata(MetadataCache):
             # Commits that are not shown yet wait for the next read: their callers must find their
             # own change.
             self._unshown = unshown + self._unshown
-            if not self._is_away:
-                self._is_away = True
+            if type(error) is not self._away:
+                self._away = type(error)
                 logger.error("the metadata store can't be read, serving on with what is known: %s", error)
             self._timers.at(self._clock.monotonic_ms() + RETRY_MS, self.refresh)
             return
@@ -103,8 +104,8 @@ class ClusterMetadata(MetadataCache):
 
     def _show(self, changes: Changes) -> None:
         """Take over changes, and tell the observers."""
-        if self._is_away:
-            self._is_away = False
+        if self._away is not None:
+            self._away = None
             logger.warning("the metadata store can be read again")
         self._tell(self._take(changes))
 

@@ -199,6 +199,34 @@ def test_a_store_whose_nodes_were_deleted_fails_until_the_restart(server: ModelS
             store.commit({}, {"/a": b""}, [])
 
 
+@pytest.mark.parametrize("since", [0, 2, 3, 4, 700])
+def test_nodes_that_went_back_are_refused_whatever_was_committed_since(server: ModelServer, since: int) -> None:
+    """3 commits are lost: fewer follow, as many, more, and more than the history has."""
+    with closing(open_store()) as store:
+        store.commit({}, {"/a": b"0"}, [])
+        with server.lock:
+            older = dict(server.nodes)
+        for number in range(3):
+            store.commit({}, {"/a": b"%d" % number}, [])
+        server.stop()
+        newest, server.nodes = server.nodes, older
+        server.start()
+        with closing(open_store()) as other:
+            for number in range(since):
+                other.commit({}, {"/b": b"%d" % number}, [])
+            for call in (lambda: store.commit({}, {"/a": b"x"}, []), lambda: store.read("/"), lambda: store.changes(1)):
+                with pytest.raises(StorageFailed, match=r"went back from commit 4, .* put back their newest data"):
+                    call()
+            for number in range(700):
+                other.commit({}, {"/a": b"%d" % number}, [])
+        with pytest.raises(StorageFailed, match="went back from commit 4"):
+            store.read("/")
+        server.stop()
+        server.nodes = newest
+        server.start()
+        assert store.commit({}, {"/a": b"x"}, []) == {"/a": 5}
+
+
 def test_changes_of_others_than_kqueue_are_named(server: ModelServer) -> None:
     with closing(open_store()) as store:
         store.commit({}, {"/a": b"1"}, [])

@@ -269,7 +269,7 @@ def registered(before: LogsFound, after: LogsFound) -> BrokerRegistration:
     ],
 )
 def test_logs_are_clean_if_nothing_confirmed_can_be_missing(after: LogsFound, clean: bool, outdated: bool) -> None:
-    """Rule 1: else it is eligible for nothing; an outdated one leads nothing that a killed one can."""
+    """Rule 1: else it is eligible for nothing, and an outdated one gives way to killed ones."""
     record = registered(CLEAN, after)
     assert (record.clean, record.outdated) == (clean, outdated)
     assert BrokerRegistration.from_bytes(1, record.to_bytes()) == record

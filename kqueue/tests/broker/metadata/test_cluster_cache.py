@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from typing import NoReturn
 
 import pytest
 
@@ -251,6 +252,38 @@ def test_while_the_store_is_away_what_is_known_is_served_and_the_refresh_repeate
     assert member.outcomes == [None, None]
     assert member.seen[-1] == {"y": b"2"}
     assert "the metadata store can be read again" in caplog.text
+
+
+class Refused(StorageFailed):
+    """Another kind of error than that of a store without connection."""
+
+
+def test_another_reason_why_the_store_is_away_has_a_line_of_its_own(
+    store: UnreliableStore, clock: ManualClock, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = Member(store, clock)
+    member.put(x=b"1")
+    member.run()
+    store.away = True
+
+    def refresh() -> None:
+        clock.advance(RETRY_MS)
+        member.timers.run_due(clock.monotonic_ms())
+        member.run()
+
+    def refuse(after: int) -> NoReturn:
+        raise Refused("the store went back")
+
+    with caplog.at_level(logging.WARNING):
+        member.metadata.refresh()
+        member.run()
+        refresh()
+        monkeypatch.setattr(store, "changes", refuse)
+        refresh()
+        refresh()
+    reasons = [line.rpartition(": ")[2] for line in caplog.messages]
+    assert len(reasons) == 2
+    assert reasons[1] == "the store went back"
 
 
 def test_an_observer_that_fails_does_not_stop_the_others(
