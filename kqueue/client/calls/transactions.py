@@ -26,8 +26,10 @@ from kqueue.wire.messages.list_transactions import ListTransactionsRequest, List
 
 NO_DURATION = -1
 VERSION_DURATION = 1
-FENCING_TIMEOUT_MS = 1
-"""Transaction timeout of a producer that only fences others and writes nothing."""
+FENCING_TIMEOUT_MS = 30_000
+"""Transaction timeout of a producer that only fences others and writes nothing. A coordinator waits
+no longer than this until its record is on the disks of the in-sync replicas.
+"""
 
 
 class TransactionListing(NamedTuple):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +53,12 @@ def test_a_newer_producer_fences_the_one_before(client: Client) -> None:
         client.transactions.end(old, committed=True)
     with pytest.raises(BrokerRefused, match="PRODUCER_FENCED"):
         client.transactions.add_partitions(old, PARTITIONS)
+
+
+def test_a_producer_is_fenced_by_a_cluster_that_has_to_write_to_three_disks(tmp_path: Path) -> None:
+    with kqueue.Cluster(brokers=3, path=tmp_path) as cluster, Client(cluster.bootstrap) as client:
+        old = client.transactions.init("x", 60_000)
+        assert client.transactions.fence("x", timeout_ms=20_000) == (old.id, old.epoch + 1)
 
 
 def test_a_timeout_that_brokers_do_not_allow(client: Client) -> None:
