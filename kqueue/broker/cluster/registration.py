@@ -39,7 +39,7 @@ from kqueue.broker.metadata.features import FEATURES
 from kqueue.log.folders.registration_mark import Comparison, RegistrationMark, RegistrationStamp
 from kqueue.metadata.store import ClusterStore, Session
 from kqueue.replication.config import MemberConfig
-from kqueue.replication.registrations import BROKERS_PREFIX, BrokerRegistration, Endpoint
+from kqueue.replication.registrations import BROKERS_PREFIX, TOPICS_PREFIX, BrokerRegistration, Endpoint
 
 CLUSTER_KEY = "/cluster"
 FORMAT = 1
@@ -53,6 +53,11 @@ GRACE_MS = 4000.0
 RENEW_MS = 10_000.0
 """While records are appended, the stamp of the data folders is renewed so often: a copy of a
 running broker's folder that is put back is older than its last stamp then, though of one life.
+"""
+RENEW_CHANGED_MS = 1000.0
+"""Once topics have changed, their leaders or in-sync sets among them, the stamp is renewed so soon:
+a copy of the store from before is older than the stamp then. Without such a change it elects the
+same brokers.
 """
 POLL_S = 0.2
 logger = logging.getLogger("kqueue.broker")
@@ -190,12 +195,14 @@ class Registration:
         self._is_loss_reported = False
         self._progress = 0  # at the last stamp
         self._renewals = 0
-        self._renewal_timer: PeriodicTimer | None = None
+        self._have_topics_changed = False  # since the last stamp
+        self._renewal_timers: list[PeriodicTimer] = []
         self._logs: LogsFound | None = None  # once they are recovered
         self._beating = self._committing = self._is_unwritable = False
         self._failed_beat: StorageFailed | None = None
         self._refusal: type | None = None
         metadata.observe_refresh(self._report_unwritable)
+        metadata.observe(TOPICS_PREFIX, self._topics_changed)
         self._timer: PeriodicTimer | None = None
         self._on_session: list[Callable[[Session], None]] = []
         self.session: Session | None = None
@@ -257,7 +264,10 @@ class Registration:
         # must not end the session.
         interval_ms = min(self._settings.heartbeat_interval_ms, max(self.session.timeout_ms / 3, 1))
         self._timer = timers.every(interval_ms, self._beat)
-        self._renewal_timer = timers.every(RENEW_MS, self._renew)
+        self._renewal_timers = [
+            timers.every(RENEW_MS, self._renew),
+            timers.every(RENEW_CHANGED_MS, self._renew_changed),
+        ]
 
     def announce(self, logs: LogsFound) -> None:
         """Commit the record: the logs are recovered."""
@@ -288,7 +298,7 @@ class Registration:
         self.session = None
 
     def _stop_timers(self) -> None:
-        for timer in (self._timer, self._renewal_timer):
+        for timer in (self._timer, *self._renewal_timers):
             if timer is not None:
                 timer.cancel()
 
@@ -392,16 +402,26 @@ class Registration:
 
         self._mark(mark, marked)
 
+    def _topics_changed(self, _: Mapping[str, bytes | None]) -> None:
+        self._have_topics_changed = True
+
+    def _renew_changed(self) -> None:
+        if self._have_topics_changed:
+            self._renew()
+
     def _renew(self) -> None:
-        """Give the data folders a new stamp, if records were appended since the last one."""
+        """Give the data folders a new stamp, if records were appended, or topics have changed,
+        since the last one.
+        """
         progress = self._process.progress()
         own = self.own
-        if progress == self._progress or own is None or self._committing:
+        if (progress == self._progress and not self._have_topics_changed) or own is None or self._committing:
             return
         stored = self._identity.trusted(own)
         if stored is None:
             return  # the store is of an earlier kqueue, or another image of this process registered
         self._committing = True
+        self._have_topics_changed = False
         self._renewals += 1
         text = f"{self._incarnation}-{own.epoch}-{self._renewals}"
         stamp = RegistrationStamp(own.epoch, text, self._renewals)
@@ -409,7 +429,7 @@ class Registration:
 
         def marked(error: BaseException | None) -> None:
             if error is not None or self.session is not session:
-                self._committing = False
+                self._committing, self._have_topics_changed = False, True
                 self._settle()
                 return
             self._identity.marked(mark)
@@ -421,6 +441,8 @@ class Registration:
             if error is None:
                 self._progress = progress
                 self._mark(RegistrationMark(stamp), _confirmed)
+            else:
+                self._have_topics_changed = True
             self._committing = False
             self._settle()
 

@@ -127,7 +127,7 @@ def test_a_last_leader_leads_where_all_folders_are_older_copies(tmp_path: Path) 
         for broker in cluster.brokers:
             broker.start()
         cluster.wait_in_sync()
-        cluster[0].assert_produced("orders", EXPECTED[:EARLY])
+        cluster[0].assert_produced("orders", EXPECTED[:EARLY], within_s=30)
     finally:
         cluster.stop()
 

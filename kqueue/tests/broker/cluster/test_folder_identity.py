@@ -7,6 +7,7 @@ import pytest
 from kqueue.base.errors import StorageFailed
 from kqueue.broker.cluster.folder_identity import FOLDERS_PREFIX, OlderStore
 from kqueue.log.folders.registration_mark import Comparison, RegistrationMark
+from kqueue.metadata.memory import MemoryStore
 from kqueue.tests.broker.cluster_members import CLEAN, Folder, World
 
 
@@ -227,6 +228,40 @@ def test_an_older_image_of_a_machine_that_goes_on_may_lack_records() -> None:
     member.controller.stop()
     world.advance(3000)
     assert not member.record.clean
+
+
+def test_a_copy_of_a_store_is_refused_soon_after_a_topic_has_changed_whatever_was_committed_since() -> None:
+    """Its folder would be taken for that of a deleted topic; or another broker leads."""
+    world = World()
+    world.started(1, 2)
+    older = {key: entry.value for key, entry in world.store.read("/").items()}
+    world.put_topic("later", [1, 2])
+    world.advance(1500)
+    crashed(world, 1)
+    crashed(world, 2)
+    world.store = MemoryStore(world.clock)
+    world.store.commit({}, older, ())
+    for number in range(50):
+        world.store.commit({}, {"/fork": b"%d" % number}, ())
+    for node_id in (1, 2):
+        with pytest.raises(OlderStore):
+            world.member(node_id).begin()
+
+
+def test_the_stamp_is_renewed_once_for_the_topics_that_changed_within_a_second() -> None:
+    world = World()
+    (member,) = world.started(1)
+    first = member.registration._identity.stored()
+    for number in range(20):
+        world.put_topic(f"topic-{number}", [1])
+    world.advance(5000)
+    stored = member.registration._identity.stored()
+    assert first is not None
+    assert stored is not None
+    assert (stored.epoch, stored.renewal) == (first.epoch, 1)
+    mark = world.folders[1].mark
+    assert mark is not None
+    assert mark.committed == stored
 
 
 # --- copies of a folder that is in use
