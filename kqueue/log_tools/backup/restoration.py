@@ -58,7 +58,7 @@ def restore_backup(
     manifest = read_manifest(backup)
     folders = _chosen(manifest, only)
     check_empty(to, "restored data")
-    check_whole(backup, manifest)
+    check_whole(backup)
     to = to.resolve()
     temporary = to.with_name(to.name + RESTORING)
     is_one = only is not None or (len(manifest.folders) == 1 and manifest.store is None)

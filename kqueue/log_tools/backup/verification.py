@@ -83,9 +83,9 @@ def check_files(backup: Path, manifest: Manifest, meter: ProgressMeter) -> list[
     return damage
 
 
-def check_whole(backup: Path, manifest: Manifest) -> None:
-    """Check sizes and SHA-256. Raises: BackupDamaged: with the first lines of what differs."""
-    damage = check_files(backup, manifest, ProgressMeter(None, 0))
+def check_whole(backup: Path) -> None:
+    """Check all files. Raises: BackupDamaged: with the first lines of what differs."""
+    damage = verify_backup(backup).damage
     if damage:
         more = f" and {len(damage) - 3} more" if len(damage) > 3 else ""
         raise BackupDamaged(f"{backup} is damaged: {'; '.join(damage[:3])}{more}. Use another backup")

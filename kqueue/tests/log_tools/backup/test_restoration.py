@@ -28,11 +28,14 @@ def test_a_restored_folder_shares_no_file_with_the_backup(tmp_path: Path) -> Non
         assert path.stat().st_nlink == 1
 
 
-def test_a_damaged_backup_is_not_restored(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("pattern", "words"), [("kqueue.db", "kqueue.db: its SHA-256"), ("orders-*/*.log", r"\.log: expected")]
+)
+def test_a_damaged_backup_is_not_restored(pattern: str, words: str, tmp_path: Path) -> None:
     filled(tmp_path / "data").stop()
     create_backup([tmp_path / "data"], tmp_path / "backup")
-    flip(tmp_path / "backup/folders/data/kqueue.db")
-    with pytest.raises(BackupDamaged, match=r"kqueue.db: its SHA-256 .* Use another backup"):
+    flip(max((tmp_path / "backup/folders/data").glob(pattern), key=lambda path: path.stat().st_size))
+    with pytest.raises(BackupDamaged, match=rf"{words} .* Use another backup"):
         restore_backup(tmp_path / "backup", tmp_path / "restored")
     assert not (tmp_path / "restored").exists()
 
