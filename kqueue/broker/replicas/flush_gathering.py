@@ -8,11 +8,10 @@ at most `TURNS_MAX` turns. A producer that sends one batch at a time never waits
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from kqueue.broker.purgatory import Purgatory
-    from kqueue.broker.replicas.partition_flush import PartitionFlush
 
 TURNS_MAX = 4
 """A turn without requests takes some 10 µs, a flush on a fast disk 100 µs."""
@@ -50,6 +49,15 @@ class AppendCounts:
         return True
 
 
+class GatheredFlush(Protocol):
+    """The flush of one log, as `FlushGathering` sees it."""
+
+    counts: AppendCounts
+
+    def now(self) -> None:
+        """Begin it."""
+
+
 class FlushGathering:
     """The flushes of one broker that are due, until they begin."""
 
@@ -57,9 +65,9 @@ class FlushGathering:
 
     def __init__(self, purgatory: Purgatory) -> None:
         self._purgatory = purgatory
-        self._due: list[PartitionFlush] = []
+        self._due: list[GatheredFlush] = []
 
-    def add(self, flush: PartitionFlush) -> None:
+    def add(self, flush: GatheredFlush) -> None:
         """Begin `flush` at the end of the turn, or a few turns later."""
         self._due.append(flush)
         if len(self._due) == 1:
