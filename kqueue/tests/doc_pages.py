@@ -1,19 +1,21 @@
 """Runs the commands and programs of a page of the documentation, as its reader would.
 
 `sh` blocks are lines for bash, beside the broker of a `kqueue serve` line; `python` blocks are
-programs, or tests for pytest.
+programs, or tests for pytest. What needs no process of its own runs in this one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import re
+import runpy
 import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +29,7 @@ SERVES = re.compile(r"serves PLAINTEXT://(\S+?);")
 TIMEOUT_S = 110
 SHELL = re.compile(r"[|<>;&$*]")
 CONTINUED = re.compile(r"\\\n\s*")
+ECHO = re.compile(r"echo '([^']*)' \| (?=kqueue )")
 
 
 class Page(NamedTuple):
@@ -82,12 +85,14 @@ def serving(command: str, folder: Path) -> Iterator[str]:
 def run_line(line: str, folder: Path, **variables: str) -> str:
     """Run a line; return what it prints. A status other than 0 fails the test.
 
-    A call of `kqueue` runs in this process, which saves the start of another; what needs a shell
-    runs with bash.
+    A call of `kqueue` runs in this process, which saves the start of another, and so does one whose
+    input is an `echo`; what needs a shell runs with bash.
     """
-    if line.startswith("kqueue ") and SHELL.search(line) is None:
+    echo = ECHO.match(line)
+    command, printed = (line, None) if echo is None else (line[echo.end() :], f"{echo[1]}\n")
+    if command.startswith("kqueue ") and SHELL.search(command) is None:
         with contextlib.chdir(folder):
-            called = CliRunner(env=variables).invoke(kqueue, shlex.split(line)[1:])
+            called = CliRunner(env=variables).invoke(kqueue, shlex.split(command)[1:], input=printed)
         assert called.exit_code == 0, f"{line}\n{called.output}"
         return called.stdout
     result = subprocess.run(
@@ -104,17 +109,41 @@ def run_line(line: str, folder: Path, **variables: str) -> str:
 
 
 def run_program(text: str, folder: Path) -> str:
-    """Run a program, or the tests in it with pytest; return what it prints.
+    """Run a program in this process, which saves the start of another; return what it prints.
 
-    An error, a failed test, or a word on standard error fails the test.
+    An error, or a word on standard error, fails the test.
     """
-    (folder / "test_it.py").write_text(text)
-    tests = len(re.findall(r"^ *(?:async )?def test_", text, re.MULTILINE))
-    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider"] if tests else ["test_it.py"]
+    program = folder / "program.py"
+    program.write_text(text)
+    output, errors = io.StringIO(), io.StringIO()
+    modules = set(sys.modules)
+    with contextlib.chdir(folder), contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        sys.path.insert(0, str(folder))
+        try:
+            runpy.run_path(str(program), run_name="__main__")
+        finally:
+            sys.path.remove(str(folder))
+            for name in {path.stem for path in folder.glob("*.py")} - modules:  # another page has others
+                sys.modules.pop(name, None)
+    assert errors.getvalue() == ""
+    return output.getvalue()
+
+
+def run_tests(texts: Sequence[str], folder: Path) -> None:
+    """Run the tests of these files with pytest. A failed one, or a word on standard error, fails
+    the test.
+    """
+    for number, text in enumerate(texts):
+        (folder / f"test_{number}.py").write_text(text)
+    tests = sum(map(count_tests, texts))
     result = subprocess.run(
-        [sys.executable, *command], cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-    )
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
+        cwd=folder, capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
+    )  # fmt: skip
     assert (result.returncode, result.stderr) == (0, ""), result.stdout + result.stderr
-    if tests:
-        assert f"{tests} passed" in result.stdout
-    return result.stdout
+    assert f"{tests} passed" in result.stdout
+
+
+def count_tests(text: str) -> int:
+    """Return how many tests a program has."""
+    return len(re.findall(r"^ *(?:async )?def test_", text, re.MULTILINE))

@@ -19,9 +19,8 @@ from kqueue.base.registry import BUILT_IN
 from kqueue.base.settings import format_value
 from kqueue.config.catalog import CATALOG
 from kqueue.log.policies import POLICIES
-from kqueue.tests.doc_pages import Page, environment, run_line, run_program, serving
+from kqueue.tests.doc_pages import Page, count_tests, environment, run_line, run_program, run_tests, serving
 from kqueue.tests.source_tree import ROOT
-from kqueue.tests.thorough import corners
 
 README = Page("README.md")
 INSTALL = Page("docs/install.md")
@@ -120,8 +119,9 @@ DISK_STALLED = re.compile(
 """
 
 
-@pytest.mark.parametrize(("options", "flights"), corners([WHOLE_DEMO, SHORT_DEMO], SHORT_DEMO))
-def test_the_demo(tmp_path: Path, options: tuple[str, ...], flights: int) -> None:
+@pytest.mark.thorough
+@pytest.mark.parametrize(("options", "flights"), [WHOLE_DEMO, SHORT_DEMO])
+def test_the_demo_as_a_process(tmp_path: Path, options: tuple[str, ...], flights: int) -> None:
     result = subprocess.run(
         ["kqueue", "demo", *options], cwd=tmp_path, capture_output=True, text=True, env=environment(), check=False
     )
@@ -205,10 +205,13 @@ def is_run_beside_a_broker(line: str) -> bool:
 
 @pytest.mark.parametrize("page", PAGES, ids=names)
 def test_every_block_runs(page: Page, tmp_path: Path) -> None:
-    """Programs first, then commands, each in the order of the page and in one folder."""
+    """Tests and programs first, then commands, each in the order of the page and in one folder."""
     lines = [line for line in page.commands() if is_run_beside_a_broker(line)]
+    if tests := [text for text in page.blocks("python") if count_tests(text)]:
+        run_tests(tests, tmp_path)
     for text in page.blocks("python"):
-        assert (run_program(text, tmp_path) in PROGRAM_OUTPUTS) or "def test_" in text
+        if text not in tests:
+            assert run_program(text, tmp_path) in PROGRAM_OUTPUTS
     if not lines:
         return
     with serving("kqueue serve", tmp_path) as bootstrap:

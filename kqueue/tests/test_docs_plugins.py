@@ -24,7 +24,7 @@ from kqueue.config.catalog import CATALOG
 from kqueue.config.environment import PLUGIN_VARIABLES
 from kqueue.config.plugins import CONTRACTS
 from kqueue.testing.process_environment import process_environment
-from kqueue.tests.doc_pages import run_line
+from kqueue.tests.doc_pages import run_line, run_program
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "plugins.md").read_text()
@@ -95,16 +95,7 @@ def test_every_command(served: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("text", [text for text in blocks("python") if "class LastHundred" not in text])
 def test_every_program(text: str, folder: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", text],
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (ran.returncode, ran.stderr) == (0, "")
+    run_program(text, folder)
 
 
 def test_the_table_has_all_contracts() -> None:
