@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -40,16 +41,21 @@ def part_of(module: str, container: str) -> str | None:
     return module.removeprefix(f"{container}.").partition(".")[0]
 
 
+@cache
+def imports_by_module() -> dict[str, set[str]]:
+    return {file.module: set(runtime_imports(file.tree, file.module)) for file in shipped_files()}
+
+
 def package_graph(container: str) -> dict[str, set[str]]:
     """Return which parts of a package each of its parts imports."""
-    modules = [file.module for file in shipped_files()]
-    parts = {part_of(f"{module}.x" if module == container else module, container) for module in modules}
+    imports = imports_by_module()
+    parts = {part_of(f"{module}.x" if module == container else module, container) for module in imports}
     known = {part for part in parts if part is not None} - LEFT_OUT[container] - {"x"}
     graph: dict[str, set[str]] = {part: set() for part in known}
-    for file in shipped_files():
-        part = part_of(file.module, container)
+    for module, names in imports.items():
+        part = part_of(module, container)
         if part in known:
-            imported = {part_of(name, container) for name in runtime_imports(file.tree, file.module)}
+            imported = {part_of(name, container) for name in names}
             graph[part] |= {name for name in imported if name in known} - {part}
     return graph
 

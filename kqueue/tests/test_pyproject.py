@@ -83,27 +83,36 @@ class _ThirdParty:
     """By `importorskip` or `find_spec`: without them tests are skipped."""
 
 
+# A line that may import, or look up, a module; in the text of a program that a test runs it does
+# neither.
+_NAMES_MODULE = re.compile(r"^ *(?:import|from) +(\w+)|(?:importorskip|find_spec)\(\s*[\"'](\w+)", re.MULTILINE)
+
+
 @cache
 def _third_party() -> _ThirdParty:
     imported, looked_up = set[str](), set[str]()
     for file in source_files("kqueue/tests"):
+        # The parser takes the longest: it reads the files alone that may name another module.
+        names = [set(filter(None, column)) for column in zip(*_NAMES_MODULE.findall(file.text), strict=True)]
+        if not names or (_without_own(names[0]) <= imported and _without_own(names[1]) <= looked_up):
+            continue
         for node in ast.walk(file.tree):
             match node:
                 case ast.Import(names=aliases):
-                    imported.update(alias.name for alias in aliases)
+                    imported.update(alias.name.partition(".")[0] for alias in aliases)
                 case ast.ImportFrom(module=str(name), level=0):
-                    imported.add(name)
+                    imported.add(name.partition(".")[0])
                 case ast.Call(
                     func=ast.Attribute(attr="importorskip" | "find_spec") | ast.Name(id="importorskip" | "find_spec"),
                     args=[ast.Constant(value=str(name)), *_],
                 ):
-                    looked_up.add(name)
+                    looked_up.add(name.partition(".")[0])
     return _ThirdParty(_without_own(imported), _without_own(looked_up))
 
 
 def _without_own(names: set[str]) -> set[str]:
-    """The top-level modules of the names that are neither Python's nor the project's."""
-    return {name.partition(".")[0] for name in names} - sys.stdlib_module_names - set(SOURCES)
+    """The top-level modules that are neither Python's nor the project's."""
+    return names - sys.stdlib_module_names - set(SOURCES)
 
 
 def _tox_requirements(environment: str) -> list[str]:

@@ -36,6 +36,8 @@ from kqueue.tests.config.configs import read_config
 from kqueue.tests.network.harness import connect, serving
 
 SOURCE = Path(kqueue.__file__).parent
+LIKE_A_NAME = re.compile(r"""["'](?:[a-z]+\.[a-z0-9.{]|preallocate["']|listeners["'])""")
+"""A string that may name a setting. The parser takes the longest: it reads no other files."""
 DATA = Path(__file__).parent.parent / "data"
 BY_THEIR_RULE = {
     "remote.storage.enable": "no value but false is accepted",
@@ -158,8 +160,10 @@ def strings_read() -> tuple[set[str], list[re.Pattern[str]]]:
     for path in SOURCE.rglob("*.py"):
         if path.is_relative_to(SOURCE / "tests") or path.name == "kafka_settings.py":
             continue
-        tree = ast.parse(path.read_text())
-        for node in _without_declarations(tree):
+        text = path.read_text()
+        if LIKE_A_NAME.search(text) is None:
+            continue
+        for node in _without_declarations(ast.parse(text)):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 plain.add(node.value)
             elif isinstance(node, ast.JoinedStr) and len(node.values) > 1:
