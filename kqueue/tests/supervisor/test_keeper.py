@@ -101,13 +101,15 @@ def differences(consumed: dict[int, list[int]], expected: dict[int, list[int]]) 
     }
 
 
-@pytest.mark.parametrize("victim", corners([0, 2]))
-def test_nothing_is_lost_when_a_worker_is_killed_under_load(tmp_path: Path, victim: int) -> None:
-    with serving(tmp_path, 3, "--topic", f"orders:{PARTITIONS}") as served:
+@pytest.mark.parametrize(("workers", "victim", "kills"), corners([(2, 0, 1), (3, 0, 2), (3, 2, 2)]))
+def test_nothing_is_lost_when_a_worker_is_killed_under_load(
+    tmp_path: Path, workers: int, victim: int, kills: int
+) -> None:
+    with serving(tmp_path, workers, "--topic", f"orders:{PARTITIONS}") as served:
         served.wait_for("created topic orders")
         load = Load(served.bootstrap)
         try:
-            for round in (1, 2):
+            for round in range(1, kills + 1):
                 before = len(load.acknowledged)
                 eventually(lambda before=before: len(load.acknowledged) > before + LOAD)  # type: ignore[misc]
                 served.workers()[victim].kill()

@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
 
+import kqueue
 from kqueue.cli.app import kqueue as root
 from kqueue.client import Client, NewTopic, TopicPartition
 from kqueue.config.client_security import ClientSecurity
@@ -22,7 +23,6 @@ from kqueue.embedded.users import user_settings
 from kqueue.supervisor.supervisor import INSIST_AFTER_S
 from kqueue.testing.process_environment import process_environment
 from kqueue.tests.api.harness import batch
-from kqueue.tests.processes import started
 from kqueue.tests.supervisor.served_workers import ANY_PORT, serving
 from kqueue.tests.thorough import corners
 from kqueue.tests.waits import eventually
@@ -33,6 +33,13 @@ def refused(*args: str) -> tuple[int, str]:
     result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=process_environment())
     assert "Traceback" not in result.stderr
     return result.returncode, " ".join(result.stderr.split())
+
+
+def refused_here(*args: str) -> tuple[int, str]:
+    """Do as `refused` does, in this process: for what ends before a broker or worker begins."""
+    result = CliRunner().invoke(root, ["serve", *args])
+    assert isinstance(result.exception, SystemExit)
+    return result.exit_code, " ".join(result.stderr.split())
 
 
 def leaders(bootstrap: str, topic: str) -> list[int]:
@@ -62,19 +69,9 @@ def test_partitions_are_spread_and_one_signal_stops_all(tmp_path: Path, number: 
 
 def test_a_single_brokers_folder_becomes_worker_0s(tmp_path: Path) -> None:
     single = ["--set", f"log.dirs={tmp_path}", "--set", ANY_PORT]
-    with started(
-        [sys.executable, "-m", "kqueue.cli", "serve", *single, "--topic", "orders:2"],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=process_environment(),
-    ) as process:
-        assert process.stderr is not None
-        first = process.stderr.readline()
-        producer = KafkaProducer(bootstrap_servers=re.findall(r"PLAINTEXT://(\S+);", first)[0])
-        producer.send("orders", b"one", partition=1).get(timeout=60)
-        producer.close()
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+    with kqueue.Broker(path=tmp_path) as broker:
+        broker.create_topic("orders", 2)
+        broker.topics["orders"].produce(b"one", partition=1)
     with serving(tmp_path, 2, "--topic", "new:4") as served:
         served.wait_for("created topic new")
         assert leaders(served.bootstrap, "orders") == [1, 1]
@@ -85,15 +82,20 @@ def test_a_single_brokers_folder_becomes_worker_0s(tmp_path: Path) -> None:
         consumer = KafkaConsumer("orders", bootstrap_servers=served.bootstrap, auto_offset_reset="earliest")
         assert [next(consumer).value for _ in range(2)] == [b"one", b"two"]
         consumer.close()
-        status, text = refused(*single)
+        status, text = refused_here(*single)
         assert (status, "is locked by another process. Stop the broker that uses it" in text) == (1, True)
-        status, text = refused(*single, "--workers", "2")
-        assert (status, "Error: worker 0: " in text, "is locked by another process. Stop" in text) == (1, True, True)
         assert served.end() == 0
-    status, text = refused(*single)
+    status, text = refused_here(*single)
     assert (status, "as many workers as before (kqueue serve --workers 2)" in text) == (1, True)
-    status, text = refused(*single, "--workers", "1")
+    status, text = refused_here(*single, "--workers", "1")
     assert (status, "worker 1 (node 2) of a former run has 2 partitions" in text) == (2, True)
+
+
+@pytest.mark.thorough
+def test_a_folder_in_use_is_named_by_the_worker(tmp_path: Path) -> None:
+    with kqueue.Broker(path=tmp_path):
+        status, text = refused("--set", f"log.dirs={tmp_path}", "--set", ANY_PORT, "--workers", "2")
+    assert (status, "Error: worker 0: " in text, "is locked by another process. Stop" in text) == (1, True, True)
 
 
 @pytest.mark.thorough
@@ -159,11 +161,11 @@ def test_workers_are_secured_as_one_broker_is(tmp_path: Path) -> None:
             "sasl.password": "ann-secret",
         }
     )
-    with serving(tmp_path / "data", 3, str(file), "--set", "listeners=SASL_SSL://127.0.0.1:0") as served:
+    with serving(tmp_path / "data", 2, str(file), "--set", "listeners=SASL_SSL://127.0.0.1:0") as served:
         with Client(served.bootstrap, security=security) as client:
-            eventually(lambda: len(client.metadata([]).brokers) == 3)
-            client.create_topics([NewTopic("orders", 3, 3, {"min.insync.replicas": "3"})])
-            for partition in range(3):  # which all workers confirm
+            eventually(lambda: len(client.metadata([]).brokers) == 2)
+            client.create_topics([NewTopic("orders", 2, 2, {"min.insync.replicas": "2"})])
+            for partition in range(2):  # which all workers confirm
                 client.produce({TopicPartition("orders", partition): batch(b"x")})
         assert served.end() == 0
     assert not any(secret in line for line in served.log for secret in ("ann-secret", "broker-secret"))
