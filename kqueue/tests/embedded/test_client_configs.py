@@ -22,6 +22,7 @@ from kqueue.embedded.client_configs import CLIENTS
 from kqueue.security.certificates import Authority
 from kqueue.security.jaas import PLAIN_MODULE, SCRAM_MODULE
 from kqueue.testing import faults
+from kqueue.tests.thorough import corners
 
 # kafka-python leaves the sockets of a client that finds no broker to the garbage collector
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -72,7 +73,7 @@ ROUND_TRIPS: dict[str, RoundTrip] = {
 FAILURES = (OSError, KafkaException, KafkaError, AioKafkaError)
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _collected() -> Iterator[None]:
     """Collect what a client left before another module's test has to."""
     yield
@@ -188,7 +189,7 @@ def test_restart_keeps_port_and_certificates(secure: kqueue.Broker) -> None:
             assert tls.version() == "TLSv1.3"
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+@pytest.mark.parametrize("mechanism", corners(["PLAIN", "SCRAM-SHA-256"]))
 def test_client_with_a_password_over_tls(client: str, mechanism: str, caplog: pytest.LogCaptureFixture) -> None:
     module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
     settings = {

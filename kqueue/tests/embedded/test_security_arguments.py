@@ -25,7 +25,7 @@ USERS = {"ann": "ann-secret", "bob": "bob-secret"}
 ANN = ["User:ann allow all topic:t", "User:ann allow all group:g", "User:ann allow alter cluster"]
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _collected() -> Iterator[None]:
     """Collect what a client left before another module's test has to."""
     yield
