@@ -7,6 +7,7 @@ numbered.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -71,7 +72,7 @@ NUMBERS: Mapping[str, int | bool] = {
 BATCH = bytes(build_batch([Record(0, 1_700_000_000_000, None, b"v", (), -1)]))
 """The records for a known partition: the smallest batch, which is appended."""
 MARK = b"\xf0NAME\xf0"
-DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+DIGITS = b"0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class Case(NamedTuple):
@@ -214,7 +215,7 @@ class Body:
             count = min(count, max(1, self.items_max // self._items_of(kind)))
         if self.case.mode == DISTINCT and MARK in entry:  # type: ignore[attr-defined]
             parts = entry.split(MARK)  # type: ignore[attr-defined]
-            entries = b"".join([number(index).join(parts) for index in range(count)])
+            entries = b"".join([number.join(parts) for number in numbers(count)])
         else:
             entries = entry * count
         return self._length(count, compact, ">i") + entries
@@ -244,13 +245,9 @@ class Body:
         return b"\0" if compact else struct.pack(code, -1)
 
 
-def number(index: int) -> bytes:
-    """Return `index` in as many characters as `MARK` has."""
-    text = ""
-    for _ in range(len(MARK)):
-        index, digit = divmod(index, 36)
-        text = DIGITS[digit] + text
-    return text.encode()
+def numbers(count: int) -> Iterator[bytes]:
+    """Return the numbers below `count`, each in as many characters as `MARK` has."""
+    return (bytes(digits) for digits in itertools.islice(itertools.product(DIGITS, repeat=len(MARK)), count))
 
 
 def _uvarint(value: int) -> bytes:

@@ -17,7 +17,7 @@ from kqueue.tests.thorough import corners
 
 SEEDS = 200
 PAGE = Path(__file__).parents[3] / "docs" / "internals" / "replication.md"
-PARTS = 20
+PARTS = 40
 FOUND_SOON = (
     "rule_03_a_fenced_broker_stays_in_sync",
     "rule_07_commits_compare_nothing",

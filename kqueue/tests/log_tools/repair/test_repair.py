@@ -29,6 +29,7 @@ from kqueue.tests.golden import expected
 from kqueue.tests.log.helpers import START_MS
 from kqueue.tests.log_tools.damage import NONE, TXN, cut, flip, put, some_of
 from kqueue.tests.log_tools.verify.test_verify import CASES, Case
+from kqueue.tests.thorough import corners
 
 BEYOND_REPAIR = {"meta.properties", "an owner"}
 Contents = dict[str, bytes]
@@ -199,9 +200,10 @@ SHOVELLED = [
     ("2.8", "v1-gzip-0"),
     ("2.8", "txn-0"),
 ]
+SHOVELLED_ALWAYS = [("4.3", "txn-0"), ("2.8", "v1-gzip-0")]
 
 
-@pytest.mark.parametrize(("version", "partition"), SHOVELLED)
+@pytest.mark.parametrize(("version", "partition"), corners(SHOVELLED, *SHOVELLED_ALWAYS))
 def test_any_combination_of_damage(version: str, partition: str, tmp_path: Path) -> None:
     """Bytes overwritten, removed and added anywhere: a repair leaves no damage, invents nothing."""
     rng = random.Random(f"{version} {partition}")
@@ -239,7 +241,7 @@ def shovelled(data: bytes, rng: random.Random) -> bytes:
     return bytes(changed)
 
 
-@pytest.mark.parametrize(("version", "partition"), SHOVELLED)
+@pytest.mark.parametrize(("version", "partition"), corners(SHOVELLED, *SHOVELLED_ALWAYS))
 def test_only_damaged_batches_are_lost_and_every_loss_is_reported(version: str, partition: str, tmp_path: Path) -> None:
     rng = random.Random(f"{version} {partition}")
     for number in range(5):

@@ -23,8 +23,6 @@ from kqueue.tests.spark.stores.s3_server import s3_place, s3_server
 from kqueue.tests.thorough import corners, examples
 
 MakeStore = Callable[[], Store]
-LESS_IN_S3 = pytest.mark.parametrize("make_store", corners(["folder", "s3"]), indirect=True)
-"""For what the stores have in common; the other tests show where they differ."""
 LAYOUTS = {"archive": (False, False), "table": (True, False), "table that is renamed": (True, True)}
 _numbers = itertools.count()
 
@@ -37,7 +35,8 @@ def server() -> Iterator[dict[str, str]]:
         yield settings
 
 
-@pytest.fixture(params=["folder", "s3"])
+# Both keep the contract of a store: `kqueue/tests/spark/stores`.
+@pytest.fixture(params=corners(["folder", "s3"]))
 def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> MakeStore:
     """Return a function that makes an empty store."""
     if request.param == "folder":
@@ -143,7 +142,6 @@ def test_kills_again_and_again(tmp_path_factory: pytest.TempPathFactory, cuts: l
     assert job.seen_by_listing() == ids_up_to(last)
 
 
-@LESS_IN_S3
 def test_of_two_writers_one_makes_the_batch(make_store: MakeStore) -> None:
     """The other one runs as a whole before each change of the first."""
     lost = 0
@@ -188,7 +186,6 @@ class Log:
         self.store().before("committed")
 
 
-@LESS_IN_S3
 def test_the_log_has_what_manifests_have(make_store: MakeStore) -> None:
     for cut in itertools.count():
         log = Log(lambda: job.store)  # noqa: B023  the job of this turn

@@ -25,7 +25,6 @@ def row(origin: str, text: str, delay_min: float | None = 10.0) -> AirportHour:
     "gold",
     [
         [],
-        [row("JFK", "2013-01-01T05:00")],
         [row("JFK", "2013-01-01T05:00", None)],
         [row("EWR", "2013-01-01T05:00"), row("JFK", "2013-03-10T01:00", 500.0), row("LGA", "2013-12-31T23:00", -3.0)],
     ],

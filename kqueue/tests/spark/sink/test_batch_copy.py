@@ -12,10 +12,11 @@ from kqueue.spark.sink.options import SinkOptions
 from kqueue.spark.sink.write_task import BatchIdentity, stage_rows
 from kqueue.tests.spark.sink.exactly_once import QUERY, ROWS, run_batch
 from kqueue.tests.spark.sink.helpers import records_in, rows_of
+from kqueue.tests.thorough import corners
 
 
-@pytest.mark.parametrize("held_bytes", [1, 1_000, 10_000_000])
-@pytest.mark.parametrize("fetch_bytes", [1, 1_000])
+@pytest.mark.parametrize("held_bytes", corners([1, 1_000, 10_000_000], 1, 10_000_000))
+@pytest.mark.parametrize("fetch_bytes", corners([1, 1_000], 1_000))
 def test_each_tasks_rows_keep_their_order_however_they_lie(
     broker: kqueue.Broker, options: SinkOptions, monkeypatch: pytest.MonkeyPatch, held_bytes: int, fetch_bytes: int
 ) -> None:
