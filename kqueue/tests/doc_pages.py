@@ -115,6 +115,17 @@ def run_program(text: str, folder: Path) -> str:
     """
     program = folder / "program.py"
     program.write_text(text)
+    output, errors = run_here(program, folder)
+    assert errors == ""
+    return output
+
+
+def run_here(program: Path, folder: Path) -> tuple[str, str]:
+    """Run a program in this process; return standard output and standard error.
+
+    Args:
+        folder: the current folder meanwhile.
+    """
     output, errors = io.StringIO(), io.StringIO()
     modules = set(sys.modules)
     with contextlib.chdir(folder), contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
@@ -125,8 +136,7 @@ def run_program(text: str, folder: Path) -> str:
             sys.path.remove(str(folder))
             for name in {path.stem for path in folder.glob("*.py")} - modules:  # another page has others
                 sys.modules.pop(name, None)
-    assert errors.getvalue() == ""
-    return output.getvalue()
+    return output.getvalue(), errors.getvalue()
 
 
 def run_tests(texts: Sequence[str], folder: Path) -> None:

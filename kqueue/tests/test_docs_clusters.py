@@ -70,6 +70,7 @@ def run(script: str, folder: Path) -> str:
     return text
 
 
+@pytest.mark.thorough
 def test_three_brokers_by_hand(folder: Path) -> None:
     printed = run(commands("Three brokers by hand"), folder)
     assert "Broker 3 is no longer registered." in printed

@@ -95,7 +95,7 @@ IDS = [topic.id for topic in world().sim.broker.topics]  # one seed, the same id
 
 
 @pytest.mark.parametrize("row", handler_table.all_handlers(), ids=lambda row: row.api.name)
-@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(16, 4), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_request_is_answered(row: handler_table.ApiHandler, data: st.DataObject) -> None:
     client = world()
@@ -113,7 +113,7 @@ def test_any_request_is_answered(row: handler_table.ApiHandler, data: st.DataObj
 
 
 @pytest.mark.parametrize("row", handler_table.all_handlers(), ids=lambda row: row.api.name)
-@settings(max_examples=examples(15, 4), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(8, 2), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_request_that_is_denied_is_answered(row: handler_table.ApiHandler, data: st.DataObject) -> None:
     client = world()

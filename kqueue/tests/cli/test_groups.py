@@ -1,24 +1,28 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 from click.testing import Result
 from kafka import KafkaConsumer
 
+from kqueue.client import Client, TopicPartition
+from kqueue.tests.api.harness import batch
+
 Kq = Callable[..., Result]
 Done = Callable[..., str]
 
 
 @pytest.fixture
-def group(done: Done, topic: str) -> str:
+def group(bootstrap: str, topic: str) -> str:
     """A group, named like the topic, that has read six of nine records and has no members."""
-    for partition in range(3):
-        done("produce", topic, "-p", str(partition), input="a\nb\n")
-    done("consume", topic, "-g", topic, "--from-beginning", "-n", "6")
-    for partition in range(3):
-        done("produce", topic, "-p", str(partition), input="c\n")
+    records = batch(b"a", b"b", b"c", time_ms=round(time.time() * 1000))
+    partitions = [TopicPartition(topic, index) for index in range(3)]
+    with Client(bootstrap) as client:
+        client.produce(dict.fromkeys(partitions, records))
+        client.commit(topic, dict.fromkeys(partitions, 2))
     return topic
 
 

@@ -26,8 +26,9 @@ from kqueue.network.interception import InterceptedRequest
 from kqueue.records.batch import Record
 from kqueue.records.builder import build_batch
 from kqueue.storage.fault_injection import InjectedFailure
+from kqueue.tests.thorough import examples
 
-ROUNDS = 100
+ROUNDS = examples(100)
 PARTITION = TopicPartition("orders", 0)
 
 

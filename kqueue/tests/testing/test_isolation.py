@@ -92,7 +92,7 @@ def test_a_hang_is_reported_with_check_call_and_traceback(contract: str) -> None
     assert "isolation.py" not in message
 
 
-@pytest.mark.parametrize("contract", CONTRACTS)
+@pytest.mark.parametrize("contract", corners(CONTRACTS, "codec", "storage"))
 def test_an_exit_is_reported_with_check_call_and_status(contract: str) -> None:
     check, plugin, name, sentence, call = CONTRACTS[contract]
     message = failure_message(check, plugin(bad_plugins.leave))
@@ -102,7 +102,7 @@ def test_an_exit_is_reported_with_check_call_and_status(contract: str) -> None:
     assert re.search(rf"{sentence}.*, in the call {call}.*: exit status 3$", message)
 
 
-@pytest.mark.parametrize("contract", CONTRACTS)
+@pytest.mark.parametrize("contract", corners(CONTRACTS, "codec", "storage"))
 def test_output_on_standard_output_is_reported(contract: str) -> None:
     check, plugin, name, sentence, _ = CONTRACTS[contract]
     message = failure_message(check, plugin(bad_plugins.say))

@@ -125,21 +125,6 @@ def test_what_holds_by_default(pytester: pytest.Pytester, run) -> None:
         result.stdout.fnmatch_lines([f"test_{name}.py::* PASSED*"])
 
 
-def test_a_conftest_configures_the_broker(run) -> None:
-    conftest = """
-        import pytest
-
-        @pytest.fixture(scope="session")
-        def kafka_broker_options(tmp_path_factory):
-            return {"path": tmp_path_factory.mktemp("data"), "num_partitions": 5}
-    """
-    tests = """
-        def test_it(kafka_broker, kafka_broker_options):
-            assert (kafka_broker_options["path"] / "meta.properties").exists()
-    """
-    run(tests, conftest=conftest).assert_outcomes(passed=1)
-
-
 def test_brokers_of_a_factory_end_with_their_test(run) -> None:
     tests = """
         import pytest
@@ -168,33 +153,9 @@ def test_brokers_of_a_factory_end_with_their_test(run) -> None:
     run(tests).assert_outcomes(passed=3, errors=1)
 
 
-def test_a_failure_shows_the_brokers_side(run) -> None:
+def test_a_report_shows_the_side_of_the_brokers_that_the_test_used_alone(run) -> None:
     tests = """
         import logging
-        from client import send
-
-        def test_before(kafka_broker, kafka_topic):
-            send(kafka_broker.bootstrap, kafka_topic, b"x")
-
-        def test_it(kafka_broker, kafka_topic):
-            send(kafka_broker.bootstrap, kafka_topic, b"x")
-            logging.getLogger("kqueue.broker").warning("a line of the broker")
-            assert False
-    """
-    result = run(tests)
-    result.assert_outcomes(passed=1, failed=1)
-    lines = [
-        "*a line of the broker",
-        "*- kqueue broker call -*",
-        "*kqueue.Broker on 127.0.0.1:* had * requests*",
-        "*Produce*test-it-2*",
-    ]
-    result.stdout.fnmatch_lines(lines)
-    result.stdout.no_fnmatch_line("*test-before-1*")
-
-
-def test_a_report_shows_the_brokers_that_the_test_used_alone(run) -> None:
-    tests = """
         import pytest
         from client import send
 
@@ -202,6 +163,11 @@ def test_a_report_shows_the_brokers_that_the_test_used_alone(run) -> None:
             send(kafka_broker.bootstrap, kafka_topic, b"x")
 
         def test_without_a_broker():
+            assert False
+
+        def test_it(kafka_broker, kafka_topic):
+            send(kafka_broker.bootstrap, kafka_topic, b"x")
+            logging.getLogger("kqueue.broker").warning("a line of the broker")
             assert False
 
         def test_with_another(kafka_broker_factory):
@@ -222,7 +188,15 @@ def test_a_report_shows_the_brokers_that_the_test_used_alone(run) -> None:
             assert False
     """
     result = run(tests, "-p", "no:randomly")
-    result.assert_outcomes(passed=1, failed=4)
+    result.assert_outcomes(passed=1, failed=5)
+    lines = [
+        "*a line of the broker",
+        "*- kqueue broker call -*",
+        "*kqueue.Broker on 127.0.0.1:* had * requests*",
+        "*Produce*test-it-2*",
+    ]
+    result.stdout.fnmatch_lines(lines)
+    result.stdout.no_fnmatch_line("*test-before-1*")
     output = result.stdout.str()
     sections = {
         test: output.split(f"___ {test} ___")[1].split("\n____")[0].count("kqueue broker call")
@@ -236,7 +210,7 @@ def test_a_report_shows_the_brokers_that_the_test_used_alone(run) -> None:
     }
 
 
-def test_the_mark_fills_the_topic(run, pytester: pytest.Pytester) -> None:
+def test_a_conftest_configures_the_broker_and_the_mark_fills_the_topic(run, pytester: pytest.Pytester) -> None:
     (pytester.path / "orders.jsonl").write_text('{"topic": "old", "partition": 2, "value": "a"}\n{"value": {"b": 1}}\n')
     tests = """
         import pytest
@@ -263,16 +237,19 @@ def test_the_mark_fills_the_topic(run, pytester: pytest.Pytester) -> None:
 
         def test_nothing_is_left(kafka_broker):
             assert list(kafka_broker.topics) == []
+
+        def test_options(kafka_broker, kafka_broker_options):
+            assert (kafka_broker_options["path"] / "meta.properties").exists()
     """
     conftest = """
         import pytest
 
         @pytest.fixture(scope="session")
-        def kafka_broker_options():
-            return {"num_partitions": 2}
+        def kafka_broker_options(tmp_path_factory):
+            return {"path": tmp_path_factory.mktemp("data"), "num_partitions": 2}
     """
     result = run(tests, "--strict-markers", conftest=conftest)
-    result.assert_outcomes(passed=4, errors=1)
+    result.assert_outcomes(passed=5, errors=1)
     result.stdout.fnmatch_lines(["*ValueError: records, line 1: this is not JSON*"])
 
 
@@ -305,7 +282,7 @@ def test_an_unused_plugin_imports_no_broker(run) -> None:
     run(tests).assert_outcomes(passed=1)
 
 
-def test_each_test_finds_a_cluster_that_is_new(run) -> None:
+def test_each_test_finds_a_cluster_that_is_new_or_makes_its_own(run) -> None:
     tests = """
         from client import read, send
 
@@ -327,6 +304,16 @@ def test_each_test_finds_a_cluster_that_is_new(run) -> None:
 
         def test_running_again(kafka_cluster):
             assert kafka_cluster.is_running
+
+        MADE = []
+
+        def test_two(kafka_cluster_factory):
+            MADE.append(kafka_cluster_factory(brokers=2))
+            send(MADE[0].bootstrap, "orders", b"tea")
+            assert len(MADE[0].brokers) == 1
+
+        def test_none():
+            assert not MADE[0].is_running
     """
     conftest = """
         import pytest
@@ -335,7 +322,9 @@ def test_each_test_finds_a_cluster_that_is_new(run) -> None:
         def kafka_cluster_options():
             return {"brokers": 3}
     """
-    run(tests, conftest=conftest).assert_outcomes(passed=3)
+    result = run(tests, conftest=conftest)
+    result.assert_outcomes(passed=4, failed=1)
+    result.stdout.fnmatch_lines(["*kqueue broker call*", "<broker ? on 127.0.0.1:* had * request*"])
 
 
 def test_the_shared_cluster_can_be_secured(run) -> None:
@@ -362,22 +351,3 @@ def test_the_shared_cluster_can_be_secured(run) -> None:
             return {"tls": True, "users": {"ann": "secret"}, "acls": acls}
     """
     run(tests, conftest=conftest).assert_outcomes(passed=2)
-
-
-def test_clusters_of_one_test_and_their_requests_in_a_report(run) -> None:
-    tests = """
-        from client import send
-
-        MADE = []
-
-        def test_two(kafka_cluster_factory):
-            MADE.append(kafka_cluster_factory(brokers=2))
-            send(MADE[0].bootstrap, "orders", b"tea")
-            assert len(MADE[0].brokers) == 1
-
-        def test_none():
-            assert not MADE[0].is_running
-    """
-    result = run(tests)
-    result.assert_outcomes(passed=1, failed=1)
-    result.stdout.fnmatch_lines(["*kqueue broker call*", "<broker ? on 127.0.0.1:* had * request*"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kqueue.base.errors import MalformedMessage, UnsupportedVersion
 from kqueue.schema import decode, encode, message_schema_of
 from kqueue.tests.schema.strategies import filled, messages
-from kqueue.tests.thorough import examples
+from kqueue.tests.thorough import corners, examples
 from kqueue.wire.apis import ALL
 from kqueue.wire.messages import fetch, metadata, produce
 
@@ -66,11 +66,12 @@ def test_a_message_cut_at_any_byte_or_with_one_more_is_malformed(cls: type[Any])
 
 
 @each_message
-def test_lying_lengths_anywhere_raise_nothing_else_and_allocate_little(cls: type[Any]) -> None:
+@pytest.mark.parametrize("places", corners([10, 40]))
+def test_lying_lengths_anywhere_raise_nothing_else_and_allocate_little(cls: type[Any], places: int) -> None:
     for version in {versions_of(cls)[0], versions_of(cls)[-1]}:
         whole = encode(filled(cls, version), version)
         decode(cls, version, whole)
-        positions = range(0, len(whole), len(whole) // 40 + 1)
+        positions = range(0, len(whole), len(whole) // places + 1)
         lies = [whole[:position] + lie + whole[position + len(lie) :] for position in positions for lie in LIES]
         for data in lies:  # the first one with bytes that are not UTF-8 compiles a reader for such
             _decode_or_refuse(cls, version, data)
