@@ -15,6 +15,7 @@ from click.testing import Result
 from kafka import KafkaProducer
 
 from kqueue import Broker
+from kqueue.tests.thorough import corners
 from kqueue.tests.waits import eventually
 
 Kq = Callable[..., Result]
@@ -184,7 +185,7 @@ def start(bootstrap: str, *args: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", corners([signal.SIGINT, signal.SIGTERM]))
 def test_ctrl_c_commits_what_was_printed_and_leaves(
     done: Done, bootstrap: str, topic: str, number: signal.Signals
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from kqueue.tests.cli.test_serve import ANY_PORT, refused
+from kqueue.tests.cli.test_serve import ANY_PORT, refused_here
 
 Kq = Callable[..., Result]
 TWICE = re.compile(r"(?<![\w/.])([\w./-]{4,}(?::\d+)?)(?:'?: \(?| \()'?\1(?![\w/-])|\bError: Error\b|\.\.(?:\s|$)")
@@ -38,7 +38,7 @@ def test_failed_starts(file: str, tmp_path: Path) -> None:
     else:
         folder.mkdir(mode=0o700)
         (folder / file).write_text("x\n")
-    _, stderr = refused("--set", ANY_PORT, "--set", f"log.dirs={folder}")
+    _, stderr = refused_here("--set", ANY_PORT, "--set", f"log.dirs={folder}")
     assert "Error: " in stderr
     assert not TWICE.search(stderr), stderr
 

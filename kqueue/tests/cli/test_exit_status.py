@@ -18,6 +18,7 @@ from kqueue.cli.app import kqueue
 from kqueue.cli.exit_status import ends_quietly
 from kqueue.testing.process_environment import process_environment
 from kqueue.tests.cli.command_tree import client_commands
+from kqueue.tests.thorough import corners
 
 ARGUMENTS = {
     "kqueue acls add": ("--allow-principal", "User:a", "--operation", "READ", "--topic", "t"),
@@ -125,7 +126,7 @@ def test_ctrl_c_while_a_command_waits_for_a_broker(words: str, monkeypatch: pyte
             "use --password-file.\n", "")) == (130, ""), result.output  # fmt: skip
 
 
-@pytest.mark.parametrize("delay_s", [0.05, 0.3, 0.6])
+@pytest.mark.parametrize("delay_s", corners([0.05, 0.3, 0.6], 0.3))
 def test_ctrl_c_at_any_time_of_the_start(delay_s: float) -> None:
     """At each of these moments another module is being imported."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -161,32 +162,30 @@ def test_ctrl_c_at_a_prompt_is_no_abort() -> None:
 
 
 @pytest.mark.parametrize(
-    "args",
-    [
-        ("settings",),
-        ("settings", "-o", "json"),
-        ("cluster", "apis", "--offline"),
-        ("--help",),
-        ("serve", "--check"),
-        ("demo", "--flights", "10"),
-    ],
+    "line",
+    corners(
+        ["settings", "settings -o json", "cluster apis --offline", "--help", "serve --check", "demo --flights 10"],
+        "settings",
+        "--help",
+        "serve --check",
+    ),
 )
-def test_a_closed_pipe_is_silent(args: tuple[str, ...], tmp_path: Path) -> None:
+def test_a_closed_pipe_is_silent(line: str, tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    assert written_to(writer, args, tmp_path) == (141, "")
+    assert written_to(writer, line, tmp_path) == (141, "")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-@pytest.mark.parametrize("args", [("settings",), ("settings", "-o", "json"), ("--help",)])
-def test_a_full_disk_is_one_sentence(args: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", corners(["settings", "settings -o json", "--help"], "settings", "--help"))
+def test_a_full_disk_is_one_sentence(line: str, tmp_path: Path) -> None:
     full = os.open("/dev/full", os.O_WRONLY)
-    assert written_to(full, args, tmp_path) == (1, "Error: the output can't be written: No space left on device\n")
+    assert written_to(full, line, tmp_path) == (1, "Error: the output can't be written: No space left on device\n")
 
 
-def written_to(output: int, args: tuple[str, ...], folder: Path) -> tuple[int, str]:
+def written_to(output: int, line: str, folder: Path) -> tuple[int, str]:
     """Run a command with this file as its output. Return the exit status and standard error."""
-    command = [sys.executable, "-m", "kqueue.cli", *args]
+    command = [sys.executable, "-m", "kqueue.cli", *line.split()]
     try:
         process = subprocess.run(
             command, stdout=output, stderr=subprocess.PIPE, cwd=folder, env=process_environment(), timeout=100

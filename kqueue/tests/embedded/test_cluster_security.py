@@ -325,13 +325,15 @@ def test_share_groups_share_records(cluster: kqueue.Cluster) -> None:
     config = client(cluster)
     consumer = ShareConsumer({**config, "group.id": "sharers"})
     consumer.subscribe(["shared"])
+    producer = Producer({**config, "acks": "all"})
     values: set[bytes] = set()
     sent: set[bytes] = set()
     limit = HangLimit("ten records")
     while len(values) < 10:
         limit.check()
         sent.add(b"%d" % len(sent))
-        produce(config, "shared", [b"%d" % (len(sent) - 1)])
+        producer.produce("shared", b"%d" % (len(sent) - 1))
+        assert producer.flush(60) == 0
         values |= {message.value() for message in consumer.poll(0.5) if message.error() is None}
     consumer.close()
     assert len(values) >= 10

@@ -22,11 +22,12 @@ from kqueue.records.batch import ABORT, COMMIT, Record, check_crc, iter_batches,
 from kqueue.storage import MemoryStorage
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, append, end_transaction, flush, note_high_watermarks
+from kqueue.tests.thorough import examples
 
 TOPIC_ID = bytes(range(16))
 CONFIG = LogConfig.of(segment_bytes=900, index_interval_bytes=150)
 KEY = ("t", 0)
-FLIPS_PER_FILE = 10
+FLIPS_PER_FILE = examples(10, 4)
 
 
 def open_manager(storage: MemoryStorage) -> LogManager:

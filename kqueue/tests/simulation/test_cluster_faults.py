@@ -3,6 +3,7 @@ import pytest
 from kqueue.tests.simulation.cluster_faults import LONG_MS, ClusterFaults
 from kqueue.tests.simulation.cluster_simulation import ClusterSimulation
 from kqueue.tests.simulation.simulated_clusters import run_for, simulation_at_work
+from kqueue.tests.thorough import corners
 
 KINDS = [kind.__name__ for _, kind in ClusterFaults(ClusterSimulation(0))._kinds]
 
@@ -13,7 +14,7 @@ def lines_of(simulation) -> list[str]:
     return lines
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", corners(KINDS, "_kill", "_lose_power", "_cut", "_pause", "_part", "_end_session"))
 def test_each_fault_ends_by_itself(kind) -> None:
     simulation = simulation_at_work()
     lines = lines_of(simulation)

@@ -22,6 +22,7 @@ from kafka.protocol.data_container import DataContainer
 
 from kqueue.schema import Field, decode, encode
 from kqueue.tests.schema.strategies import messages, plain
+from kqueue.tests.thorough import corners
 from kqueue.wire.apis import BY_KEY
 
 few = settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
@@ -120,7 +121,19 @@ def by_place(value: Any) -> Any:
     return tuple(spliced) if len(spliced) != 1 else spliced[0]
 
 
-@pytest.mark.parametrize("theirs", aiokafka_classes(), ids=lambda cls: cls.__name__)
+def newest(classes: list[type[Any]]) -> list[type[Any]]:
+    """Return the class of the newest version of each message."""
+    by_message = {(cls.API_KEY, issubclass(cls, RequestStruct)): cls for cls in sorted(classes, key=version_of)}
+    return list(by_message.values())
+
+
+def version_of(cls: type[Any]) -> int:
+    return int(cls.API_VERSION)
+
+
+@pytest.mark.parametrize(
+    "theirs", corners(aiokafka_classes(), *newest(aiokafka_classes())), ids=lambda cls: cls.__name__
+)
 @few
 @given(data=st.data())
 def test_aiokafka_and_we_say_the_same(theirs: type[Any], data: st.DataObject) -> None:
