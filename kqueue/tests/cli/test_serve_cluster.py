@@ -14,14 +14,14 @@ from kafka.errors import NotEnoughReplicasError
 
 import kqueue
 from kqueue.cli.app import kqueue as root
-from kqueue.tests.cli.test_serve import ANY_PORT, refused
+from kqueue.tests.cli.test_serve import ANY_PORT, refused_here
 from kqueue.tests.served_cluster import wait_until_unfenced
 from kqueue.tests.waits import HangLimit, eventually
 
 
 def error_of(*pairs: str) -> str:
     """Return the error of a broker that must not start."""
-    status, error = refused(*(text for pair in (ANY_PORT, *pairs) for text in ("--set", pair)))
+    status, error = refused_here(*(text for pair in (ANY_PORT, *pairs) for text in ("--set", pair)))
     assert status == 1, error
     return error
 
@@ -53,8 +53,9 @@ def test_a_file_that_can_not_be_opened(tmp_path: Path) -> None:
     assert error.endswith("check the path, and that its folder exists and may be written\n")
 
 
-def test_servers_that_can_not_be_reached(tmp_path: Path) -> None:
-    pytest.importorskip("kqueue.metadata.zookeeper")
+def test_servers_that_can_not_be_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    zookeeper = pytest.importorskip("kqueue.metadata.zookeeper")
+    monkeypatch.setitem(zookeeper.ZookeeperStore.__init__.__kwdefaults__, "timeout_s", 0.5)
     error = error_of("kqueue.cluster.store=zookeeper:127.0.0.1:1/kq", f"log.dirs={tmp_path / 'data'}")
     assert "Error: kqueue.cluster.store=zookeeper:127.0.0.1:1/kq can't be used: can't reach ZooKeeper at" in error
     assert "check that the addresses and ports are right" in error

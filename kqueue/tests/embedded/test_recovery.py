@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,12 +30,18 @@ with kqueue.Broker(path=sys.argv[1]) as broker, Client(broker.bootstrap) as clie
 """
 
 
-@pytest.fixture
-def killed(tmp_path: Path) -> Path:
-    """The data folder of a broker that was killed."""
-    ended = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "data")], timeout=60, check=False)
+@pytest.fixture(scope="module")
+def left_by_a_kill(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("killed") / "data"
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(folder)], timeout=60, check=False)
     assert ended.returncode == -signal.SIGKILL
-    return tmp_path / "data"
+    return folder
+
+
+@pytest.fixture
+def killed(left_by_a_kill: Path, tmp_path: Path) -> Path:
+    """The data folder of a broker that was killed, for one test."""
+    return Path(shutil.copytree(left_by_a_kill, tmp_path / "data"))
 
 
 @pytest.mark.parametrize("thread_bytes_max", [0, log_recovery.THREAD_BYTES_MAX])

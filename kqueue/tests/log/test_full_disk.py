@@ -16,7 +16,7 @@ from kqueue.tests.thorough import parts
 APPENDED = 40
 
 
-@parts(5)
+@parts(10)
 def test_an_append_refused_by_a_full_disk_leaves_no_trace(part: slice) -> None:
     """With any amount of room in turn: in the middle of a batch, of an index entry, of a roll. It
     goes on once there is room.
@@ -71,7 +71,7 @@ def test_batch_behind_one_without_room_is_no_sequence_gap() -> None:
     assert log.health.failure is None
 
 
-@parts(3)
+@parts(6)
 def test_a_full_disk_leaves_no_abort_marker_without_its_index_entry(part: slice) -> None:
     """With any amount of room in turn, as above: the log stays writable, and once there is room
     the transactions end as if nothing had been.

@@ -140,7 +140,7 @@ def goes_on(storage: FaultyStorage, states: list[list[int]]) -> None:
     check_log(log, forgotten=True)
 
 
-@parts(3)
+@parts(6)
 @pytest.mark.parametrize("remains", corners(Remains, Remains.LOST, Remains.TORN))
 def test_a_power_cut_at_any_step_leaves_a_log_that_can_be_followed_with(remains: Remains, part: slice) -> None:
     assert {"create", "remove", "truncate", "sync", "sync_folder"} <= {step.kind for step in STEPS}

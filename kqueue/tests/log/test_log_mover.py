@@ -77,7 +77,7 @@ def test_a_log_moves_while_it_is_used() -> None:
     assert (place_of(sim), partition.high_watermark) == (target, 40)
 
 
-@parts(4)
+@parts(8)
 @pytest.mark.parametrize(
     ("flush", "remains"),
     corners(

@@ -223,7 +223,7 @@ def test_the_script_has_every_kind_of_step_on_every_kind_of_file() -> None:
     assert ("remove", ".kafka_cleanshutdown") in kinds
 
 
-@parts(3)
+@parts(6)
 @pytest.mark.parametrize(("remains", "seed"), corners(VARIANTS, (Remains.LOST, 0), (Remains.TORN, 1)))
 def test_a_power_cut_at_any_step_loses_nothing_flushed_and_invents_nothing(
     remains: Remains, seed: int, part: slice

@@ -69,7 +69,7 @@ def _visible(client: SimulatedClient, index: int) -> list[bytes | None]:
     return [record.value for record in records]
 
 
-@parts(3)
+@parts(6)
 @pytest.mark.parametrize(
     ("remains", "version"),
     corners([(Remains.LOST, 12), (Remains.KEPT, 12), (Remains.TORN, 12), (Remains.TORN, 11)], (Remains.TORN, 12)),

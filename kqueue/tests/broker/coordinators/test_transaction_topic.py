@@ -99,7 +99,7 @@ def markers(sim: Simulation, index: int) -> list[int]:
     return kinds
 
 
-@parts(3)
+@parts(6)
 @pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
 def test_the_power_may_fail_at_every_step_of_a_transaction(remains: Remains, part: slice) -> None:
     """Durability: a decision that was answered is carried out in all partitions; one that was not

@@ -115,7 +115,7 @@ def _run(storage: FaultyStorage, store: MemoryStore, told: set[int]) -> None:
         told.add(offset)
 
 
-@parts(3)
+@parts(6)
 @pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
 def test_none_is_lost_when_the_power_goes(remains: Remains, part: slice) -> None:
     whole, everything = FaultyStorage(), set[int]()

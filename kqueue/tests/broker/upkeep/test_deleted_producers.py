@@ -230,7 +230,7 @@ def by_compaction(world: World) -> None:
 Script = Callable[[World], None]
 
 
-@parts(4)
+@parts(8)
 @pytest.mark.parametrize("mode", corners(["group", "kafka"]))
 @pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ class World:
         sim.settle()
 
 
-@parts(4)
+@parts(8)
 @pytest.mark.parametrize("mode", corners(["group", "kafka"]))
 @pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
 def test_the_log_start_never_goes_back_wherever_the_power_is_cut(mode: str, remains: Remains, part: slice) -> None:
@@ -136,7 +136,7 @@ def test_the_log_start_never_goes_back_wherever_the_power_is_cut(mode: str, rema
     whole.check(remains, 0)
 
 
-@parts(4)
+@parts(8)
 @pytest.mark.parametrize("mode", corners(["group", "kafka"], "kafka"))
 @pytest.mark.parametrize("remains", corners([Remains.LOST, Remains.TORN], Remains.TORN))
 def test_the_log_start_never_goes_back_after_retention(mode: str, remains: Remains, part: slice) -> None:

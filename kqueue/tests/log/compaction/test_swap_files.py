@@ -160,7 +160,7 @@ def test_sample_compaction_has_several_groups_that_all_lose_records() -> None:
     }
 
 
-@parts(3)
+@parts(6)
 @pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
 def test_a_power_cut_at_any_step_leaves_all_old_or_all_new(remains: Remains, part: slice) -> None:
     """S5.2"""

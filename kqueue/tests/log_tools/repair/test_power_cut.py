@@ -108,7 +108,7 @@ def without_left_overs(tree: Tree) -> Tree:
     return {path: data for path, data in tree.items() if not path.endswith((".tmp", ".lock"))}
 
 
-@parts(3)
+@parts(6)
 @pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
 def test_power_cut_at_every_step(remains: Remains, part: slice, tmp_path: Path) -> None:
     before = damaged(tmp_path)
