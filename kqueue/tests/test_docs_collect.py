@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from kqueue.cli.collect import collect
 from kqueue.collect.fingerprint import FINGERPRINT_BYTES
 from kqueue.collect.line_sender import KEYS, headers_of
 from kqueue.collect.tailed_file import Line
-from kqueue.testing.process_environment import process_environment
+from kqueue.tests.doc_pages import environment, run_line
 from kqueue.tests.processes import started
 
 ROOT = Path(__file__).parents[2]
@@ -43,23 +41,22 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_every_command(broker: Broker, folder: Path) -> None:
-    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    environment = process_environment(PATH=path, KQUEUE_BOOTSTRAP=broker.bootstrap)
     for line in COMMANDS:
+        if "collect" not in line or "--once" in line:
+            out = run_line(line, folder, KQUEUE_BOOTSTRAP=broker.bootstrap)
+            continue
         with started(
             ["bash", "-c", f"exec {line}"],
             cwd=folder,
-            env=environment,
+            env=environment(KQUEUE_BOOTSTRAP=broker.bootstrap),
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         ) as process:
-            follows = "collect" in line and "--once" not in line
-            if follows:  # runs until Ctrl-C
-                broker.assert_produced("logs", [b"app.log one", b"app.log two"], within_s=60)
-                process.send_signal(signal.SIGINT)
+            broker.assert_produced("logs", [b"app.log one", b"app.log two"], within_s=60)
+            process.send_signal(signal.SIGINT)
             out, told = process.communicate(timeout=60)
-        assert process.returncode == (130 if follows else 0), f"{line}\n{out}{told}"
+        assert process.returncode == 130, f"{line}\n{out}{told}"
     values = [record.value.decode() for record in broker.topics["logs"].records() if record.value]
     assert sorted(values) == sorted(
         f"{name} {number}" for name in ("app.log", "app.log.1", "web.log") for number in ("one", "two")

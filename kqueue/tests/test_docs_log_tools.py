@@ -7,8 +7,6 @@ from __future__ import annotations
 import random
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,7 @@ from kqueue.log.manager import LogManager
 from kqueue.log_tools.rows import Row
 from kqueue.storage import LocalStorage
 from kqueue.testing.manual_clock import ManualClock
+from kqueue.tests.doc_pages import run_program
 from kqueue.tests.log.helpers import START_MS, append
 
 ROOT = Path(__file__).parents[2]
@@ -56,12 +55,8 @@ def test_every_command(block: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_every_program(folder: Path) -> None:
     (program,) = blocks("python")
-    ran = subprocess.run(
-        [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert (ran.returncode, ran.stderr) == (0, "")
     values = [f'{{"coffees":{number}}}' for number in range(1, 5)]
-    assert ran.stdout.splitlines() == ["True []", "True [] []", f"4 {values}", "5"]
+    assert run_program(program, folder).splitlines() == ["True []", "True [] []", f"4 {values}", "5"]
 
 
 def test_options_and_columns_exist() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
+import shlex
 import socket
 import ssl
 import subprocess
@@ -16,11 +18,14 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
+from click.testing import CliRunner
 from confluent_kafka import Producer
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
+from kqueue.cli.app import kqueue
 from kqueue.testing.process_environment import process_environment
+from kqueue.tests.doc_pages import run_line
 from kqueue.tests.waits import eventually
 
 TEXT = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
@@ -65,11 +70,9 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SetUp]:
     *steps, serve = block("sh").splitlines()
     assert serve == "kqueue serve server.properties"
     for step in steps:
-        done = subprocess.run(
-            ["sh", "-c", step], cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False
-        )
-        assert done.returncode == 0, (step, done.stdout, done.stderr)
-        up.checked = done.stdout
+        for name, password in PASSWORDS.items():
+            step = step.replace(f'"${name}"', f"'{password}'")
+        up.checked = run_line(step, folder)
     log = folder / "log"
     with log.open("w") as stderr, subprocess.Popen(["sh", "-c", f"exec {serve}"], cwd=folder, env=environment,
                                                     stderr=stderr) as process:  # fmt: skip
@@ -147,16 +150,14 @@ def test_the_commands_work_with_the_pages_file(running: SetUp) -> None:
     (file,) = [text for text in blocks("properties") if text.startswith("security.protocol=SASL_SSL\nssl.truststore")]
     path = running.folder / "client.properties"
     path.write_text(file.replace('"ANN_PASSWORD"', f'"{PASSWORDS["ANN_PASSWORD"]}"'))
-    environment = process_environment(PATH=running.path, XDG_CONFIG_HOME=str(running.folder / "config"))
     commands = blocks("sh")[1].replace("localhost:9093", running.bootstrap).splitlines()
     assert len(commands) == 3
     for command in commands:
-        done = subprocess.run(
-            ["sh", "-c", command], cwd=running.folder, env=environment, capture_output=True, text=True, timeout=60,
-            check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, (command, done.stderr)
-        assert not any(password in done.stdout + done.stderr for password in PASSWORDS.values())
+        with contextlib.chdir(running.folder):
+            runner = CliRunner(env={"XDG_CONFIG_HOME": str(running.folder / "config")})
+            done = runner.invoke(kqueue, shlex.split(command)[1:])
+        assert done.exit_code == 0, (command, done.output)
+        assert not any(password in done.output for password in PASSWORDS.values())
     log = (running.folder / "log").read_text()
     assert "before its TLS handshake" not in log, "commands do not open connections for nothing"
 

@@ -17,7 +17,7 @@ from kqueue.tests.thorough import corners
 Opened = Callable[..., Clients]
 
 
-@pytest.fixture(params=sorted(KINDS))
+@pytest.fixture(params=corners(sorted(KINDS)))
 def opened(request: pytest.FixtureRequest) -> Iterator[Opened]:
     """A broker with these settings, and the clients of one library."""
     with ExitStack() as stack:

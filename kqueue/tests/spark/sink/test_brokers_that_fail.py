@@ -74,7 +74,7 @@ def restarting(broker: kqueue.Broker, moment: int) -> Callable[[str, bool], None
     return watch
 
 
-@pytest.mark.parametrize("moment", corners(MOMENTS, 1, 25, 49))
+@pytest.mark.parametrize("moment", corners(MOMENTS, 1, 37))
 def test_exactly_once_while_the_broker_restarts(broker: kqueue.Broker, moment: int) -> None:
     run(once(broker), watched(restarting(broker, moment)))
     run(once(broker))  # Spark runs it again
