@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import socket
 import ssl
 from collections.abc import Callable, Iterator
@@ -71,13 +70,6 @@ ROUND_TRIPS: dict[str, RoundTrip] = {
     "confluent-kafka": with_confluent_kafka,
 }
 FAILURES = (OSError, KafkaException, KafkaError, AioKafkaError)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _collected() -> Iterator[None]:
-    """Collect what a client left before another module's test has to."""
-    yield
-    gc.collect()
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,13 +22,6 @@ from kqueue.tests.waits import eventually
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 USERS = {"ann": "ann-secret", "bob": "bob-secret"}
 ANN = ["User:ann allow all topic:t", "User:ann allow all group:g", "User:ann allow alter cluster"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _collected() -> Iterator[None]:
-    """Collect what a client left before another module's test has to."""
-    yield
-    gc.collect()
 
 
 @pytest.fixture(scope="module")

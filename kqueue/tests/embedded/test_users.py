@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import itertools
 import logging
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -30,13 +29,6 @@ from kqueue.tests.waits import HangLimit
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 USERS = {"ann": 's3cr=et"\\,', "bob": "geheim"}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _collected() -> Iterator[None]:
-    """Collect what a client left before another module's test has to."""
-    yield
-    gc.collect()
 
 
 @pytest.mark.parametrize(
