@@ -16,9 +16,14 @@ from kqueue.spark.errors import PipelineFailed
 from kqueue.spark.stores.local import LocalStore
 from kqueue.spark.tables.iceberg import IcebergLog, check_installed
 
-pytest.importorskip("pyiceberg.catalog.sql")
 SCHEMA = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC")), ("date", pa.date32())])
 Opened = Callable[..., IcebergLog]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _pyiceberg() -> None:
+    """Import it here, not where tests are collected: each process of them would take as long."""
+    pytest.importorskip("pyiceberg.catalog.sql")
 
 
 @pytest.fixture
