@@ -16,6 +16,7 @@ from kqueue.base.names import did_you_mean, nearest
 from kqueue.base.settings import Prefix
 from kqueue.config.catalog import CATALOG
 from kqueue.config.kafka_settings import UNDECLARED, refusal_of
+from kqueue.replication.config import INTER_BROKER_MECHANISM
 from kqueue.security.sasl.config import ENABLED_MECHANISMS
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
@@ -84,7 +85,8 @@ def unused_because(name: str, config: Config) -> str | None:
     if match is None or match["rest"] in CATALOG.broker or CATALOG.find_broker(name) is None:
         return None
     mechanism = match["rest"].partition(".")[0].upper()
-    enabled = config.of_listener(match["listener"], ENABLED_MECHANISMS)
+    # The broker's own login at the others is under the listener too, whatever that one enables.
+    enabled = {*config.of_listener(match["listener"], ENABLED_MECHANISMS), config[INTER_BROKER_MECHANISM]}
     return None if mechanism in enabled else f"{mechanism} is not in {ENABLED_MECHANISMS} of this listener"
 
 
