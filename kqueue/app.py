@@ -484,7 +484,8 @@ class Server:
         the responses that wait for the flush complete.
         """
         self.loop_driver.run_now()
-        while self.jobs.under_way:
+        # A flush that waits some turns for more appends is no job yet.
+        while self.jobs.under_way or self.loop_driver.has_ready:
             await self.jobs.drain()
             self.loop_driver.run_now()
 

@@ -138,7 +138,8 @@ def test_users_of_a_mechanism_that_is_not_enabled_are_warned_of(
 
 def test_the_brokers_own_login_at_others_is_not_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "server.properties"
-    file.write_text(f"{SECURED}sasl.mechanism.inter.broker.protocol=PLAIN\n{PREFIX}.plain.sasl.jaas.config=x\n")
+    cluster = "kqueue.cluster.store=sqlite:x.db\nsasl.mechanism.inter.broker.protocol=PLAIN\n"
+    file.write_text(f"{SECURED}{cluster}{PREFIX}.plain.sasl.jaas.config=x\n")
     with caplog.at_level(logging.WARNING, "kqueue"):
         read_config(file)
     assert caplog.records == []
