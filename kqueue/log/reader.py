@@ -84,6 +84,10 @@ class LogReader:
             return ReadResult(None, offset, active.base, active.size)
         try:
             segment, position, _ = self._locate(offset)
+            if segment.base > offset and self.verifies:
+                task = self._passed_over(segment, offset, log_end_offset)
+                if task is not None:
+                    return ReadResult(None, offset, segment.base, position, task)
             limit, next_offset = self._limit(segment, end_offset, log_end_offset)
             if position < segment.unverified_size and self.verifies:
                 limit, next_offset = _before_damage(segment, offset, position, limit, next_offset)
@@ -142,6 +146,25 @@ class LogReader:
             return self._verification(segment, start, limit, offset, log_end_offset)
         if checks.is_complete:
             segment.mark_verified()
+        return None
+
+    def _passed_over(self, segment: Segment, offset: int, log_end_offset: int) -> VerificationTask | None:
+        """Return the verification that a read of `offset` needs which begins at `segment`, because
+        headers of the segments before say that none of their batches has the offset. No checksum
+        covers that: only where all batches are verified does a gap cost nothing. None: none.
+
+        Raises: DamagedBatch: `offset` is in damage there. StorageFailed.
+        """
+        for passed in self._segments[max(self._number(offset), 0) :]:
+            if passed is segment:
+                break
+            if passed.unverified_size:
+                damaged = passed.checks.damaged_at(offset)
+                if damaged is not None:
+                    raise DamagedBatch(damaged)
+                start = passed.anchor(offset)
+                if not passed.checks.is_verified(start, passed.unverified_size):
+                    return self._verification(passed, start, passed.unverified_size, offset, log_end_offset)
         return None
 
     def _verification(

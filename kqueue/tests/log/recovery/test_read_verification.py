@@ -210,6 +210,35 @@ def test_a_base_offset_that_is_too_high_costs_its_own_batch() -> None:
     assert "offsets 3 to 4" in str(damage)
 
 
+def test_a_last_batch_whose_base_offset_is_too_low_is_not_passed_over() -> None:
+    """Its header says that the segment ends before it, so that a read would begin with the next
+    segment.
+    """
+    storage = MemoryStorage()
+    values = written(storage)
+    *_, (at, header) = iter_batches(storage.read(NAME))
+    flip(storage, NAME, at + 7, 2)  # offset 12 becomes 8
+    log = reopened(storage)
+    with pytest.raises(DamagedBatch, match="expected offsets from 12 to below 13, found offsets 8 to 8"):
+        checked(log, header.base_offset)
+    assert served(log) == (
+        {offset: value for offset, value in enumerate(values) if offset != header.base_offset},
+        [(header.base_offset, header.base_offset + 1)],
+    )
+
+
+def test_a_gap_at_the_end_of_a_segment_is_passed_over_once_it_is_verified() -> None:
+    """As compaction leaves it."""
+    storage = MemoryStorage()
+    written(storage)
+    *_, (at, header) = iter_batches(storage.read(NAME))
+    storage.write_atomic(NAME, storage.read(NAME)[:at])
+    log = reopened(storage)
+    assert [record.offset for record in iter_any_records(checked(log, header.base_offset).read())][0] == 13
+    log.reader.disable_verification()
+    assert log.read(header.base_offset, 100, end_offset=log.end_offset).check is None
+
+
 def test_old_formats_are_verified() -> None:
     """S3.3: magic 0 and 1, plain and in wrappers."""
     storage = MemoryStorage()
