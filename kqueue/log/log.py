@@ -512,6 +512,7 @@ class Log:
         try:
             # Before the sync, which covers what these two write: the last time and the snapshot.
             self.segments.active.finish_timeindex()
+            self._drop_wrong_indexes()
             if self.end_offset > self.segments.base_offset:
                 self.segments.take_snapshot(self.producers, self.end_offset, self.flusher)
             self.flusher.run_now(self.end_offset, self.segments.active, self.epochs)
@@ -520,6 +521,16 @@ class Log:
             raise
         finally:
             self._close_files()
+
+    def _drop_wrong_indexes(self) -> None:
+        """Remove indexes that are known to be wrong and were not rebuilt yet: the next start would
+        trust them, and rebuilds those that are missing. Kafka does so too.
+        """
+        wrong = [segment for segment in self.segments if segment.index_mismatch]
+        for segment in wrong:
+            segment.files.remove_indexes()
+        if wrong:
+            self.flusher.folder_changed()
 
     def abandon(self) -> None:
         """Close the files without a flush, before they are deleted; the log is offline then."""

@@ -94,6 +94,15 @@ class SegmentFiles:
         for name in self.names():
             self._storage.remove(f"{self.folder}/{name}")
 
+    def remove_indexes(self) -> None:
+        """Delete the indexes by offset and by time. Raises: StorageFailed.
+
+        Durability: after a crash either may be there again.
+        """
+        for suffix in (INDEX, TIMEINDEX):
+            with contextlib.suppress(FileNotFoundError):
+                self._storage.remove(f"{self.folder}/{file_name(self.base, suffix)}")
+
     def close(self) -> None:
         """Close the files."""
         for file in self.all():

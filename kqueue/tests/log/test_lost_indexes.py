@@ -124,6 +124,22 @@ def test_indexes_that_are_cut_under_an_open_log(
     use(again)
 
 
+@pytest.mark.parametrize("how", HOW)
+def test_indexes_that_were_not_rebuilt_before_a_stop_are_rebuilt_at_the_next_start(tmp_path: Path, how: str) -> None:
+    """Cut to whole entries, nothing in their files says so."""
+    storage = LocalStorage(tmp_path, DescriptorCache(4))
+    stopped(storage)
+    log = reopened(storage)
+    for path in (tmp_path / "t-0").iterdir():
+        if is_index(path.name):
+            HOW[how](path)
+    use(log)
+    log.close()
+    log = reopened(storage)
+    use(log)
+    check_log(log)
+
+
 @pytest.mark.parametrize("appended", [False, True])
 def test_indexes_that_can_not_be_read(appended: bool, caplog: pytest.LogCaptureFixture) -> None:
     storage = FaultyStorage()
