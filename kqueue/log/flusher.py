@@ -70,7 +70,7 @@ class Flusher:
         return self.flushed_offset > offset or (self.flushed_offset == offset and self.can_roll)
 
     def folder_changed(self, *, parent: bool = False) -> None:
-        """Note that files were made or removed in the folder; `parent`: the folder itself was made."""
+        """Note that the names in the folder changed; `parent`: the folder itself was made."""
         self._names = True
         self._parent |= parent
 

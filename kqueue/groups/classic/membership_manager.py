@@ -25,6 +25,7 @@ from kqueue.base.errors import (
     MemberIdRequired,
     RebalanceInProgress,
     RequestRefused,
+    RequestTimedOut,
 )
 from kqueue.base.promise import Promise
 from kqueue.base.timers import Timers
@@ -250,6 +251,8 @@ class MembershipManager:
             self._rebalancer.extend_session(member)
             if error is not None:
                 self._rebalancer.fail_join(group, member, coordinator_error(error))
+                if isinstance(error, RequestTimedOut):
+                    return  # the record is in the log, and most likely committed later: a restart finds the new id
                 group.rename(member, former.member_id)
                 group.update(member, former.protocols, former.rebalance_timeout_ms, former.session_timeout_ms)
                 return

@@ -112,6 +112,21 @@ def test_a_return_that_can_not_be_written_is_undone() -> None:
     assert b"new" not in {member.metadata for member in described.members}
 
 
+def test_a_return_that_is_written_too_late_is_what_a_restart_finds() -> None:
+    world = World()
+    _, other = stable_static(world)
+    world.log.hold = True
+    back = world.join(instance_id="i")
+    world.advance(5_000)
+    assert isinstance(back.error, errors.CoordinatorNotAvailable)
+    world.log.release()
+    world.log.hold = False
+    members = {member.member_id for member in world.groups.describe("g").members}
+    assert other.member_id in members
+    assert {member.member_id for member in world.restarted().groups.describe("g").members} == members
+    assert world.join(instance_id="i").result().generation == other.generation
+
+
 def test_a_return_is_answered_by_the_rebalance_that_overtakes_it() -> None:
     world = World()
     leader, _ = stable_static(world)
