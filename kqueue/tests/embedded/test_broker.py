@@ -29,6 +29,10 @@ def ask(bootstrap: str, name: str, version: int, **fields: object):
         return raw.ask(name, version, **fields)
 
 
+LOOPS = ("kqueue-broker", "kqueue-cluster")
+"""The names of the threads that brokers run in."""
+
+
 def produce(bootstrap: str, topic: str, value: bytes) -> None:
     with Client(bootstrap) as client:
         client.produce({TopicPartition(topic, 0): batch(value)})
@@ -55,6 +59,8 @@ def _nothing_is_left_over() -> Iterator[None]:
     threads, files = set(threading.enumerate()), descriptors()
     yield
     gc.collect()
+    if any(thread.name in LOOPS for thread in threads):
+        return  # a broker of other tests runs in this process, and starts threads and opens files as it needs them
     assert set(threading.enumerate()) == threads
     assert descriptors() == files
 
