@@ -49,6 +49,8 @@ ON_DISK_ALONE = (
     "test_exactly_once.py",
     "test_groups.py",
     "test_money_transfers.py",
+    "test_share_consumer.py",
+    "test_transactions.py",
 )
 """With a broker in memory these run in the thorough tests only: the storage matters little there,
 or a disk matters most. Those in `UNSECURED` run so on a cluster too.
