@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from compat_tests.clients.adapters.contract import Consumer, PendingSend, Producer, Record
+from compat_tests.clients.adapters.contract import Consumer, PendingSend, Place, Producer, Record
 
 COLLECT_S = 120
 POLL_S = 1.0  # enough for a join under load: kafka-python 3 abandons a join when its poll times out
@@ -20,6 +20,19 @@ def collect(consumer: Consumer, count: int, timeout_s: float = COLLECT_S) -> lis
         found += consumer.poll(POLL_S)
     assert len(found) == count, f"{count} records expected, {len(found)} found"
     return found
+
+
+def collect_all(consumer: Consumer, expected: set[tuple[Place, bytes]]) -> None:
+    """Poll until all these values have come, and no other. Some may come twice: a group reads again
+    what it has not committed, when it knows more of its topics or a member was slow.
+    """
+    missing = set(expected)
+    deadline = time.monotonic() + COLLECT_S
+    while missing:
+        assert time.monotonic() < deadline, f"{len(missing)} of {len(expected)} records did not come in {COLLECT_S} s"
+        for record in consumer.poll(POLL_S):
+            assert (record.place, record.value) in expected
+            missing.discard((record.place, record.value or b""))
 
 
 def nothing_more(consumer: Consumer, seconds: float = 0.4) -> None:

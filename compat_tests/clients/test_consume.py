@@ -13,7 +13,7 @@ from compat_tests.clients.adapters.contract import READ_COMMITTED, Place, Record
 from compat_tests.clients.brokers import RunningBroker
 from compat_tests.clients.conftest import ClientFactory
 from compat_tests.clients.group_members import eventually
-from compat_tests.clients.scenario_helpers import collect, nothing_more, numbered, send_all
+from compat_tests.clients.scenario_helpers import collect, collect_all, nothing_more, numbered, send_all
 
 Topic = Callable[..., str]
 Name = Callable[[str], str]
@@ -214,10 +214,7 @@ def test_many_topics(connect: ClientFactory, broker: RunningBroker, name: Name) 
     for each_pending in pending:
         each_pending.result()
     consumer = connect.consumer(broker.bootstrap, *topics, group=name("group"), session_ms=broker.session_ms)
-    records = collect(consumer, 60)
-    assert {(record.place, record.value) for record in records} == {
-        (Place(each, partition), each.encode()) for each in topics for partition in (0, 1)
-    }
+    collect_all(consumer, {(Place(each, partition), each.encode()) for each in topics for partition in (0, 1)})
 
 
 def test_subscription_by_pattern(connect: ClientFactory, broker: RunningBroker, name: Name) -> None:
