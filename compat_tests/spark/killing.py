@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import select
 import signal
 import socket
@@ -13,7 +14,7 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -24,6 +25,7 @@ from kqueue.client import Client, TopicPartition
 from kqueue.client.errors import ClientError
 from kqueue.testing.process_environment import process_environment
 
+PROGRESS = re.compile(r"[A-Z][\w ]+: (.*, )?after \d+ s")
 ROOT = Path(__file__).parents[2]
 PACKAGES = Path(sysconfig.get_path("purelib"))
 HOME = PACKAGES if (PACKAGES / "kqueue").is_dir() else ROOT
@@ -33,6 +35,11 @@ STOPS = int(os.environ.get("KQUEUE_STOPS", "3"))
 SEED = int(os.environ.get("KQUEUE_SEED", "7"))
 DEADLINE_S = 240
 """What ends a hang: a starved machine takes a minute to start Java."""
+
+
+def said(lines: Iterable[str]) -> Iterator[str]:
+    """Yield what a job says, without the lines that tell every ten seconds where it is."""
+    return (line for line in lines if PROGRESS.fullmatch(line.rstrip("\n")) is None)
 
 
 def start(folder: Path, *arguments: str | Path) -> subprocess.Popen[bytes]:

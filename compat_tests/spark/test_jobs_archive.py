@@ -185,5 +185,5 @@ def test_java_that_is_killed_is_named_in_one_line(tmp_path: Path) -> None:
             assert process.wait(killing.DEADLINE_S) == 1
         finally:
             killing.kill(process)
-    (line,) = (tmp_path / "log").read_text().splitlines()
+    (line,) = killing.said((tmp_path / "log").read_text().splitlines())
     assert line.startswith("Error: Java, in which Spark runs, ended before the job did")

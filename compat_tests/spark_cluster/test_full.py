@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import kqueue
+from compat_tests.spark.killing import said
 from compat_tests.spark_cluster.conftest import KQUEUE, LITTLE, Filled, run
 from compat_tests.spark_cluster.standalone import DEADLINE_S, Standalone
 from kqueue.testing.process_environment import process_environment
@@ -19,11 +19,6 @@ LARGE = "spark.executor.memory=1200m"
 def job(cluster: Standalone, broker: kqueue.Broker, topic: str) -> list[str | Path]:
     words = ("pipeline", "archive", "kept", "-t", topic, "-b", broker.bootstrap, "--master", cluster.master)
     return [KQUEUE, *words, *LITTLE, "--conf", LARGE]
-
-
-def said(lines: Iterable[str]) -> Iterator[str]:
-    """Yield what a job says, without the lines that tell of a slow start of Spark."""
-    return (line for line in lines if not line.startswith("Starting Spark: after "))
 
 
 def test_a_job_says_what_it_waits_for_and_goes_on(
