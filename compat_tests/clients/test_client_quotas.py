@@ -19,9 +19,9 @@ OVERHEAD, FETCHED_OVERHEAD = 80, 12
 """Bytes of a request, and of a record, besides the value, about."""
 HELD_S, FREE_S = 3.0, 0.5
 LEAST, MOST = 0.4, 1.1
-"""Nobody gets more, on a busy machine neither. With as few windows as here, who asks at the wrong
-moment waits for one more than was used, and so gets less over some seconds; how much less, only a
-quiet machine tells.
+"""No client gets more, on a busy machine neither. With as few windows as here, one that asks at the
+wrong moment waits for one more than was used, and so gets less over some seconds; how much
+less, only a quiet machine shows.
 """
 WAIT_S, CYCLE_S = 0.3, 2.5
 """What a client had at once it waits for later, for up to as long as the windows are: its rate is

@@ -6,7 +6,6 @@ and distributions of Kafka begin with words of their own; a file may have them.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection
 from functools import cache
@@ -22,7 +21,7 @@ from kqueue.security.sasl.config import ENABLED_MECHANISMS
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI")
 STOPS = "It looks like a setting of security, and the broker does not start without it"
 WORDS_ALIKE, NAMES_ALIKE = 0.75, 0.9
-"""The ratios of difflib from which two first words, or two whole names, are one with a mistake."""
+"""The similarity from which two first words, or two whole names, are one with a mistake."""
 _SECURITY = re.compile(
     r"(?:^|[_.])(ssl|tls|sasl|jaas|scram|oauthbearer|gssapi|kerberos|acls?|auth\w*|super|users?|principals?|passwords?|"
     r"passphrase|secrets?|tokens?|keys?|keystore|truststore|credentials?|security|listeners?|insecure|encrypt\w*|"
@@ -34,8 +33,10 @@ _OF_LISTENER = re.compile(r"listener\.name\.(?P<listener>[^.]+)\.(?P<rest>.+)")
 
 def looks_like_security(name: str) -> bool:
     """Return whether a name, or the nearest one of a setting, has a word of security."""
+    if _SECURITY.search(name) is not None:
+        return True
     near = nearest(name, (*CATALOG.broker, *UNDECLARED))
-    return _SECURITY.search(name) is not None or (near is not None and _SECURITY.search(near) is not None)
+    return near is not None and _SECURITY.search(near) is not None
 
 
 def is_misspelt(name: str) -> bool:
@@ -44,10 +45,9 @@ def is_misspelt(name: str) -> bool:
     """
     if not looks_like_security(name):
         return False
-    near = nearest(name, CATALOG.broker)
-    if near is not None and _likeness(name, near) >= NAMES_ALIKE:
+    if nearest(name, CATALOG.broker, least=NAMES_ALIKE) is not None:
         return True
-    return any(_likeness(_first_word(name), each) >= WORDS_ALIKE for each in _first_words())
+    return nearest(_first_word(name), _first_words(), least=WORDS_ALIKE) is not None
 
 
 def problem_of(name: str, listeners: Collection[str]) -> str | None:
@@ -98,7 +98,3 @@ def _first_words() -> frozenset[str]:
 
 def _first_word(name: str) -> str:
     return re.split("[._-]", name.lower())[0]
-
-
-def _likeness(name: str, other: str) -> float:
-    return difflib.SequenceMatcher(None, name, other).ratio()

@@ -391,7 +391,7 @@ class Log:
         self.flusher.truncated(end_offset)
         if self._producer_limit is not None:
             self._producer_limit.unwatch(self.producers)
-        # Producer state can't go back. It is read anew: from the newest snapshot up to the end,
+        # Producer state can't go back. It is loaded again: from the newest snapshot up to the end,
         # then from the batches behind it, of which the oldest may be deleted.
         self.producers = load_producers(self.storage, self.folder, self._snapshots.offsets, end_offset)
         self.producers.end_offset = max(self.producers.end_offset, self.segments.base_offset)

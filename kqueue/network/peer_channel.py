@@ -188,7 +188,7 @@ class PeerChannel:
 
     def _connect(self) -> None:
         self._connect_timer = None
-        # Nobody waits any more. A broker that is gone for good is not tried for ever.
+        # No request waits any more. A broker that is gone for good is not tried for ever.
         if not any(request.pending for request in self._waiting):
             self._waiting.clear()
             return

@@ -232,8 +232,8 @@ class ReceiveBuffer:
             raise MalformedMessage(f"{error}{_protocol_hint(first_bytes)}") from None
 
     def _begin_large(self, start: memoryview, size: int) -> None:
-        # Address space for all of it, memory only for what arrives: a length that lies costs a
-        # mapping.
+        # Address space for all of it, memory only for what arrives: a length that is too large
+        # costs a mapping.
         self._large = self._pool.acquire(size)
         self._view = memoryview(self._large)[:size]
         self._view[: len(start)] = start

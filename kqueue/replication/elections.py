@@ -54,7 +54,7 @@ def with_isr(
 def with_last_known(
     before: PartitionRegistration, after: PartitionRegistration, lost: Container[int], outdated: Container[int]
 ) -> PartitionRegistration:
-    """Note in `after` who may lead once nobody is in sync or eligible: rule 5.
+    """Note in `after` who may lead once no broker is in sync or eligible: rule 5.
 
     That is the last leader. If it is outdated, a broker that was killed before it had flushed goes
     before it: that one has all records, unless its machine lost power.
@@ -92,7 +92,7 @@ def elect(partition: PartitionRegistration, active: Container[int], min_isr: int
 
 
 def last_known(partition: PartitionRegistration) -> int:
-    """Return the broker that leads, by an unclean election, where nobody is in sync or eligible."""
+    """Return the broker that leads, by an unclean election, where none is in sync or eligible."""
     if partition.last_known_leader != NO_LEADER or not partition.last_known_elr:
         return partition.last_known_leader
     return partition.last_known_elr[0]

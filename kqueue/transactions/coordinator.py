@@ -104,7 +104,7 @@ class TransactionUpkeep:
             is_idle = transaction.pending is None and metadata.state in IDLE
             if is_idle and metadata.updated_ms <= last_used_ms and self._store.serves(transaction):
                 partition = self._store.partitions.of(metadata.transactional_id)
-                # Held until its tombstone is in the log: a producer that comes meanwhile is told to
+                # Held until its tombstone is in the log: a producer that comes meanwhile has to
                 # retry, and then begins with a new id.
                 self._store.hold(transaction, metadata._replace(state=after(metadata.state, TransactionEvent.EXPIRE)))
                 by_partition.setdefault(partition, []).append(transaction)

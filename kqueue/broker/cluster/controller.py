@@ -226,8 +226,8 @@ class Controller:
         changed: dict[str, bytes | None] = {}
         if self.term is not None:
             if self._changed is None:
-                # A new term, or a decision that was void: all topics are read anew. After that only
-                # changed ones are looked at.
+                # A new term, or a decision that was void: all topics are read again. After that
+                # only changed ones are looked at.
                 self._images, self._seen = _Images(), ()
                 changed = dict(self._metadata.with_prefix(TOPICS_PREFIX))
             else:

@@ -196,8 +196,8 @@ class IsrChanges:
         self._committing.update(batch)
         puts = {TOPICS_PREFIX + name: registration.to_bytes() for name, (registration, _) in batch.items()}
         proposed = [each for _, of_topic in batch.values() for each in of_topic]
-        # Guards: a broker that is fenced or registers anew while the commit is under way must not
-        # be added (rule 27).
+        # Guards: a broker that is fenced or registers again while the commit is under way must
+        # not be added (rule 27).
         added = {f"{BROKERS_PREFIX}{node}" for each in proposed for node in each.proposal.added}
 
         def done(error: KqueueError | None) -> None:

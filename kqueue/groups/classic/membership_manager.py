@@ -146,7 +146,7 @@ class MembershipManager:
             if not id_required:
                 return self._add(group, member_id, joining)
             # KIP-394: without this step each join whose response is lost would leave a member
-            # behind that nobody is, and the rebalance would wait for it.
+            # without a client behind, and the rebalance would wait for it.
             self._add_pending_member(group, member_id, joining.session_timeout_ms)
             raise MemberIdRequired(member_id)
         holder = group.static_ids.get(joining.instance_id)

@@ -225,7 +225,7 @@ class Rebalancer:
                 return  # another rebalance has begun and has answered all members
             if error is not None:
                 # Not in the log: after a failover the members would have to be asked again, so none
-                # may act on it. All join anew.
+                # may act on it. All join again.
                 self._reset_assignments(group, coordinator_error(error))
                 self.prepare_rebalance(group)
                 return

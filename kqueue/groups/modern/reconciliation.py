@@ -43,8 +43,8 @@ def reconcile(current: CurrentAssignment[K], target: Target[K], *, changed: bool
             return current
         return _next(current, target, current.epoch)
     if current.state is ModernMemberState.UNREVOKED_PARTITIONS:
-        # Not revoked yet, or the heartbeat did not say. Until it is confirmed nobody else may get
-        # these.
+        # Not revoked yet, or the heartbeat did not say. Until it is confirmed no other member may
+        # get these.
         if _owns_any(target.owned, current.revoking):
             return current
         # It has revoked, so its epoch moves on, even if it has to revoke more for a newer target.

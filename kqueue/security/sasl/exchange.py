@@ -74,7 +74,7 @@ class SaslExchange:
 
     @property
     def refusal(self) -> SaslAuthenticationFailed | None:
-        """The refusal that the client was told and has yet to acknowledge; None: there is none."""
+        """The refusal that was sent, and that the client has yet to acknowledge; None: none."""
         return None if self._mechanism is None else self._mechanism.refusal
 
     @property

@@ -172,7 +172,7 @@ class _Resolution:
         return lambda row: {name: convert(row[source]) for name, source, convert in pairs} | defaults
 
     def _from_union(self, written: list[Any], read: Any) -> Convert | None:
-        """Convert from a union: named types come with the name, others are told apart by class."""
+        """Convert from a union: named types come with the name, others differ by class."""
         table: dict[Any, Convert | None] = {}
         named = False
         for member in written:
