@@ -1,7 +1,9 @@
 # Parts of a check that run one by one or in lanes, each with a bound. Sourced by .ci/run, which sets `work`, a folder.
-lanes=${KQUEUE_CI_LANES:-2} begin_seconds=${KQUEUE_CI_BEGIN_SECONDS:-2400} part_seconds=${KQUEUE_CI_PART_SECONDS:-2700}
-passed=() failed=() skipped=()
+lanes=${KQUEUE_CI_LANES:-2} begin_seconds=${KQUEUE_CI_BEGIN_SECONDS:-2400} part_seconds=${KQUEUE_CI_PART_SECONDS:-1500}
+again_seconds=${KQUEUE_CI_AGAIN_SECONDS:-3900}
+passed=() failed=() skipped=() mended=()
 names=() started=() pids=() # of the parts in lanes, by number; a part that was told has no pid
+declare -A commands=() # of the parts, by name: how to run it again
 trap cut_short INT TERM
 
 bounded() { # command...
@@ -28,6 +30,7 @@ note() { # name, seconds, exit status
 run() { # name, command...: now, and alone
     local name=$1 begin=$SECONDS status copy
     shift
+    commands[$name]=$(printf '%q ' "$@")
     printf '\n=== %s: %s\n' "$name" "${*/#"$work/venv/bin/"/}"
     rm -f "$work/said"
     mkfifo "$work/said"
@@ -52,6 +55,7 @@ queue() { # name, command...: as soon as a lane is free
         return
     fi
     number=${#names[@]}
+    commands[$name]=$(printf '%q ' "$@")
     printf '\n=== %s: begins: %s\n' "$name" "${*/#"$work/venv/bin/"/}"
     names+=("$name") started+=("$SECONDS")
     bounded "$@" > "$work/part-$number" 2>&1 &
@@ -86,6 +90,25 @@ finish() { # waits for all parts in lanes
     done
 }
 
+again() { # runs what failed once more, alone: its failed tests, or all of it if no test was to blame
+    local name first=(${failed[@]+"${failed[@]}"}) still=()
+    export KQUEUE_PYTEST_OPTIONS="${KQUEUE_PYTEST_OPTIONS-} --last-failed"
+    for name in ${first[@]+"${first[@]}"}; do
+        failed=()
+        if ((SECONDS >= again_seconds)); then
+            still+=("$name")
+            continue
+        fi
+        eval "run \"\$name\" ${commands[$name]}"
+        if ((${#failed[@]})); then
+            still+=("$name")
+        else
+            mended+=("$name")
+        fi
+    done
+    failed=(${still[@]+"${still[@]}"})
+}
+
 cut_short() { # ends what runs, and tells what the parts in lanes said
     local number pid
     for pid in $(jobs -p); do
@@ -117,6 +140,7 @@ summary() { # exit status 0 only if all that ran passed
     local again
     again=$(cat "$work"/part-* 2> "$work/none" | sed 's/\x1b\[[0-9;]*m//g' | sed -n 's/^RERUN //p' | sort -u)
     [[ -z $again ]] || printf '\n=== failed once, and were run again; each is to be mended:\n%s\n' "$again"
+    ((${#mended[@]})) && printf '\n=== failed beside other parts, and passed when run again alone: %s\n' "$(IFS=,; echo "${mended[*]}")"
     printf '\nci: %d passed, %d failed, %d skipped' "${#passed[@]}" "${#failed[@]}" "${#skipped[@]}"
     ((${#failed[@]})) && printf '; failed: %s' "$(IFS=,; echo "${failed[*]}")"
     ((${#skipped[@]})) && printf '; skipped: %s' "$(IFS=,; echo "${skipped[*]}")"

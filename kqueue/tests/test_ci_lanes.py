@@ -92,6 +92,32 @@ def test_tests_that_passed_at_the_second_try_are_named_at_the_end(tmp_path: Path
     assert said.endswith(f"{named}\nci: 2 passed, 0 failed, 0 skipped\n")
 
 
+def test_failed_parts_run_once_more_alone_and_only_their_failed_tests(tmp_path: Path) -> None:
+    parts = """
+        queue 'bad at once' bash -c 'echo options: $KQUEUE_PYTEST_OPTIONS; [[ -e seen ]] || { touch seen; exit 1; }'
+        queue bad bash -c 'exit 3'
+        queue good true
+        finish
+        again
+        summary
+    """
+    status, said = told(tmp_path, parts, KQUEUE_PYTEST_OPTIONS="--reruns 1")
+    assert status == 1
+    assert "options: --reruns 1\n=== bad at once: FAILED" in said
+    assert "options: --reruns 1 --last-failed\n=== bad at once: passed" in said
+    assert said.count("=== bad: FAILED") == 2
+    assert "=== failed beside other parts, and passed when run again alone: bad at once\n" in said
+    assert said.endswith("ci: 2 passed, 1 failed, 0 skipped; failed: bad\n")
+
+
+def test_failed_parts_stay_failed_where_no_time_is_left_to_run_them_again(tmp_path: Path) -> None:
+    parts = "queue bad bash -c 'touch seen-$RANDOM; exit 3'\nfinish\nagain\nsummary\n"
+    status, said = told(tmp_path, parts, KQUEUE_CI_AGAIN_SECONDS="0")
+    assert status == 1
+    assert len(list(tmp_path.glob("seen-*"))) == 1
+    assert said.endswith("ci: 0 passed, 1 failed, 0 skipped; failed: bad\n")
+
+
 @pytest.mark.parametrize("how", ["run", "queue"])
 def test_a_part_that_does_not_end_is_ended_and_told(tmp_path: Path, how: str) -> None:
     parts = f"{how} stuck bash -c 'echo begun; exec sleep 600'\nfinish\nqueue next true\nfinish\nsummary"
