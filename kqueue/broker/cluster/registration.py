@@ -476,27 +476,32 @@ class Registration:
         own = self.own
         if own is not None:
             return own._replace(shutting_down=True) if self.is_leaving and not own.shutting_down else None
+        clean, outdated = self._clean_and_outdated(self._logs)
         return BrokerRegistration(
             self._cluster.node_id,
             self.session.epoch,
             self._incarnation,
             dict(self._process.listeners()),
             shutting_down=self.is_leaving,
-            clean=self._is_clean(self._logs),
-            outdated=self._is_outdated(self._logs),
+            clean=clean,
+            outdated=outdated,
             rack=self._process.rack,
             release=__version__,
             directories=self._logs.directories,
             features={feature.name: (feature.level_min, feature.level_max) for feature in FEATURES},
         )
 
-    def _is_clean(self, logs: LogsFound) -> bool:
+    def _clean_and_outdated(self, logs: LogsFound) -> tuple[bool, bool]:
+        """Return whether nothing is missing of what this broker confirmed, and whether its disks
+        lack records that they had.
+        """
         before = self._cluster.find(self._cluster.node_id)
+        is_older_copy = self._identity.compare(before) is not Comparison.SAME
         if before is not None and before.incarnation == self._incarnation:
             # the same process lost its session, and nothing else; unless it is an older image of
             # its machine that goes on, while another image of it had registered
-            return before.clean and before.epoch in self._attempted and not self._is_older_copy(before)
-        is_older_copy = self._is_older_copy(before)
+            is_clean = before.clean and before.epoch in self._attempted and not is_older_copy
+            return is_clean, before.outdated or is_older_copy
         is_clean = logs.is_clean(before, is_older_copy)
         if not is_clean and not self._is_loss_reported:
             self._is_loss_reported = True
@@ -504,17 +509,7 @@ class Registration:
                 logger.warning("%s", self._identity.describe_older_copy())
             else:
                 logger.warning("records that this broker confirmed may be missing: others lead what they can")
-        return is_clean
-
-    def _is_outdated(self, logs: LogsFound) -> bool:
-        before = self._cluster.find(self._cluster.node_id)
-        is_older_copy = self._is_older_copy(before)
-        if before is not None and before.incarnation == self._incarnation:
-            return before.outdated or is_older_copy
-        return logs.is_outdated(before, is_older_copy)
-
-    def _is_older_copy(self, before: BrokerRegistration | None) -> bool:
-        return self._identity.compare(before) is not Comparison.SAME
+        return is_clean, logs.is_outdated(before, is_older_copy)
 
     def _settled(self, error: KqueueError | None) -> None:
         self._committing = False
