@@ -46,7 +46,7 @@ class Member:
             logs.registration_marks,
             logs.write_registration_mark,
             logs.location,
-            bool(logs.found()),
+            bool(logs.partition_folders()),
         )
         self.registration = Registration(
             store,

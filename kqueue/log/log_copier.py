@@ -87,7 +87,7 @@ class LogCopier:
         """Note what all partitions of the data folders hold now. Raises: StorageFailed."""
         self._folders = list(folders)
         for folder in self._folders:
-            for key, partition in folder.found.items():
+            for key, partition in folder.partitions.items():
                 self._plans.append(self._plan(key, folder, partition))
 
     def copy(self) -> SlicedWork[None]:
@@ -106,7 +106,7 @@ class LogCopier:
                 if folder is None:
                     plan.is_deleted, failed = True, None
                     break
-                plan = self._plans[number] = self._plan(plan.key, folder, folder.found[plan.key])
+                plan = self._plans[number] = self._plan(plan.key, folder, folder.partitions[plan.key])
                 failed = StorageFailed(
                     f"{plan.folder.storage.location}: {plan.original.path} changes faster than copied"
                 )
@@ -151,7 +151,7 @@ class LogCopier:
     def _is_current(self, plan: _PlannedCopy) -> bool:
         """Whether what was planned is still what the partition begins with."""
         log = self._logs.get(plan.key)
-        if log is not plan.log or plan.folder.found.get(plan.key) is not plan.original:
+        if log is not plan.log or plan.folder.partitions.get(plan.key) is not plan.original:
             return False
         if log is None:
             return True
@@ -162,7 +162,7 @@ class LogCopier:
     def _folder_of(self, plan: _PlannedCopy) -> DataFolder | None:
         """Return the data folder that holds the partition now; None: it was deleted."""
         for folder in self._folders:
-            partition = folder.found.get(plan.key)
+            partition = folder.partitions.get(plan.key)
             if partition is not None and partition.topic_id == plan.original.topic_id:
                 return folder
         return None

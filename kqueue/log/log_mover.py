@@ -379,7 +379,7 @@ class LogMover:
         step = replica.last_step()
         yield self._disk_work(target, step.run)
         replica.done(step)
-        topic_id = source.found[move.key].topic_id if move.key in source.found else None
+        topic_id = source.partitions[move.key].topic_id if move.key in source.partitions else None
         moved = MovedPartition(*move.key, topic_id or bytes(16), move.path, step.segments[-1].base, step.active_size)
         yield self._disk_work(target, partial(_commit, self._folders, target, moved))
         if log.pending_start_offset != start:
@@ -406,7 +406,7 @@ class LogMover:
         Raises: StorageFailed: nothing was changed.
         """
         key, log, target = move.key, replica.log, move.target
-        replaced, cleaned = source.found[key], source.cleaner_offsets.get(key)
+        replaced, cleaned = source.partitions[key], source.cleaner_offsets.get(key)
         target.adopt(key, move.path, replaced.topic_id)
         try:
             new = self._reopen(key, target, replica.recovered(step), log)

@@ -115,7 +115,7 @@ class LogManager:
         self.on_removed: Callable[[], None] | None = None
         # a partition of an unclean folder stays in here until it was opened, and so recovered
         self._unrecovered = {
-            key for folder in self._folders if not folder.clean for key in folder.found if key[0] not in NOT_OURS
+            key for folder in self._folders if not folder.clean for key in folder.partitions if key[0] not in NOT_OURS
         }
         self._recovered: dict[TopicPartition, RecoveredLog] = {}  # in jobs, and not opened since
 
@@ -140,9 +140,9 @@ class LogManager:
         """Return a random topic id."""
         return random_uuid(self._rng)
 
-    def found(self) -> dict[TopicPartition, PartitionFolder]:
+    def partition_folders(self) -> dict[TopicPartition, PartitionFolder]:
         """Return the folder of every partition that has one, opened or not."""
-        return {key: partition for folder in self._folders for key, partition in folder.found.items()}
+        return {key: partition for folder in self._folders for key, partition in folder.partitions.items()}
 
     def has(self, topic: str, partition: int) -> bool:
         """Whether the partition has a folder."""
@@ -158,21 +158,21 @@ class LogManager:
         if folder is None or key in folder.new:
             return False
         try:
-            return has_batches(folder.storage, folder.found[key])
+            return has_batches(folder.storage, folder.partitions[key])
         except (StorageFailed, FileNotFoundError):
             return True
 
     def location_of(self, topic: str, partition: int) -> tuple[Storage, str] | None:
         """Return the storage and path of the partition's folder; None: there is none."""
         folder = self._folders.of((topic, partition))
-        return (folder.storage, folder.found[topic, partition].path) if folder is not None else None
+        return (folder.storage, folder.partitions[topic, partition].path) if folder is not None else None
 
     def highest_epoch(self) -> int:
         """Return the newest leader epoch in any partition's checkpoint; -1: none. Reads a file per
         partition.
         """
         return max(
-            (folder.latest_epoch(partition) for folder in self._folders for partition in folder.found.values()),
+            (folder.latest_epoch(partition) for folder in self._folders for partition in folder.partitions.values()),
             default=-1,
         )
 
@@ -247,7 +247,7 @@ class LogManager:
         folder = self._folders.of(key) or self._settled(key) or self._make(key, topic_id)
         if folder.lost is not None:
             raise folder.lost
-        partition = folder.found[key]
+        partition = folder.partitions[key]
         if not folder.storage.exists(partition.path):
             raise StorageFailed(f"{folder.storage.location}: the folder {partition.path} was there and is gone")
         if partition.topic_id != topic_id and is_meant(partition.topic_id, topic_id):
@@ -397,7 +397,7 @@ class LogManager:
             folder.check_lock(self._jobs, partial(self._lose, folder))
 
     def _lose(self, folder: DataFolder, error: FolderLost) -> None:
-        for key in folder.found:
+        for key in folder.partitions:
             if key in self._logs:
                 self._logs[key].take_offline(error)
 
@@ -412,7 +412,7 @@ class LogManager:
         self._recovered[key] = recovered
         self._producer_limit.unwatch(old.producers)
         assert old.topic_id is not None, "it was opened with one"
-        log = self._logs[key] = self._open(folder, key, folder.found[key], old.topic_id, old.config)
+        log = self._logs[key] = self._open(folder, key, folder.partitions[key], old.topic_id, old.config)
         log.flusher.folder_changed(parent=True)
         return log
 
@@ -505,7 +505,7 @@ class LogManager:
             folder.check_lock(None, partial(self._lose, folder))
             try:
                 clean = self._close_logs(folder)
-                for key in folder.found:
+                for key in folder.partitions:
                     self.checkpoints.note_offsets(key)
                 for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
                     folder.save_now(name)
@@ -519,7 +519,7 @@ class LogManager:
 
     def _close_logs(self, folder: DataFolder) -> bool:
         clean = True
-        for key in folder.found:
+        for key in folder.partitions:
             clean &= key not in self._unrecovered
             log = self._logs.get(key)
             if log is None:

@@ -81,7 +81,7 @@ def _topics_of_folders(
     logs: LogManager, config: Config, kafkas: Mapping[bytes, KafkaTopic]
 ) -> dict[str, dict[str, object]]:
     """Return the record of every topic with a folder, in Kafka's metadata or not."""
-    folders = {key: folder for key, folder in logs.found().items() if key[0] not in METADATA_TOPICS}
+    folders = {key: folder for key, folder in logs.partition_folders().items() if key[0] not in METADATA_TOPICS}
     counts: dict[str, int] = {}
     for topic, index in folders:
         counts[topic] = max(counts.get(topic, 0), index + 1)
@@ -99,7 +99,7 @@ def _topics_of_kafka(
     store.
     """
     counts: dict[bytes, int] = {}
-    for (name, index), folder in logs.found().items():
+    for (name, index), folder in logs.partition_folders().items():
         id = folder.topic_id
         if id is not None and id in kafkas and kafkas[id].name == name:
             counts[id] = max(counts.get(id, 0), index + 1)
@@ -119,7 +119,7 @@ def rename_stray_partitions(topics: Topics, logs: LogManager, deleted: Mapping[b
     partitions of which other brokers have the replicas now. Others are kept, because the store may
     be older than the logs.
     """
-    for (name, index), folder in logs.found().items():
+    for (name, index), folder in logs.partition_folders().items():
         if name in METADATA_TOPICS:
             continue
         topic = topics.find(name)

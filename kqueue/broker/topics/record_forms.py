@@ -71,7 +71,7 @@ def to_registrations(metadata: MetadataCache, logs: LogManager, node_id: int) ->
     while registrations := _records(metadata, node_id, is_number=True):
         has_folders = any(
             key[0] in registrations and is_meant(folder.topic_id, registrations[key[0]].id)
-            for key, folder in logs.found().items()
+            for key, folder in logs.partition_folders().items()
         )
         visible = sorted(registrations.keys() - INTERNAL_TOPICS)
         if visible and not has_folders:
@@ -101,7 +101,7 @@ def check_topics_known(metadata: MetadataCache, logs: LogManager) -> None:
     if metadata.with_prefix(PREFIX):
         return
     deleted = deleted_topics(metadata)
-    folders = [folder for (name, _), folder in logs.found().items() if name not in METADATA_TOPICS]
+    folders = [folder for (name, _), folder in logs.partition_folders().items() if name not in METADATA_TOPICS]
     unknown = sorted(folder.path for folder in folders if folder.topic_id not in deleted)
     if unknown:
         from kqueue.metadata.sqlite import FILE_NAME  # on use: a broker in memory does not need it

@@ -74,7 +74,7 @@ class DataFolder:
         stopped_epoch: broker epoch of the last stop; -1: it was not clean, or of a single broker.
         is_new: nobody had used the folder.
         registration_mark: of its last registrations with a cluster, as the start found it.
-        found: its partitions.
+        partitions: their folders, by topic and index.
         recovery_points, high_watermarks, log_starts, cleaner_offsets: the checkpoints' content;
         `save`
             writes them.
@@ -117,7 +117,7 @@ class DataFolder:
                 name: CheckpointFile(storage, name, jobs, checkpoints.encode_offsets, self.space.make_room)
                 for name in OFFSET_CHECKPOINTS
             }
-            self.found: dict[TopicPartition, PartitionFolder] = {}
+            self.partitions: dict[TopicPartition, PartitionFolder] = {}
             self.moved = MovedPartitions(storage)
             self.new: set[TopicPartition] = set()
             self._stale: set[TopicPartition] = set()
@@ -138,7 +138,7 @@ class DataFolder:
             # keeps them.
             for key in (
                 {key for name in OFFSET_CHECKPOINTS for key in self._table(name)}
-                - self.found.keys()
+                - self.partitions.keys()
                 - self.moved.entries.keys()
             ):
                 self._forget(key)
@@ -146,7 +146,7 @@ class DataFolder:
             # Last: where the start fails before, the mark stays, and the next start need not
             # recover.
             mark = take_stop_mark(storage)
-            self.clean = mark is not None or not self.found
+            self.clean = mark is not None or not self.partitions
             self.stopped_epoch = -1 if mark is None else mark
         except BaseException:
             self._lock.release()
@@ -208,7 +208,7 @@ class DataFolder:
             key = parse_partition_folder(entry.name)
             self.moved.found_folder(entry.name)
             if key is not None:
-                self.found[key] = PartitionFolder(entry.name, self._topic_id(entry.name))
+                self.partitions[key] = PartitionFolder(entry.name, self._topic_id(entry.name))
         if removed:
             self.storage.sync_folder("")
 
@@ -293,11 +293,11 @@ class DataFolder:
     @property
     def count(self) -> int:
         """Number of partitions, those included that are being created."""
-        return len(self.found) + len(self._maker)
+        return len(self.partitions) + len(self._maker)
 
     def pending_creations(self) -> list[TopicPartition]:
         """Return the partitions of `create_later` whose folders may not exist yet."""
-        return [key for key in self._maker.pending() if key not in self.found]
+        return [key for key in self._maker.pending() if key not in self.partitions]
 
     def make(self, key: TopicPartition, topic_id: bytes) -> PartitionFolder:
         """Create a partition's folder, with its topic id. Blocks.
@@ -343,12 +343,12 @@ class DataFolder:
         self._check_ours()
         self.settle(key)
         self.storage.rename(path, partition_folder(*key))
-        self.found[key] = PartitionFolder(partition_folder(*key), topic_id)
+        self.partitions[key] = PartitionFolder(partition_folder(*key), topic_id)
         self._stale.discard(key)
 
     def disown(self, key: TopicPartition, path: str) -> None:
         """Undo `adopt`. Raises: StorageFailed."""
-        del self.found[key]
+        del self.partitions[key]
         self.storage.rename(partition_folder(*key), path)
 
     def identify(self, key: TopicPartition, path: str, topic_id: bytes) -> PartitionFolder:
@@ -358,7 +358,7 @@ class DataFolder:
         return self._made(key, topic_id, path)
 
     def _made(self, key: TopicPartition, topic_id: bytes, path: str | None = None) -> PartitionFolder:
-        made = self.found[key] = PartitionFolder(path or partition_folder(*key), topic_id)
+        made = self.partitions[key] = PartitionFolder(path or partition_folder(*key), topic_id)
         self.new.add(key)
         return made
 
@@ -378,7 +378,7 @@ class DataFolder:
         # Its folder was not made yet.
         if self._maker.cancel(key):
             return True
-        removed = self.found.pop(key, None)
+        removed = self.partitions.pop(key, None)
         if removed is None:
             return False
         self.new.discard(key)
@@ -394,7 +394,7 @@ class DataFolder:
     def _not_removed(self, key: TopicPartition, removal: PendingRemoval, error: BaseException) -> None:
         # else a new partition of the name would get the old one's files
         self._maker.cancel(key)
-        self.found.setdefault(key, removal.folder)
+        self.partitions.setdefault(key, removal.folder)
 
     def rename(self, key: TopicPartition, suffix: str, unique: str) -> str:
         """Rename a partition's folder to `<topic>-<partition>.<unique><suffix>`; return the new
@@ -404,7 +404,7 @@ class DataFolder:
         Raises: StorageFailed.
         """
         self._check_ours()
-        renamed = self.found.pop(key)
+        renamed = self.partitions.pop(key)
         self.new.discard(key)
         path = _renamed(key, suffix, unique)
         self.storage.rename(renamed.path, path)

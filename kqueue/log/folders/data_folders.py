@@ -135,19 +135,19 @@ class DataFolders:
         """
         homes: dict[TopicPartition, list[DataFolder]] = {}
         for folder in self._folders:
-            for key in folder.found:
+            for key in folder.partitions:
                 homes.setdefault(key, []).append(folder)
         for key, folders in homes.items():
             if len(folders) == 1:
                 continue
-            full = [folder for folder in folders if has_batches(folder.storage, folder.found[key])]
+            full = [folder for folder in folders if has_batches(folder.storage, folder.partitions[key])]
             places = " and in ".join(folder.storage.location for folder in full or folders)
             if len(full) > 1:
                 self._blocked[key] = StorageFailed(f"partition {key[0]}-{key[1]} is in {places}: take one of them away")
                 logger.error("%s", self._blocked[key])
             for folder in folders:
                 if folder is not (full or folders)[0]:
-                    del folder.found[key]
+                    del folder.partitions[key]
 
     def _finish_move(self, target: DataFolder, moved: MovedPartition, rng: random.Random) -> None:
         """Finish a move that was committed before the last stop; see `log_mover`."""
@@ -155,22 +155,22 @@ class DataFolders:
         sources = [
             folder
             for folder in self._folders
-            if folder is not target and key in folder.found and folder.found[key].topic_id == moved.topic_id
+            if folder is not target and key in folder.partitions and folder.partitions[key].topic_id == moved.topic_id
         ]
         try:
-            is_whole = all(is_covered(source.storage, source.found[key].path, moved) for source in sources)
+            is_whole = all(is_covered(source.storage, source.partitions[key].path, moved) for source in sources)
             if moved.future in target.moved.futures.get(key, ()):
-                if not is_whole or key in target.found or (self.offline and not sources):
+                if not is_whole or key in target.partitions or (self.offline and not sources):
                     return  # given up, or unknown: the old log stays
                 target.adopt(key, moved.future, moved.topic_id)
                 target.moved.futures[key].remove(moved.future)
-            elif key not in target.found or target.found[key].topic_id != moved.topic_id:
+            elif key not in target.partitions or target.partitions[key].topic_id != moved.topic_id:
                 return
         except (StorageFailed, FileNotFoundError) as error:
             logger.error("%s-%d: its move to %s can't be finished: %s", *key, target.storage.location, error)
             return
         for folder in sources if is_whole else [target] if sources else []:
-            logger.info("%s: removing %s, which was moved", folder.storage.location, folder.found[key].path)
+            logger.info("%s: removing %s, which was moved", folder.storage.location, folder.partitions[key].path)
             folder.remove_soon(key, random_uuid(rng).hex(), None)
 
     # --- partitions
@@ -188,7 +188,7 @@ class DataFolders:
 
     def of(self, key: TopicPartition) -> DataFolder | None:
         """Return the folder that holds the partition; None: no serving one does."""
-        return next((folder for folder in self._folders if key in folder.found), None)
+        return next((folder for folder in self._folders if key in folder.partitions), None)
 
     def has_partition(self, key: TopicPartition) -> bool:
         """Whether a serving folder holds the partition."""

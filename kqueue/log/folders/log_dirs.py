@@ -57,7 +57,7 @@ class LogDirListing:
         self._sizes = {key: 0 for key in folder.pending_creations() if wanted is None or key in wanted}
         self._futures = {key: size for key, size in (futures or {}).items() if wanted is None or key in wanted}
         self._closed: dict[TopicPartition, str] = {}
-        for key, partition_folder in folder.found.items():
+        for key, partition_folder in folder.partitions.items():
             if wanted is not None and key not in wanted:
                 continue
             log = logs.get(key)

@@ -196,7 +196,7 @@ def check_flipped(name: str, storage: MemoryStorage) -> None:
         check_identity(storage)
         return
     manager = open_manager(storage)
-    assert set(manager.found()) == {KEY, ("other", 0)}
+    assert set(manager.partition_folders()) == {KEY, ("other", 0)}
     log = manager.open(*KEY, TOPIC_ID, CONFIG)
     seen = read_all(log)
     allowed = set(plain(EXPECTED.records))

@@ -45,7 +45,7 @@ def open_manager(version: str, folder: Path) -> LogManager:
 
 def open_logs(manager: LogManager) -> dict[tuple[str, int], Log]:
     logs = {}
-    for key, partition_folder in manager.found().items():
+    for key, partition_folder in manager.partition_folders().items():
         config = LogConfig.of() if key[0].startswith("__") else LogConfig.of(index_interval_bytes=INTERVAL_BYTES)
         logs[key] = manager.open(*key, partition_folder.topic_id or TOPIC_ID, config)
     return logs

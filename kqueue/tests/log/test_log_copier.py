@@ -82,7 +82,7 @@ def test_a_copy_holds_what_the_running_logs_hold(kind: str, tmp_path: Path) -> N
     filled(manager)
     copy = copied(manager, None if kind == "memory" else LocalStorage(tmp_path / "b"))
     assert copy.cluster_id == manager.cluster_id
-    assert copy.found().keys() == manager.found().keys()
+    assert copy.partition_folders().keys() == manager.partition_folders().keys()
     for topic in ("t", "empty"):
         assert told(log_of(copy, topic)) == told(log_of(manager, topic))
         check_log(log_of(copy, topic))
@@ -322,5 +322,5 @@ def test_a_log_that_is_opened_or_deleted_during_its_copy() -> None:
 
     copy = in_steps(manager, target, meanwhile)
     assert told(log_of(copy)) == told(log_of(manager))
-    assert ("doomed", 0) not in copy.found()
+    assert ("doomed", 0) not in copy.partition_folders()
     assert b"doomed" not in target.read("recovery-point-offset-checkpoint")

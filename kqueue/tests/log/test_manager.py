@@ -52,7 +52,7 @@ def test_logs_are_opened_once_and_found_again_after_a_restart() -> None:
     note_high_watermarks(manager, {("t", 0): 1}).close()
     manager = start(storage)
     assert not manager.was_unclean
-    assert manager.found() == {("t", 0): ("t-0", ID)}
+    assert manager.partition_folders() == {("t", 0): ("t-0", ID)}
     assert manager.has("t", 0)
     assert not manager.has("t", 1)
     assert high_watermark(manager, ("t", 0)) == 1
@@ -96,7 +96,7 @@ def test_new_partitions_go_to_the_emptiest_folder_and_stay_there() -> None:
     append(log_of(manager, "t", 4), b"x")
     manager.close()
     manager = start(*reversed(storages))
-    assert len(manager.found()) == 5
+    assert len(manager.partition_folders()) == 5
     assert read_values(log_of(manager, "t", 4)) == [b"x"]
 
 
@@ -171,7 +171,7 @@ def test_a_folder_without_an_id_gets_the_topics() -> None:
     manager = start(storage)
     log_of(manager)
     manager.close()
-    assert start(storage).found()[("t", 0)].topic_id == ID
+    assert start(storage).partition_folders()[("t", 0)].topic_id == ID
 
 
 def test_deleting_takes_the_partition_away_at_once_and_its_files_in_a_job() -> None:
@@ -180,7 +180,7 @@ def test_deleting_takes_the_partition_away_at_once_and_its_files_in_a_job() -> N
     log = log_of(manager)
     append(log, b"x")
     assert manager.delete("t", 0)
-    assert manager.found() == {}
+    assert manager.partition_folders() == {}
     with pytest.raises(StorageFailed):
         append(log, b"y")
     assert log_of(manager).end_offset == 0, "a new one of the same name begins empty"
@@ -221,7 +221,7 @@ def test_strays_are_set_aside_and_not_found_again() -> None:
     assert path.endswith("-stray")
     assert storage.exists(path)
     manager.close()
-    assert start(storage).found() == {}
+    assert start(storage).partition_folders() == {}
 
 
 def test_checkpoints_hold_what_is_flushed_and_keep_what_was_not_opened() -> None:
@@ -441,6 +441,6 @@ def test_thousands_of_partitions_are_found_without_being_opened(tmp_path: Path) 
         manager.create("t", number, ID)
     manager.close()
     manager = start(LocalStorage(tmp_path))
-    assert len(manager.found()) == 1500
+    assert len(manager.partition_folders()) == 1500
     assert not manager._logs
     manager.close()

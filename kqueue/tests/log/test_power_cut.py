@@ -149,7 +149,7 @@ def check_reopened(world: World, storage: FaultyStorage) -> World:
     Returns the world as it goes on.
     """
     manager = LogManager([storage], clock=ManualClock(START_MS), rng=random.Random(5))
-    partition_folder = manager.found().get(KEY)
+    partition_folder = manager.partition_folders().get(KEY)
     if partition_folder is None:
         assert world.flushed == 0, "a flushed partition is gone"
     else:
@@ -276,7 +276,7 @@ def test_a_deleted_partition_is_gone_or_back_whole_at_every_step() -> None:
             left = storage.after_cut(Remains.TORN, random.Random(seed))
             again = LogManager([left], clock=ManualClock(START_MS), rng=random.Random(7))
             assert not [entry.name for entry in left.list("") if entry.name.endswith("-delete")]
-            if KEY in again.found():
+            if KEY in again.partition_folders():
                 log = again.open(*KEY, TOPIC_ID, CONFIG)
                 assert len(read_records(log)) == 5
 
@@ -289,9 +289,9 @@ def test_a_made_partition_is_there_with_its_id_once_it_was_flushed() -> None:
         KEY
         not in LogManager(
             [world.storage.after_cut(Remains.LOST, random.Random(1))], clock=ManualClock(START_MS), rng=random.Random(1)
-        ).found()
+        ).partition_folders()
     )
     flush(world.log)
     left = world.storage.after_cut(Remains.LOST, random.Random(1))
-    partition_folder = LogManager([left], clock=ManualClock(START_MS), rng=random.Random(1)).found()[KEY]
+    partition_folder = LogManager([left], clock=ManualClock(START_MS), rng=random.Random(1)).partition_folders()[KEY]
     assert uuid_text(partition_folder.topic_id or b"") == uuid_text(TOPIC_ID)

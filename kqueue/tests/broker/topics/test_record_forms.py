@@ -88,4 +88,4 @@ def test_a_member_whose_last_topic_was_deleted_while_it_was_down_starts() -> Non
     members.result(members[1].broker.topics.delete("t"))
     members.start(2)
     members.settle()
-    assert members[2].logs.found() == {}
+    assert members[2].logs.partition_folders() == {}

@@ -102,7 +102,7 @@ def test_partition_folders_are_found_with_their_topics_ids(caplog: pytest.LogCap
     storage.make_folder("broken-0")
     storage.write_atomic("broken-0/partition.metadata", b"\0" * 43)
     folder.close(clean=False, broker_epoch=-1)
-    partitions = open_folder(storage).found
+    partitions = open_folder(storage).partitions
     assert partitions[("a.b-c", 12)] == ("a.b-c-12", ID)
     assert partitions[("plain", 0)].topic_id is None
     assert partitions[("broken", 0)].topic_id is None
@@ -129,7 +129,7 @@ def test_the_longest_topic_can_be_renamed() -> None:
     assert len(path) == 255
     assert path.endswith("-0." + "f" * 32 + "-delete")
     assert storage.exists(path)
-    assert key not in folder.found
+    assert key not in folder.partitions
     assert key not in folder.recovery_points
 
 
@@ -266,7 +266,7 @@ def test_links_among_the_partitions_are_neither_opened_nor_followed(
     (data / "t-0").symlink_to(outside / "t-0")
     (data / "u-0.0123-delete").symlink_to(outside)
     folder = open_folder(LocalStorage(data))
-    assert folder.found == {}  # type: ignore[attr-defined]
+    assert folder.partitions == {}  # type: ignore[attr-defined]
     assert "t-0: expected a folder, found a symbolic link or a file; its partition is not served" in caplog.text
     assert not (data / "u-0.0123-delete").is_symlink()
     assert (outside / "t-0" / "00000000000000000000.log").read_bytes() == b"precious"

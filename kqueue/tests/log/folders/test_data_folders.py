@@ -71,7 +71,7 @@ def test_partitions_possibly_on_an_offline_folder_are_not_recreated() -> None:
     append(log_of(manager, 0, "new"), b"x")
     manager.expect("later", 7)
     append(log_of(manager, 7, "later"), b"x")
-    assert set(manager.found()) == {("t", 0), ("new", 0), ("later", 7)}
+    assert set(manager.partition_folders()) == {("t", 0), ("new", 0), ("later", 7)}
 
 
 def test_without_any_folder_nothing_starts() -> None:
@@ -186,7 +186,7 @@ def test_bits_that_were_flipped_in_a_topics_id_do_not_lose_the_partition(caplog:
     metadata = storage.read("t-0/partition.metadata")
     storage.write_atomic("t-0/partition.metadata", metadata.replace(b"AAEC", b"AIEC"))
     manager = start(storage)
-    assert manager.found()[("t", 0)].topic_id != ID
+    assert manager.partition_folders()[("t", 0)].topic_id != ID
     assert read_values(log_of(manager)) == [b"0"]
     assert storage.read("t-0/partition.metadata") == metadata
 

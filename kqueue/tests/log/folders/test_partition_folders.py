@@ -88,7 +88,7 @@ def test_deleting_a_topic_during_folder_creation_leaves_no_files() -> None:
     assert all(desk.manager.delete("t", number) for number in range(3))
     desk.jobs.run_all()
     assert desk.folders() == []
-    assert desk.manager.found() == {}
+    assert desk.manager.partition_folders() == {}
 
 
 @pytest.mark.parametrize("use_at_once", [True, False])
@@ -159,7 +159,7 @@ def test_choosing_a_data_folder_does_not_list_its_partitions() -> None:
             Counted.looks += 1
             return super().get(key, default)
 
-    failing = desk.manager.found()["t", 0]
+    failing = desk.manager.partition_folders()["t", 0]
     desk.manager._logs = Counted(desk.manager._logs)
     bad = next(storage for storage in desk.storages if storage.exists(failing.path))
     bad.fail("append", lambda path: path.startswith("t-0/"))
