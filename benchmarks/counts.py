@@ -92,7 +92,7 @@ class CallMeter(Meter):
         return {name: count / requests for name, count in self._counter.items()}
 
     def stop(self) -> None:
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
         sys.setprofile(None)
 
 
@@ -131,7 +131,7 @@ class InstructionMeter(Meter):
         return {INSTRUCTIONS: self._count / requests}
 
     def stop(self) -> None:
-        threading.settrace(None)  # type: ignore[arg-type]
+        threading.settrace(None)
         sys.settrace(None)
 
 

@@ -16,6 +16,8 @@ from kqueue.base.clock import Clock
 from kqueue.base.timers import Timer, Timers
 
 R = TypeVar("R")
+TIMERLESS_MS = 100
+"""An operation has no timer for so long, unless it expires earlier: most complete before."""
 
 
 @dataclass(slots=True)
@@ -86,6 +88,8 @@ class Purgatory:
     def __init__(self, timers: Timers, clock: Clock) -> None:
         self._timers = timers
         self._clock = clock
+        self._timerless: dict[WatchedOperation, None] = {}
+        self._timerless_until_ms: float | None = None  # when they get timers; None: there are none
         self._by_key: dict[Hashable, dict[WatchedOperation, None]] = {}
         self._ready: deque[WatchedOperation | Callable[[], None]] = deque()
         self._later: deque[Hashable | _LaterCall] = deque()
@@ -110,15 +114,35 @@ class Purgatory:
     def _register(self, watched: WatchedOperation) -> None:
         for key in watched.operation.keys:
             self._by_key.setdefault(key, {})[watched] = None
-        self._set_timer(watched)
+        self._watch_deadline(watched)
 
-    def _set_timer(self, watched: WatchedOperation) -> None:
+    def _watch_deadline(self, watched: WatchedOperation) -> None:
         if watched._timer is not None:
             watched._timer.cancel()
             watched._timer = None
-        watched.deadline_ms = watched.operation.deadline_ms
-        if watched.deadline_ms is not None:
-            watched._timer = self._timers.at(watched.deadline_ms, lambda: self._retry(watched, expired=True))
+        deadline_ms = watched.deadline_ms = watched.operation.deadline_ms
+        if deadline_ms is None:
+            self._timerless.pop(watched, None)
+            return
+        until_ms = self._timerless_until_ms
+        if until_ms is None:
+            until_ms = self._timerless_until_ms = self._clock.monotonic_ms() + TIMERLESS_MS
+            self._timers.at(until_ms, self._end_timerless)
+        if deadline_ms > until_ms:
+            self._timerless[watched] = None
+        else:
+            self._timerless.pop(watched, None)
+            self._set_timer(watched, deadline_ms)
+
+    def _set_timer(self, watched: WatchedOperation, deadline_ms: float) -> None:
+        watched._timer = self._timers.at(deadline_ms, lambda: self._retry(watched, expired=True))
+
+    def _end_timerless(self) -> None:
+        """Set the timers of the operations that have waited without one."""
+        timerless, self._timerless, self._timerless_until_ms = self._timerless, {}, None
+        for watched in timerless:
+            assert watched.deadline_ms is not None, "an operation without a deadline is not among them"
+            self._set_timer(watched, watched.deadline_ms)
 
     def wake(self, key: Hashable) -> None:
         """Retry the operations of `key` at the next `run_ready`."""
@@ -130,7 +154,9 @@ class Purgatory:
             # once for a turn.
             if not watched.queued:
                 watched.queued = True
-                self._push(watched)
+                self._ready.append(watched)
+                if len(self._ready) == 1 and self.on_ready is not None:
+                    self.on_ready()
 
     def wake_in_later_turn(self, key: Hashable) -> None:
         """Wake `key` in a later `run_ready`, one key in each, so that other requests run between
@@ -148,7 +174,9 @@ class Purgatory:
 
     def defer(self, run: Callable[[], None]) -> None:
         """Call `run` at the next `run_ready`: work done once for all requests of a turn."""
-        self._push(run)
+        self._ready.append(run)
+        if len(self._ready) == 1 and self.on_ready is not None:
+            self.on_ready()
 
     def run_ready(self, is_over: Callable[[], bool] | None = None) -> int:
         """Run all that is due, and what becomes due by that; return how many ran.
@@ -185,14 +213,9 @@ class Purgatory:
         """Return the number of operations with keys."""
         return len({watched for watched_set in self._by_key.values() for watched in watched_set})
 
-    def _push(self, item: WatchedOperation | Callable[[], None]) -> None:
-        self._ready.append(item)
-        if len(self._ready) == 1 and self.on_ready is not None:
-            self.on_ready()
-
     def _retry(self, watched: WatchedOperation, *, expired: bool) -> None:
         # It may have expired, or its connection may be closed, between `wake` and its turn.
-        if not watched.pending:
+        if watched._done is None:
             return
         try:
             response = watched.operation.try_complete(expired)
@@ -212,7 +235,7 @@ class Purgatory:
                 done(response)
         # It may have been cancelled by what it called.
         elif watched.operation.deadline_ms != watched.deadline_ms and watched.pending:
-            self._set_timer(watched)
+            self._watch_deadline(watched)
 
     def _replace(self, watched: WatchedOperation, operation: DelayedOperation[Any]) -> None:
         if watched.pending:
@@ -221,6 +244,7 @@ class Purgatory:
             self._register(watched)
 
     def _remove(self, watched: WatchedOperation) -> None:
+        self._timerless.pop(watched, None)
         for key in watched.operation.keys:
             watched_set = self._by_key.get(key)
             if watched_set is not None:

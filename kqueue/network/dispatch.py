@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kqueue.api import handler_table
@@ -158,15 +159,9 @@ class Dispatcher:
         if result is None:
             return None
         if isinstance(result, DelayedOperation):
-            correlation_id = header.correlation_id
-            return self.defer(
-                route,
-                request,
-                result,
-                connection,
-                lambda response: self.encode(route, correlation_id, request, response, connection),
-            )
-        return self.encode(route, header.correlation_id, request, result, connection)
+            encode = partial(self.encode, route, header.correlation_id, request, connection)
+            return self.defer(route, request, result, connection, encode)
+        return self.encode(route, header.correlation_id, request, connection, result)
 
     def route_of(self, frame: memoryview) -> Route:
         """Return the route of a request, after the checks that need no decoding.
@@ -205,7 +200,7 @@ class Dispatcher:
             connection.call = call
         return call
 
-    def encode(self, route: Route, correlation_id: int, request: Any, response: Any, connection: Connection) -> Chunks:
+    def encode(self, route: Route, correlation_id: int, request: Any, connection: Connection, response: Any) -> Chunks:
         """Return the encoded response; that of an error where `response` can't be encoded.
 
         Raises: KqueueError: the request has no error response.

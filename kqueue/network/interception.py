@@ -341,7 +341,7 @@ class InterceptingDispatcher:
         observer: RequestObserver | None,
         response: Any,
     ) -> Chunks:
-        chunks = self._dispatcher.encode(route, correlation_id, request, response, connection)
+        chunks = self._dispatcher.encode(route, correlation_id, request, connection, response)
         if chunks and observer is not None:
             observer.response_encoded(chunks)
         return chunks

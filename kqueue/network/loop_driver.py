@@ -48,7 +48,7 @@ class LoopDriver:
         self._alarm_ms = 0.0
         self._next_run: asyncio.Handle | None = None
         self._stopped = False
-        self._in_pass = False
+        self._is_running = False  # what becomes ready meanwhile runs at the end
         timers.on_earlier = self._arm
         purgatory.on_ready = self._run_soon
         self._arm()
@@ -85,10 +85,13 @@ class LoopDriver:
         """Run the operations that are ready, until `is_over`. The failure of one is logged; those
         after it run with the next call.
         """
+        self._is_running = True
         try:
             self._purgatory.run_ready(is_over)
         except Exception:
             logger.exception("a delayed operation failed")
+        finally:
+            self._is_running = False
         if self._next_run is not None:
             self._next_run.cancel()
             self._next_run = None
@@ -98,11 +101,11 @@ class LoopDriver:
 
     def run_pass(self, work: Callable[[], None]) -> None:
         """Run `work`, then the operations that it made ready, in the same iteration of the loop."""
-        self._in_pass = True
+        self._is_running = True
         try:
             work()
         finally:
-            self._in_pass = False
+            self._is_running = False
         if self._purgatory.ready and not self._stopped:
             self._run_one_pass()
 
@@ -133,6 +136,10 @@ class LoopDriver:
         self.run_due(self._clock.monotonic_ms(), self._one_pass())
         self._arm()
 
+    def _run_next(self) -> None:
+        self._next_run = None
+        self._run_one_pass()
+
     def _run_one_pass(self) -> None:
         self.run_ready(self._one_pass())
 
@@ -146,5 +153,5 @@ class LoopDriver:
             self._alarm = None
 
     def _run_soon(self) -> None:
-        if self._next_run is None and not (self._stopped or self._in_pass):
-            self._next_run = self._loop.call_soon(self._run_one_pass)
+        if self._next_run is None and not (self._stopped or self._is_running):
+            self._next_run = self._loop.call_soon(self._run_next)

@@ -37,10 +37,13 @@ class SendQueue:
 
     Args:
         failed: called once with the reason when nothing can be sent any more.
-        drained: called each time the queue becomes empty.
+        drained: called when the queue has become empty by a call of the loop or the end of a job; not
+            where `flush`, `retry` or `resume` empty it.
 
-    `queued_bytes` is the memory held for the client. `sent_bytes` only grows, so that progress can
-    be measured.
+    Attributes:
+        waiting_regions: how many regions are not begun; each may hold a descriptor.
+        queued_bytes: memory held for the client.
+        sent_bytes: only grows, so that progress can be measured.
     """
 
     __slots__ = (
@@ -51,13 +54,13 @@ class SendQueue:
         "_jobs",
         "_loop",
         "_reading_ahead",
-        "_regions",
         "_registered",
         "_socket",
         "_suspended",
         "closed",
         "queued_bytes",
         "sent_bytes",
+        "waiting_regions",
     )
 
     def __init__(
@@ -76,7 +79,7 @@ class SendQueue:
         self._drained = drained
         self._chunks: deque[Chunk] = deque()
         self._current: memoryview | RegionSender | None = None
-        self._regions = 0
+        self.waiting_regions = 0
         self._reading_ahead = False
         self._registered = False
         self._suspended = False
@@ -90,14 +93,9 @@ class SendQueue:
         return self._current is None and not self._chunks
 
     @property
-    def has_many_regions(self) -> bool:
-        """Whether so many regions are unsent that no more requests should begin."""
-        return self._regions >= REGIONS_MAX
-
-    @property
     def held_regions(self) -> int:
         """Number of regions that are not sent; each may hold a descriptor."""
-        return self._regions + isinstance(self._current, RegionSender)
+        return self.waiting_regions + isinstance(self._current, RegionSender)
 
     @property
     def waits_for_client(self) -> bool:
@@ -107,9 +105,11 @@ class SendQueue:
     def add(self, chunks: Sequence[Chunk]) -> None:
         """Queue one response, sent by the next `flush`. The chunks must not change afterwards."""
         self._chunks.extend(chunks)
-        sizes = [len(chunk) for chunk in chunks if isinstance(chunk, MEMORY)]
-        self.queued_bytes += sum(sizes)
-        self._regions += len(chunks) - len(sizes)
+        for chunk in chunks:
+            if isinstance(chunk, MEMORY):
+                self.queued_bytes += len(chunk)
+            else:
+                self.waiting_regions += 1
 
     def flush(self) -> None:
         """Send as much as the socket accepts now; callbacks of the loop send the remainder."""
@@ -140,10 +140,16 @@ class SendQueue:
         """Drop what is not sent. The owner closes the socket, after this."""
         self.closed = True
         self._chunks.clear()
-        self._regions = 0
+        self.waiting_regions = 0
         self._current = None
         self.queued_bytes = 0
         self._watch_socket(False)
+
+    def _send_on(self) -> None:
+        """Send what can be sent now; `drained` if that was all."""
+        self._send_some()
+        if self.is_empty and not self.closed:
+            self._drained()
 
     def _send_some(self) -> None:
         remaining = SLICE_BYTES_MAX
@@ -152,7 +158,6 @@ class SendQueue:
                 if self._current is None:
                     if not self._chunks:
                         self._watch_socket(False)
-                        self._drained()
                         return
                     self._load_next()
                     continue
@@ -188,7 +193,7 @@ class SendQueue:
                 # to `_send_region`, which has a job read it first.
                 if len(chunk) > READ_BYTES_MAX or (len(chunk) and not chunk.is_cached()):
                     break
-                self._regions -= 1
+                self.waiting_regions -= 1
                 chunk = self._read_small(chunk) if len(chunk) else b""
             joined.append(chunk)
             size += len(chunk)
@@ -203,7 +208,7 @@ class SendQueue:
             self._current = memoryview(chunk)
         else:
             assert isinstance(chunk, Region)
-            self._regions -= 1
+            self.waiting_regions -= 1
             # TLS encrypts in this process, so its bytes have to come through memory.
             self._current = RegionSender(chunk, by_sendfile=isinstance(self._socket, socket.socket))
 
@@ -250,7 +255,7 @@ class SendQueue:
             return
         self._registered = watch
         if watch:
-            self._loop.add_writer(self._socket, self._send_some)
+            self._loop.add_writer(self._socket, self._send_on)
         else:
             self._loop.remove_writer(self._socket)
 
@@ -267,7 +272,7 @@ class SendQueue:
         if error is not None:
             self._failed(f"reading the log for it failed: {error}")
             return
-        self._send_some()
+        self._send_on()
 
 
 def memory_bytes(chunks: Sequence[Chunk]) -> int:

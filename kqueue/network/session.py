@@ -35,7 +35,7 @@ from kqueue.network.fair_scheduler import MUST_QUEUE, NEW_SLICE_S
 from kqueue.network.memory_budgets import RESPONSE_SHARE
 from kqueue.network.receive_buffer import HELD_BYTES_MAX, ReceiveBuffer
 from kqueue.network.responses import DeferredResponse
-from kqueue.network.send_queue import SendQueue, memory_bytes
+from kqueue.network.send_queue import REGIONS_MAX, SendQueue, memory_bytes
 
 PRODUCE = b"\0\0"
 """The first two bytes of a Produce request: its API key."""
@@ -149,6 +149,8 @@ class Session:
         until = scheduler.begin(self)
         input_.added(count)
         self._begin_requests(until)
+        if not self._reading:  # the responses that were sent may have ended the reason
+            self._continue_reading()
         scheduler.end(self)
 
     def run_slice(self) -> None:
@@ -281,7 +283,7 @@ class Session:
         client_must_read = (  # memory: responses and open files are held until they are sent (flush)
             unsent > self._unsent_bytes_max
             or unsent * RESPONSE_SHARE >= self._registry.response_budget.free
-            or output.has_many_regions
+            or output.waiting_regions >= REGIONS_MAX
         )
         is_held = (  # by others: quota (end_throttle), fault (resume_io, resume_requests), stop (never)
             self._is_throttled or self._is_partitioned or self._requests_paused or self._stopping

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.base.timers import Timers
-from kqueue.broker.purgatory import DelayedOperation, Purgatory
+from kqueue.broker.purgatory import TIMERLESS_MS, DelayedOperation, Purgatory
 
 
 class StillClock:
@@ -60,11 +60,48 @@ def test_a_deadline_must_answer_and_comes_once(waiting: Purgatory, timers: Timer
     assert len(waiting) == 0
 
 
-def test_an_answered_wait_has_no_timer_left(waiting: Purgatory, timers: Timers) -> None:
-    waiting.add(DelayedOperation(("a",), 100, lambda expired: "now"), lambda response: None)
+@pytest.mark.parametrize("deadline_ms", [TIMERLESS_MS, 10 * TIMERLESS_MS])
+def test_operation_that_is_complete_has_no_timer_left(waiting: Purgatory, timers: Timers, deadline_ms: float) -> None:
+    waiting.add(DelayedOperation(("a",), deadline_ms, lambda expired: "now"), lambda response: None)
     waiting.wake("a")
     waiting.run_ready()
+    timers.run_due(TIMERLESS_MS)
     assert timers.next_deadline_ms() is None
+
+
+def test_operations_that_complete_soon_share_one_timer(waiting: Purgatory, timers: Timers) -> None:
+    responses = list[str]()
+    for _ in range(100):
+        waiting.add(DelayedOperation(("a",), 30_000, lambda expired: "now"), responses.append)
+    waiting.wake("a")
+    waiting.run_ready()
+    assert (len(responses), timers.run_due(30_000), timers.next_deadline_ms()) == (100, 1, None)
+
+
+def test_operation_that_waits_on_expires_at_its_deadline(waiting: Purgatory, timers: Timers) -> None:
+    responses = list[str]()
+    waiting.add(DelayedOperation(("a",), 30_000, lambda expired: "late" if expired else None), responses.append)
+    timers.run_due(29_999)
+    assert responses == []
+    timers.run_due(30_000)
+    assert responses == ["late"]
+
+
+def test_deadline_that_becomes_later_or_none_before_the_first_timer_counts(waiting: Purgatory, timers: Timers) -> None:
+    responses = list[str]()
+    operations = [
+        DelayedOperation((key,), 1000, lambda expired: "late" if expired else None) for key in ("later", "never")
+    ]
+    for operation in operations:
+        waiting.add(operation, responses.append)
+    operations[0].deadline_ms, operations[1].deadline_ms = 2000, None
+    for key in ("later", "never"):
+        waiting.wake(key)
+    waiting.run_ready()
+    timers.run_due(1999)
+    assert responses == []
+    timers.run_due(2000)
+    assert (responses, len(waiting)) == (["late"], 1)
 
 
 def test_a_cancelled_wait_is_never_answered(waiting: Purgatory, timers: Timers) -> None:

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from kqueue.base.errors import StorageFailed
 from kqueue.network.region_sender import STEP_BYTES
-from kqueue.network.send_queue import JOIN_BYTES_MAX, READ_BYTES_MAX, REGIONS_MAX, SendQueue, memory_bytes
+from kqueue.network.send_queue import (
+    JOIN_BYTES_MAX,
+    READ_BYTES_MAX,
+    REGIONS_MAX,
+    SLICE_BYTES_MAX,
+    SendQueue,
+    memory_bytes,
+)
 from kqueue.schema import Chunk
 from kqueue.storage import LocalStorage, MemoryStorage, Region
 from kqueue.testing.stepped_jobs import SteppedJobs
@@ -151,9 +158,23 @@ def test_small_responses_leave_in_one_send() -> None:
         for number in range(100):
             pipe.queue.add([b"%03d" % number, bytearray(b".")])
         pipe.queue.flush()
-        assert pipe.drains == 1
         # a non-blocking receive returns only what was sent before it
         assert pipe.far.recv(10_000) == b"".join(b"%03d." % number for number in range(100))
+
+    piped(test)
+
+
+def test_queue_that_a_flush_empties_does_not_report_it_and_one_that_the_loop_empties_does() -> None:
+    async def test(pipe: Pipe) -> None:
+        pipe.queue.add([b"small"])
+        pipe.queue.flush()
+        assert (pipe.queue.is_empty, pipe.drains) == (True, 0)
+        size = 2 * SLICE_BYTES_MAX
+        pipe.queue.add([bytes(size)])
+        pipe.queue.flush()
+        assert not pipe.queue.is_empty, "the socket is full"
+        await pipe.read(len(b"small") + size)
+        assert (pipe.queue.is_empty, pipe.drains) == (True, 1)
 
     piped(test)
 
@@ -329,14 +350,14 @@ def test_queued_regions_are_counted_until_sent() -> None:
     async def test(pipe: Pipe) -> None:
         queue = pipe.queue
         queue.add([b"header"])
-        assert (queue.held_regions, queue.has_many_regions) == (0, False)
+        assert (queue.held_regions, queue.waiting_regions >= REGIONS_MAX) == (0, False)
         queue.add([b"header", *(file.region(0, size) for size in sizes)])
-        assert (queue.held_regions, queue.has_many_regions) == (len(sizes), True)
+        assert (queue.held_regions, queue.waiting_regions >= REGIONS_MAX) == (len(sizes), True)
         queue.flush()
         assert 0 < queue.held_regions < len(sizes)
         await pipe.read(12 + sum(sizes))
         await until(lambda: queue.is_empty)
-        assert (queue.held_regions, queue.has_many_regions) == (0, False)
+        assert (queue.held_regions, queue.waiting_regions >= REGIONS_MAX) == (0, False)
         queue.add([b"header", file.region(0, 5)])
         queue.close()
         assert queue.held_regions == 0
