@@ -200,7 +200,9 @@ class Log:
             space.bytes_until_refresh -= len(buf)
             if space.bytes_until_refresh < 0:
                 space.refresh()
-        return AppendResult(offset, last_offset, append_time_ms, self.start_offset, False, last_offset + 1)
+        fields = offset, last_offset, append_time_ms, self.start_offset, False, last_offset + 1
+        appended: AppendResult = tuple.__new__(AppendResult, fields)  # without a call of Python
+        return appended
 
     def _write(self, buf: bytearray | memoryview, header: BatchHeader, last_offset: int, leader_epoch: int) -> None:
         # Read before anything is written: a marker that can't be read is refused and leaves

@@ -144,7 +144,7 @@ class Segment:
             return True
         # The age is a difference of record times: old records that are written again roll as they
         # did the first time. Only batches without a time go by the clock.
-        first = self.first_timestamp
+        first = self._rolling_timestamp if self._rolling_timestamp != _UNREAD else self.first_timestamp
         waited_ms = max_timestamp - first if first >= 0 else clock.wall_ms() - self.created_ms
         return waited_ms > age_max_ms
 

@@ -37,8 +37,8 @@ class SendQueue:
 
     Args:
         failed: called once with the reason when nothing can be sent any more.
-        drained: called when the queue has become empty by a call of the loop or the end of a job; not
-            where `flush`, `retry` or `resume` empty it.
+        drained: called when a call of the loop or the end of a job has emptied the queue; not when
+            `flush`, `retry` or `resume` did.
 
     Attributes:
         waiting_regions: how many regions are not begun; each may hold a descriptor.
@@ -157,7 +157,8 @@ class SendQueue:
             while remaining > 0:
                 if self._current is None:
                     if not self._chunks:
-                        self._watch_socket(False)
+                        if self._registered:
+                            self._watch_socket(False)
                         return
                     self._load_next()
                     continue

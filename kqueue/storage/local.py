@@ -119,7 +119,7 @@ class LocalFile:
     def sync(self) -> None:
         # Runs beside the owner's appends and beside other syncs. The lock serializes syncs, because
         # the kernel reports a write-back error to only one of two concurrent calls.
-        with self._lock_of_syncs():
+        with self._sync_lock or self._lock_of_syncs():
             self._check()
             descriptor = (
                 self._descriptor or self._shared_descriptor() or self._descriptors.open(self._path, weakref.ref(self))
@@ -132,7 +132,7 @@ class LocalFile:
                 self.close_failed(error)
                 self.unsynced = False  # the next append then checks the failure
                 self._check()
-        if self._descriptor is not None:
+        if self._descriptor is not None and not self.kept:
             self._descriptors.synced(self)
 
     def write_back(self) -> None:
@@ -188,7 +188,8 @@ class LocalFile:
 
     def _begin_change(self) -> None:
         """Raises StorageFailed: an earlier sync failed."""
-        self._check()
+        if self._failure is not None:
+            self._check()
         self.unsynced = True
         self._descriptors.wrote(self)
 

@@ -12,6 +12,8 @@ its records copied (`RecordCopies`). Source: Kafka's DelayedProduce.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kqueue.base.errors import InvalidTopic, KqueueError, NotLeader, RequestTimedOut, TooManyOpenFiles
@@ -38,6 +40,7 @@ PAUSE_MS = 5
 """Pause of a large request when no more files can be opened: flushes close some."""
 PAUSES_MAX = 400
 """After so many pauses in all, the remaining partitions fail."""
+_partition_of = attrgetter("partition")
 ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
 LEADER_TIMEOUT_MS_MIN = 30_000
 """With acks=1 `timeout_ms` counts from this value on. Kafka does not read it: its leader answers
@@ -100,6 +103,7 @@ class DelayedProduce:
         self._find_topic = find_topic
         self._waits = acks == ACKS_ALL or (acks == ACKS_LEADER and host.flush_before_visible)
         self._now_ms = host.clock.wall_ms()
+        self._operation: DelayedOperation[Any]
         self.unappended: list[PartitionAppend] = []
         self.unconfirmed: list[PartitionAppend] = []
         self.transaction: ProduceTransaction | None = None
@@ -211,7 +215,7 @@ class DelayedProduce:
             # that shrinks later is NOT_ENOUGH_REPLICAS_AFTER_APPEND (`is_committed`): it may have
             # been.
             if self.acks == ACKS_ALL:
-                partition.check_in_sync()
+                partition.replica.check_in_sync()
         except KqueueError as error:
             append.fail(error)
             return
@@ -261,28 +265,30 @@ class DelayedProduce:
         if self.unappended:
             # The deadline comes with the last append; until then nothing ends the operation.
             promises = [append.promise for append in self.unappended]
-            keys = (*promises, *self._partitions(self.unappended), *self._partitions(self.unconfirmed))
+            keys = (*promises, *map(_partition_of, self.unappended), *map(_partition_of, self.unconfirmed))
             until_ms = None
         else:
-            keys = self._partitions(self.unconfirmed)
+            keys = tuple(map(_partition_of, self.unconfirmed))
             until_ms = self._deadline()
 
-        def try_complete(expired: bool) -> R | DelayedOperation[R] | None:
-            return respond() if self._try_complete(expired) else None
-
-        self._operation: DelayedOperation[R] = DelayedOperation(keys, until_ms, try_complete)
-        return self._operation
-
-    @staticmethod
-    def _partitions(appends: Sequence[PartitionAppend]) -> tuple[object, ...]:
-        return tuple(append.partition for append in appends)
+        operation: DelayedOperation[R] = DelayedOperation(keys, until_ms, partial(self._try_complete, respond))
+        self._operation = operation
+        return operation
 
     def _deadline(self) -> float:
         least_ms = LEADER_TIMEOUT_MS_MIN if self.acks == ACKS_LEADER else 0
         return self._deadline_ms(max(self._timeout_ms, least_ms))
 
-    def _try_complete(self, expired: bool) -> bool:
-        """Return whether all is confirmed, or time is over."""
+    def _try_complete(
+        self, respond: Callable[[], R | DelayedOperation[R]], expired: bool
+    ) -> R | DelayedOperation[R] | None:
+        """Return the response if all is confirmed, or time is over."""
+        if not self._is_complete(expired):
+            return None
+        del self._operation  # ends the reference cycle of request and operation
+        return respond()
+
+    def _is_complete(self, expired: bool) -> bool:
         if self.unappended:
             self.unappended = [append for append in self.unappended if not self._end_deferred(append)]
             if self.unappended:
@@ -290,10 +296,8 @@ class DelayedProduce:
             # The client's timeout is for replication. How long this broker reads the records does
             # not use it up.
             self._operation.deadline_ms = self._deadline()
-        if self.is_confirmed():
-            return True
-        if not expired:
-            return False
+        if self.is_confirmed() or not expired:
+            return not self.unconfirmed
         missing = "committed" if self.acks == ACKS_ALL else "flushed"
         # Asked once more: one that became confirmed while another one was waited for is no timeout.
         for append in [append for append in self.unconfirmed if not self._is_settled(append)]:

@@ -18,32 +18,31 @@ TURNS_MAX = 4
 
 
 class AppendCounts:
-    """The appends of one log, as far as its next flush needs them."""
+    """The appends of one log, as far as its next flush needs them.
 
-    __slots__ = ("_expected", "_served", "_turns", "_waiting")
+    Attributes: waiting: appends since the last flush began; each append adds one.
+    """
+
+    __slots__ = ("_expected", "_served", "_turns", "waiting")
 
     def __init__(self) -> None:
-        self._waiting = 0  # appends since the last flush began
+        self.waiting = 0
         self._served = 0  # by the flush that began last
         self._expected = 0
         self._turns = 0  # that the next flush has waited
 
-    def appended(self) -> None:
-        """Count one append."""
-        self._waiting += 1
-
     def flush_began(self) -> None:
         """All appends so far are served by the flush that begins."""
-        self._served, self._waiting, self._turns = self._waiting, 0, 0
+        self._served, self.waiting, self._turns = self.waiting, 0, 0
 
     def flush_ended(self) -> None:
         """Expect that the producers whose appends were served send as many again."""
         # One less at a time: requests that are on their way from a producer are not seen here.
-        self._expected = max(self._served + self._waiting, self._expected - 1)
+        self._expected = max(self._served + self.waiting, self._expected - 1)
 
     def expects_more(self) -> bool:
         """Return whether the next flush waits for one more turn."""
-        if self._waiting >= self._expected or self._turns == TURNS_MAX:
+        if self.waiting >= self._expected or self._turns == TURNS_MAX:
             return False
         self._turns += 1
         return True

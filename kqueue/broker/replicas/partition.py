@@ -344,7 +344,7 @@ class Partition:
         self.flush.after(offset, call)
 
     def _flush_ended(self) -> None:
-        log = self.log
+        log = self._log or self._open()
         if log.health.failure is not None:
             self._host.purgatory.wake(self)
             if not log.health.is_suspended:
@@ -354,7 +354,8 @@ class Partition:
         if self._host.flush_before_visible:
             self.own_end_moved(log)
             # acks=1 waits for the flush: what followers still lack keeps the high watermark back
-            self._host.purgatory.wake(self)
+            if self.watermark.value < log.flushed_offset:
+                self._host.purgatory.wake(self)
 
     # --- offsets
 

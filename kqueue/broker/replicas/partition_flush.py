@@ -68,7 +68,8 @@ class PartitionFlush:
     def now(self) -> None:
         """Flush what is unflushed, in a job; while one runs, its end starts the next."""
         self._is_due = False
-        self._cancel_timer()
+        if self._timer is not None:
+            self._cancel_timer()
         log = self._log
         if log is None or log.health.failure is not None:
             return
@@ -79,13 +80,13 @@ class PartitionFlush:
 
     def soon(self) -> None:
         """Flush what was appended: one fsync for all requests that come together."""
-        self.counts.appended()
-        self._gather()
+        self.counts.waiting += 1
+        if not self._is_due:
+            self._gather()
 
     def _gather(self) -> None:
-        if not self._is_due:
-            self._is_due = True
-            self._host.gathering.add(self)
+        self._is_due = True
+        self._host.gathering.add(self)
 
     def _at_end_of_turn(self) -> None:
         if not self._is_due:
@@ -99,7 +100,8 @@ class PartitionFlush:
         """Flush if `flush.messages` says so, or a segment was sealed; else after `flush.ms`."""
         config = log.config
         # rolled segments and new folders are flushed too: recovery reads the active segment at most
-        if log.end_offset - log.flushed_offset >= config.flush_messages or log.has_unflushed_segments:
+        flusher = log.flusher  # each append asks: without the calls of the log
+        if log.end_offset - flusher.flushed_offset >= config.flush_messages or flusher.has_files:
             self._at_end_of_turn()
         elif self._timer is None and config.flush_ms < FLUSH_NEVER_MS:
             self._after_ms(config.flush_ms)
@@ -162,7 +164,7 @@ class PartitionFlush:
         # meanwhile is; the rest waits for the policy.
         if self._host.flush_before_visible:
             self.counts.flush_ended()
-            if log.needs_flush:
+            if log.needs_flush and not self._is_due:
                 self._gather()
         elif log.has_unflushed_segments:
             self._at_end_of_turn()
