@@ -90,8 +90,10 @@ def _check_produced(response: memoryview) -> None:
 
 def _fetch(client: Client, rounds: int, load: Load) -> Script:
     """A Fetch of one record."""
-    yield from _produce(client, 1, load)
-    sent = frames.fetch_frame(TOPIC, 0, max_bytes=1)
+    if not client.end_offset:
+        yield from _produce(client, 1, load)
+        client.end_offset = 1
+    sent = frames.fetch_frame(TOPIC, 0, max_bytes=FETCH_BYTES_MAX)
     for _ in range(rounds):
         client.connections[0].sendall(sent)
         yield 1
@@ -125,7 +127,7 @@ def _produce_large(client: Client, rounds: int, load: Load) -> Script:
 def _fetch_large(client: Client, rounds: int, load: Load) -> Script:
     """A Fetch of 1 MB."""
     yield from _produce_large(client, 1, load)
-    sent = frames.fetch_frame(TOPIC, 0, max_bytes=1)
+    sent = frames.fetch_frame(TOPIC, 0, max_bytes=FETCH_BYTES_MAX)
     for _ in range(rounds):
         client.connections[0].sendall(sent)
         yield 1

@@ -347,9 +347,11 @@ class ProducerStateManager:
         A transaction counts as open until its end marker is below the high watermark.
         Args: high_watermark: must not decrease between calls.
         """
-        if self.ended:
-            self.forget_ended(high_watermark)
-        return min([self.first_open(), *(first for first, _ in self.ended)])
+        first_open = self.first_open()
+        if not self.ended:
+            return first_open
+        self.forget_ended(high_watermark)
+        return min([first_open, *(first for first, _ in self.ended)])
 
     def forget_ended(self, high_watermark: int) -> None:
         """Drop the ended transactions whose markers are below the high watermark. There must be

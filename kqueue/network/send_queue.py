@@ -186,18 +186,27 @@ class SendQueue:
         joined: list[bytes | bytearray | memoryview] = []
         size = 0
         chunks = self._chunks
-        while chunks and size + len(chunks[0]) <= JOIN_BYTES_MAX:
+        while chunks:
             chunk = chunks[0]
+            chunk_size = len(chunk)
+            if size + chunk_size > JOIN_BYTES_MAX:
+                break
             if not isinstance(chunk, MEMORY):
                 assert isinstance(chunk, Region)
                 # Reading a page that is not in memory would hold up the loop. Such a region is left
                 # to `_send_region`, which has a job read it first.
-                if len(chunk) > READ_BYTES_MAX or (len(chunk) and not chunk.is_cached()):
+                data: bytes | bytearray | None = b""
+                if chunk_size:
+                    data = chunk.read_cached() if chunk_size <= READ_BYTES_MAX else None
+                if data is None:
                     break
+                if len(data) < chunk_size:
+                    fail_short_file()
                 self.waiting_regions -= 1
-                chunk = self._read_small(chunk) if len(chunk) else b""
+                self.queued_bytes += chunk_size
+                chunk = data
             joined.append(chunk)
-            size += len(chunk)
+            size += chunk_size
             chunks.popleft()
         if size:
             self._current = memoryview(joined[0] if len(joined) == 1 else b"".join(joined))
@@ -212,13 +221,6 @@ class SendQueue:
             self.waiting_regions -= 1
             # TLS encrypts in this process, so its bytes have to come through memory.
             self._current = RegionSender(chunk, by_sendfile=isinstance(self._socket, socket.socket))
-
-    def _read_small(self, region: Region) -> bytes:
-        data = region.read()
-        if len(data) < len(region):
-            fail_short_file()
-        self.queued_bytes += len(data)
-        return data
 
     def _send_memory(self) -> int:
         """Send once; returns 0 when the socket is full."""

@@ -234,6 +234,18 @@ class Descriptor:
             return True
         return True
 
+    def read_cached(self, position: int, size: int) -> bytes | bytearray | None:
+        """Read without blocking; None: not all of it is in the page cache, or in the file."""
+        if _NOWAIT is None:
+            return self.read_at(position, size)
+        data = bytearray(size)
+        try:
+            return data if os.preadv(self.fd, [data], position, _NOWAIT) == size else None
+        except BlockingIOError:
+            return None
+        except OSError:  # the file system does not support the flag, or the disk failed
+            return self.read_at(position, size)
+
     def _read_rest(self, data: bytes, position: int, size: int) -> bytes:
         # One pread returns at most 2 GiB, and may always return less than the file has.
         parts = [data]

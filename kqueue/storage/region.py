@@ -10,6 +10,9 @@ from typing import Protocol
 class RegionSource(Protocol):
     """An open file that a region holds. It stays readable while a region refers to it, also after
     its name was removed.
+
+    It may have `location` and `read_cached` besides, as those of `Region`; the latter does in one
+    step what `is_cached` and `read_at` do in two.
     """
 
     def read_at(self, position: int, size: int) -> bytes:
@@ -46,6 +49,17 @@ class Region:
         StorageFailed.
         """
         return self.source.read_at(self.position, self.size)
+
+    def read_cached(self) -> bytes | bytearray | None:
+        """Return the bytes as `read` does, unless that would probably wait for the disk: None.
+
+        Raises: StorageFailed.
+        """
+        read_cached = getattr(self.source, "read_cached", None)
+        if read_cached is None:
+            return self.read() if self.is_cached() else None
+        data: bytes | bytearray | None = read_cached(self.position, self.size)
+        return data
 
     def fileno(self) -> int | None:
         """Return the descriptor for sendfile from `position` on; None: use `read`."""

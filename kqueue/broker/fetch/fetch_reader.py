@@ -101,8 +101,11 @@ class FetchResult(NamedTuple):
 
     def partitions(self) -> tuple[Partition, ...]:
         """Return the partitions whose news may complete the fetch."""
-        idle = [partition for _, partition in self.idle]
-        return (*idle, *(result.partition for result in self.results if result.partition is not None))
+        partitions = [partition for _, partition in self.idle]
+        for result in self.results:
+            if result.partition is not None:
+                partitions.append(result.partition)  # noqa: PERF401  a call more
+        return tuple(partitions)
 
     def verifications(self) -> Iterator[tuple[Partition, Key, VerificationTask]]:
         """Yield the verification tasks of `unverified`."""
@@ -181,6 +184,8 @@ def read_partitions(
 
 def opens_many_logs(topics: Topics, fetches: Sequence[PartitionFetch]) -> bool:
     """Return whether a pass would open more than `CLOSED_LOGS_MAX` logs."""
+    if len(fetches) <= CLOSED_LOGS_MAX:
+        return False
     closed = 0
     for fetch in fetches:
         # a cached partition was read before, and `_is_idle` relies on that: this look caches none

@@ -245,6 +245,48 @@ def test_pages_count_as_cached_where_it_is_unknown(tmp_path: Path, monkeypatch: 
     assert file.region(0, 10_000).is_cached()
 
 
+def test_region_that_is_in_the_page_cache_is_read_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = LocalStorage(tmp_path).open("a", create=True)
+    file.append(b"0123456789")
+    assert file.region(2, 5).read_cached() == b"23456"
+    if hasattr(os, "RWF_NOWAIT"):
+        assert file.region(8, 5).read_cached() is None, "the file ends before the region"
+        monkeypatch.setattr(os, "pread", None)
+        assert file.region(2, 5).read_cached() == b"23456"
+
+
+def test_region_that_is_not_wholly_in_the_page_cache_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = LocalStorage(tmp_path).open("a", create=True)
+    file.append(b"0123456789")
+    if hasattr(os, "RWF_NOWAIT"):
+        monkeypatch.setattr(os, "preadv", lambda *args: 4)
+        assert file.region(0, 10).read_cached() is None
+
+        def not_cached(*args: object) -> int:
+            raise BlockingIOError(errno.EAGAIN, "would wait")
+
+        monkeypatch.setattr(os, "preadv", not_cached)
+        assert file.region(0, 10).read_cached() is None
+
+
+def test_region_is_read_where_it_is_unknown_what_is_in_the_page_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = LocalStorage(tmp_path).open("a", create=True)
+    file.append(b"0123456789")
+    if hasattr(os, "RWF_NOWAIT"):
+
+        def unsupported(*args: object) -> int:
+            raise OSError(errno.EOPNOTSUPP, "no such flag")
+
+        monkeypatch.setattr(os, "preadv", unsupported)
+        assert file.region(2, 5).read_cached() == b"23456"
+    monkeypatch.setattr(descriptor_cache, "_NOWAIT", None)
+    assert file.region(2, 5).read_cached() == b"23456"
+
+
 def test_another_process_holding_the_lock_is_noticed(tmp_path: Path) -> None:
     pytest.importorskip("fcntl")
     script = (

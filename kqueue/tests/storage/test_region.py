@@ -8,3 +8,22 @@ def test_a_region_reads_its_stretch_of_the_source() -> None:
     file.append(b"0123456789")
     region = Region(file, 2, 5)
     assert (len(region), region.read(), region.fileno(), region.is_cached()) == (5, b"23456", None, True)
+
+
+def test_source_that_does_not_read_in_one_step_is_asked_first() -> None:
+    class Source:
+        cached = True
+
+        def read_at(self, position: int, size: int) -> bytes:
+            return b"0123456789"[position : position + size]
+
+        def fileno(self) -> int | None:
+            return None
+
+        def is_cached(self, position: int, size: int) -> bool:
+            return self.cached
+
+    source = Source()
+    assert Region(source, 2, 5).read_cached() == b"23456"
+    source.cached = False
+    assert Region(source, 2, 5).read_cached() is None
