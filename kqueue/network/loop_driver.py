@@ -48,7 +48,6 @@ class LoopDriver:
         self._alarm_ms = 0.0
         self._next_run: asyncio.Handle | None = None
         self._stopped = False
-        self._is_running = False  # what becomes ready meanwhile runs at the end
         timers.on_earlier = self._arm
         purgatory.on_ready = self._run_soon
         self._arm()
@@ -85,13 +84,14 @@ class LoopDriver:
         """Run the operations that are ready, until `is_over`. The failure of one is logged; those
         after it run with the next call.
         """
-        self._is_running = True
+        self._purgatory.on_ready = None  # what becomes ready meanwhile runs here
         try:
             self._purgatory.run_ready(is_over)
         except Exception:
             logger.exception("a delayed operation failed")
         finally:
-            self._is_running = False
+            if not self._stopped:
+                self._purgatory.on_ready = self._run_soon
         if self._next_run is not None:
             self._next_run.cancel()
             self._next_run = None
@@ -101,13 +101,14 @@ class LoopDriver:
 
     def run_pass(self, work: Callable[[], None]) -> None:
         """Run `work`, then the operations that it made ready, in the same iteration of the loop."""
-        self._is_running = True
+        self._purgatory.on_ready = None
         try:
             work()
         finally:
-            self._is_running = False
+            if not self._stopped:
+                self._purgatory.on_ready = self._run_soon
         if self._purgatory.ready and not self._stopped:
-            self._run_one_pass()
+            self.run_ready(self._one_pass())
 
     @property
     def has_ready(self) -> bool:
@@ -138,9 +139,6 @@ class LoopDriver:
 
     def _run_next(self) -> None:
         self._next_run = None
-        self._run_one_pass()
-
-    def _run_one_pass(self) -> None:
         self.run_ready(self._one_pass())
 
     def _one_pass(self) -> Callable[[], bool]:
@@ -153,5 +151,5 @@ class LoopDriver:
             self._alarm = None
 
     def _run_soon(self) -> None:
-        if self._next_run is None and not (self._stopped or self._is_running):
+        if self._next_run is None and not self._stopped:
             self._next_run = self._loop.call_soon(self._run_next)

@@ -42,7 +42,8 @@ class DeferredResponse:
     def finish(self, chunks: Chunks) -> None:
         """Set the encoded response, and release the request and all else that produced it."""
         self.chunks = chunks
-        self._release()
+        self._done = self._failed = _already_settled  # as `_release`, which each response would call
+        self._waiter = None
 
     def cancel(self) -> None:
         """Cancel the operation: its connection is closed."""

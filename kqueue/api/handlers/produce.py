@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 from kqueue.api.access import on_each
 from kqueue.api.errors import message_of
 from kqueue.api.produce_response import error_response, produce_response, produce_response_in_slices
-from kqueue.api.request_context import RequestContext
+from kqueue.api.request_context import CHANGE_WAIT_MS_MIN, RequestContext
 from kqueue.api.slices import NO_RESPONSE, in_slices
 from kqueue.base.errors import AnswerNotExpected, InvalidRequiredAcks, KqueueError
 from kqueue.base.sliced_task import SlicedWork, run_to_end
@@ -133,7 +133,7 @@ def _respond(timeout_ms: int, context: RequestContext, produce: DelayedProduce) 
         return None
     if produce.unappended or (produce.unconfirmed and not produce.is_confirmed()):
         respond = partial(_response, context, produce)
-        return produce.wait(timeout_ms, context.change_deadline_ms, respond)
+        return produce.wait(max(timeout_ms, CHANGE_WAIT_MS_MIN), respond)
     return _response(context, produce)
 
 

@@ -83,7 +83,7 @@ class DelayedProduce:
     """
 
     __slots__ = (
-        "_copied_bytes", "_deadline_ms", "_find_topic", "_host", "_is_out_of_files", "_now_ms", "_operation",
+        "_copied_bytes", "_find_topic", "_host", "_is_out_of_files", "_now_ms", "_operation",
         "_timeout_ms", "_version", "_waits", "acks", "takes_turns", "throttle_ms", "topics", "transaction",
         "unappended", "unconfirmed",
     )  # fmt: skip
@@ -250,17 +250,14 @@ class DelayedProduce:
 
     # --- wait
 
-    def wait(
-        self, timeout_ms: int, deadline_ms: Callable[[int], float], respond: Callable[[], R | DelayedOperation[R]]
-    ) -> DelayedOperation[R]:
+    def wait(self, timeout_ms: int, respond: Callable[[], R | DelayedOperation[R]]) -> DelayedOperation[R]:
         """Return the operation that waits for `unappended`, then for `unconfirmed`.
 
         The time of the request begins to count when all records are read, as in Kafka.
         Args:
-            deadline_ms: returns when a timeout that begins now is over, by the monotonic clock.
             respond: makes the response of the outcomes of the appends.
         """
-        self._timeout_ms, self._deadline_ms = timeout_ms, deadline_ms
+        self._timeout_ms = timeout_ms
         until_ms: float | None
         if self.unappended:
             # The deadline comes with the last append; until then nothing ends the operation.
@@ -277,32 +274,31 @@ class DelayedProduce:
 
     def _deadline(self) -> float:
         least_ms = LEADER_TIMEOUT_MS_MIN if self.acks == ACKS_LEADER else 0
-        return self._deadline_ms(max(self._timeout_ms, least_ms))
+        return self._host.clock.monotonic_ms() + max(self._timeout_ms, least_ms)
 
     def _try_complete(
         self, respond: Callable[[], R | DelayedOperation[R]], expired: bool
     ) -> R | DelayedOperation[R] | None:
         """Return the response if all is confirmed, or time is over."""
-        if not self._is_complete(expired):
-            return None
-        del self._operation  # ends the reference cycle of request and operation
-        return respond()
-
-    def _is_complete(self, expired: bool) -> bool:
         if self.unappended:
             self.unappended = [append for append in self.unappended if not self._end_deferred(append)]
             if self.unappended:
-                return False
+                return None
             # The client's timeout is for replication. How long this broker reads the records does
             # not use it up.
             self._operation.deadline_ms = self._deadline()
-        if self.is_confirmed() or not expired:
-            return not self.unconfirmed
+        if not self.is_confirmed():
+            if not expired:
+                return None
+            self._fail_unconfirmed()
+        del self._operation  # ends the reference cycle of request and operation
+        return respond()
+
+    def _fail_unconfirmed(self) -> None:
         missing = "committed" if self.acks == ACKS_ALL else "flushed"
         # Asked once more: one that became confirmed while another one was waited for is no timeout.
         for append in [append for append in self.unconfirmed if not self._is_settled(append)]:
             append.fail(RequestTimedOut(f"the records were appended, but not {missing} in time"))
-        return True
 
     def _end_deferred(self, append: PartitionAppend) -> bool:
         """Take over the outcome of a deferred append; return whether it is known."""

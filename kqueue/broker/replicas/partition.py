@@ -354,7 +354,7 @@ class Partition:
         if self._host.flush_before_visible:
             self.own_end_moved(log)
             # acks=1 waits for the flush: what followers still lack keeps the high watermark back
-            if self.watermark.value < log.flushed_offset:
+            if self.watermark.value < log.flusher.flushed_offset:
                 self._host.purgatory.wake(self)
 
     # --- offsets
@@ -439,7 +439,7 @@ class Partition:
 
         In group mode it has what it has flushed (rule 21).
         """
-        own_end = log.flushed_offset if self._host.flush_before_visible else log.end_offset
+        own_end = log.flusher.flushed_offset if self._host.flush_before_visible else log.end_offset
         self.replica.advance(self.watermark, own_end)
 
     # --- appends and reads
