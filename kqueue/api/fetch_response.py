@@ -61,7 +61,7 @@ class FetchResponseBuilder:
             fetch,
             read.high_watermark,
             read.log_start_offset,
-            has_records=len(read.fetched) > 0,
+            has_records=read.fetched.region is not None,
             always=result.preferred >= 0,
         ):
             data = PartitionData(

@@ -32,6 +32,7 @@ LOOKS_PER_REMOVAL = 10
 RAISED_EPOCH_VERSION = 2
 """From this transaction version on, a marker's epoch is above that of its transaction (KIP-890)."""
 NONE = -1
+NO_OFFSET = 2**63 - 1
 _COORDINATOR_EPOCH = struct.Struct(">hi")  # value of an end marker: version, coordinator epoch
 
 
@@ -339,7 +340,7 @@ class ProducerStateManager:
 
     def first_open(self) -> int:
         """Return the first offset of the oldest open transaction; 2**63 - 1: none is open."""
-        return next(iter(self._open), 2**63 - 1)
+        return next(iter(self._open), NO_OFFSET)
 
     def first_unstable(self, high_watermark: int) -> int:
         """Return the first offset that read_committed consumers must not see; 2**63 - 1: none.
@@ -347,11 +348,11 @@ class ProducerStateManager:
         A transaction counts as open until its end marker is below the high watermark.
         Args: high_watermark: must not decrease between calls.
         """
-        first_open = self.first_open()
-        if not self.ended:
-            return first_open
-        self.forget_ended(high_watermark)
-        return min([first_open, *(first for first, _ in self.ended)])
+        if not (self._open or self.ended):  # mostly so
+            return NO_OFFSET
+        if self.ended:
+            self.forget_ended(high_watermark)
+        return min([self.first_open(), *(first for first, _ in self.ended)])
 
     def forget_ended(self, high_watermark: int) -> None:
         """Drop the ended transactions whose markers are below the high watermark. There must be

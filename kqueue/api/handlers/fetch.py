@@ -79,7 +79,7 @@ def handle(request: FetchRequest, context: RequestContext) -> FetchResponse | De
             request.session_id,
             request.session_epoch,
             _fetches(request, by_id),
-            _forgotten(request, by_id),
+            _forgotten(request, by_id) if request.forgotten_topics_data else (),
             by_id=by_id,
             principal=context.principal,
         )
@@ -185,7 +185,8 @@ def _respond(
         return FetchResponse(error_code=code_of(error))
     # Only a fetch whose time is over still has some. They are left out, and the next fetch gets
     # them.
-    result.drop_unverified()
+    if result.unverified:
+        result.drop_unverified()
     quotas = context.broker.security.active_quotas
     if quotas is not None:
         throttle_ms = quotas.count_fetched(context.principal.name, context.client_id, result.size)

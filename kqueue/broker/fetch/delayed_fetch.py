@@ -16,6 +16,7 @@ from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.fetch.fetch_reader import FetchLimits, FetchResult, opens_many_logs, read_partitions
 from kqueue.broker.fetch.fetch_verifications import VERIFICATION_WAIT_MS, FetchVerifications
 from kqueue.broker.purgatory import DelayedOperation
+from kqueue.broker.replicas.partition import CLOSED_LOGS_MAX
 
 if TYPE_CHECKING:
     from kqueue.base.clock import Clock
@@ -70,9 +71,10 @@ class DelayedFetch(Generic[R]):
 
         Args: names_partitions: False: those of the session, whose logs are open.
         """
-        if names_partitions and opens_many_logs(self._topics, self._fetches):
+        count = len(self._fetches)
+        if count > CLOSED_LOGS_MAX and names_partitions and opens_many_logs(self._topics, self._fetches):
             return 1
-        return PARTITIONS_PER_STEP if len(self._fetches) > PARTITIONS_AT_ONCE_MAX else 0
+        return PARTITIONS_PER_STEP if count > PARTITIONS_AT_ONCE_MAX else 0
 
     def start(self) -> R | DelayedOperation[R]:
         """Read the partitions; return the response, or the operation that waits for it."""
@@ -101,7 +103,8 @@ class DelayedFetch(Generic[R]):
             result.partitions(), self._deadline_ms, self._try_complete
         )
         # Once there is an operation: it gets the later deadline of the verification.
-        self._verify(result)
+        if result.unverified:
+            self._verify(result)
         return self._operation
 
     def _try_complete(self, expired: bool) -> R | DelayedOperation[R] | None:
@@ -109,7 +112,8 @@ class DelayedFetch(Generic[R]):
         result = self._read()
         # The end of the verification wakes the fetch again. When time is over, unverified records
         # are left out.
-        if not expired and self._verify(result):
+        if result.unverified and not expired:
+            self._verify(result)
             return None
         if expired or self._is_complete(result) or self._clock.monotonic_ms() >= self._deadline_ms:
             self._operation.try_complete = _completed  # ends the reference cycle of operation and fetch
@@ -125,16 +129,13 @@ class DelayedFetch(Generic[R]):
             result.fail_unverified(self._verifications.failed)
         return result
 
-    def _verify(self, result: FetchResult) -> bool:
-        """Start verifying what was read unverified; return False if there is nothing to verify."""
-        if not result.unverified:
-            return False
+    def _verify(self, result: FetchResult) -> None:
+        """Start verifying what was read unverified."""
         if self._verifications is None:
             wait_ms = max(self._max_wait_ms, VERIFICATION_WAIT_MS)
             self._verifications = FetchVerifications(self._purgatory, self._after_ms(wait_ms))
         self._verifications.start(result)
         self._operation.deadline_ms = self._verifications.deadline_ms
-        return True
 
     def _is_complete(self, result: FetchResult) -> bool:
         if result.size >= self._min_bytes or result.urgent:

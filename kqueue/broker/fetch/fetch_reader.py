@@ -184,8 +184,6 @@ def read_partitions(
 
 def opens_many_logs(topics: Topics, fetches: Sequence[PartitionFetch]) -> bool:
     """Return whether a pass would open more than `CLOSED_LOGS_MAX` logs."""
-    if len(fetches) <= CLOSED_LOGS_MAX:
-        return False
     closed = 0
     for fetch in fetches:
         # a cached partition was read before, and `_is_idle` relies on that: this look caches none
@@ -205,15 +203,19 @@ def _is_idle(fetch: PartitionFetch, partition: Partition, limits: FetchLimits) -
 
 
 def _read_partition(topics: Topics, fetch: PartitionFetch, limits: FetchLimits, size: int) -> PartitionFetchResult:
-    partition = find_partition(topics, fetch)
+    partition = fetch.partition
+    if partition is None or partition.deleted:
+        partition = find_partition(topics, fetch)
     if partition is None:
         is_unknown_id = isinstance(fetch.topic, bytes) and topics.find_by_id(fetch.topic) is None
         return PartitionFetchResult(fetch, None, error=UNKNOWN_ID if is_unknown_id else UNKNOWN_PARTITION)
     try:
         # The epoch first, as in Kafka (Partition.getLocalLog): a client with a wrong one gets that
         # error also where this broker does not lead.
-        partition.check_leader_epoch(fetch.leader_epoch)
-        _check_readable(partition, fetch, limits)
+        if fetch.leader_epoch != NO_EPOCH:
+            partition.check_leader_epoch(fetch.leader_epoch)
+        if not partition.is_leader:
+            _check_readable(partition, fetch, limits)
         if fetch.last_fetched_epoch != NO_EPOCH:
             diverging = _divergence(partition, fetch)
             if diverging is not None:
@@ -238,11 +240,11 @@ def _read_partition(topics: Topics, fetch: PartitionFetch, limits: FetchLimits, 
 
 
 def _check_readable(partition: Partition, fetch: PartitionFetch, limits: FetchLimits) -> None:
-    """Raises NotLeader: this broker does not lead, and the fetch is not for followers, or it has no
-    replica. OffsetNotAvailable: a follower does not have the offset yet. Source: KIP-392.
+    """Check that this replica, which does not lead, may serve the fetch.
+
+    Raises: NotLeader: the fetch is not for followers, or there is no replica. OffsetNotAvailable: a
+        follower does not have the offset yet. Source: KIP-392.
     """
-    if partition.is_leader:
-        return
     if not limits.from_followers:
         partition.check_leader()
     if fetch.offset > partition.log_end_offset:

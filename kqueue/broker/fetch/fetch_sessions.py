@@ -210,9 +210,9 @@ class FetchSessions:
         if epoch in (EPOCH_FULL, EPOCH_NONE):
             # A full fetch ends the session that it names, even if the new one gets no slot: its
             # client has forgotten it.
-            if self._find(session_id, principal) is not None:
+            if session_id != NO_SESSION and self._find(session_id, principal) is not None:
                 self._remove(session_id)
-            partitions = list({fetch.key: fetch for fetch in fetches}.values())
+            partitions = list({(fetch.topic, fetch.index): fetch for fetch in fetches}.values())
             return FetchContext(partitions) if epoch == EPOCH_NONE else FullContext(self, partitions, by_id, principal)
         session = self._find(session_id, principal)
         if session is None:

@@ -362,7 +362,8 @@ class Partition:
     @property
     def high_watermark(self) -> int:
         """Offset after the last record that consumers may read; never goes back."""
-        self.log  # noqa: B018  opening makes it
+        if self._log is None:
+            self._open()
         return self.watermark.value
 
     @property
