@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import NamedTuple
 
 from benchmarks import frames, stepped
 from benchmarks.counts import CallMeter, Counts, InstructionMeter, MemoryMeter, Meter
 from benchmarks.stepped import Client, Script
+from kqueue.wire.messages import fetch
 
 TOPIC = "t"
 RECORD, LARGE_RECORD = b"x" * 100, b"x" * 10**6
@@ -28,6 +29,7 @@ class Load(NamedTuple):
         rounds: what the client does in so many rounds.
         depth: requests that each connection has in flight.
         requests: how many of them a round has; what is counted is divided by it.
+        partitions: of the topic.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Load(NamedTuple):
     connections: int = 1
     depth: int = 1
     requests: int = 1
+    partitions: int = 1
     acks: int = 1
     meters: tuple[type[Meter], ...] = (CallMeter, InstructionMeter, MemoryMeter)
 
@@ -57,7 +60,7 @@ class Load(NamedTuple):
 
     def _script(self, meter: Meter, client: Client) -> Script:
         yield from client.connect(self.connections)
-        yield from client.create_topic(TOPIC)
+        yield from client.create_topic(TOPIC, self.partitions)
         yield from self.rounds(client, ROUNDS_BEFORE, self)
         time.sleep(SETTLE_S)
         meter.begin()
@@ -114,6 +117,43 @@ def _fetch_at_end(client: Client, rounds: int, load: Load) -> Script:
         client.end_offset += 1
 
 
+def _fetch_in_session(client: Client, rounds: int, load: Load) -> Script:
+    """A Fetch of a session waits at the ends of all partitions until a Produce to one of them."""
+    consumer, producer = client.connections
+    for _ in range(rounds):
+        if client.session == (0, 0):
+            consumer.sendall(_session_frame(client, range(load.partitions), max_wait_ms=0))
+            yield 1
+            client.session = int.from_bytes(client.receive(0, 1)[10:14]), 1  # after correlation, throttle and error
+        consumer.sendall(_session_frame(client, (0,), max_wait_ms=500))
+        yield 1
+        producer.sendall(_produce_frame(load.acks, RECORD))
+        yield 1
+        assert len(client.receive(0, 1)) > len(RECORD), "the response has no record"
+        _check_produced(client.receive(1, 1))
+        client.end_offset += 1
+        client.session = client.session[0], client.session[1] + 1
+
+
+def _session_frame(client: Client, indexes: Iterable[int], *, max_wait_ms: int) -> bytes:
+    partitions = [
+        fetch.FetchPartition(
+            partition=index, fetch_offset=client.end_offset if index == 0 else 0, partition_max_bytes=FETCH_BYTES_MAX
+        )
+        for index in indexes
+    ]
+    session_id, session_epoch = client.session
+    request = fetch.FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=FETCH_BYTES_MAX,
+        session_id=session_id,
+        session_epoch=session_epoch,
+        topics=[fetch.FetchTopic(topic=TOPIC, partitions=partitions)],
+    )
+    return frames.frame(1, frames.FETCH, request)
+
+
 def _produce_large(client: Client, rounds: int, load: Load) -> Script:
     """A Produce of 1 MB."""
     sent = memoryview(_produce_frame(load.acks, LARGE_RECORD))
@@ -144,6 +184,7 @@ LOADS = (
     Load("Fetch", "kafka", _fetch),
     Load("Fetch of 1 MB", "kafka", _fetch_large, meters=MEMORY_ONLY),
     Load("Fetch that waits, and its Produce", "kafka", _fetch_at_end, connections=2),
+    Load("the same, in a session of 100 partitions", "kafka", _fetch_in_session, connections=2, partitions=100),
     Load("Produce, 5 in flight", "group", _produce, depth=5, requests=5, acks=-1),
     Load("Produce, one at a time", "group", _produce, acks=-1),
     Load("Produce, 10 connections", "group", _produce, connections=10, requests=10, acks=-1),

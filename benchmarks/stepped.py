@@ -90,7 +90,8 @@ class SteppedSelector(selectors.DefaultSelector):
 class Client:
     """Connections to the broker, as a script uses them.
 
-    `end_offset`: of the topic, where the script counts it.
+    `end_offset`: of partition 0, and `session`: id and next epoch of a fetch session, where the
+    script counts them.
     """
 
     def __init__(self, port: int) -> None:
@@ -98,6 +99,7 @@ class Client:
         self._room = bytearray(ROOM_BYTES)
         self.connections: list[socket.socket] = []
         self.end_offset = 0
+        self.session = (0, 0)
 
     def connect(self, count: int) -> Script:
         """Add connections."""
@@ -106,9 +108,9 @@ class Client:
             self.connections[-1].setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             yield 1
 
-    def create_topic(self, name: str) -> Script:
-        """Create a topic of one partition."""
-        topic = create_topics.CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    def create_topic(self, name: str, partitions: int) -> Script:
+        """Create a topic."""
+        topic = create_topics.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
         request = create_topics.CreateTopicsRequest(topics=[topic])
         self.connections[0].sendall(frames.frame(19, CREATE_TOPICS, request))
         yield 1

@@ -29,13 +29,15 @@ class DelayedOperation(Generic[R]):
     (monotonic clock; None: never). It returns the response, None to stay delayed (not if expired),
     or another `DelayedOperation`, which replaces this one. It may set a new `deadline_ms`.
 
-    `in_order`: no later request of the connection may begin before the response.
+    `in_order`: no later request of the connection may begin before the response. `woken`: a set to
+    which the keys that are woken are added, for an operation that looks at those only; None: not.
     """
 
     keys: tuple[Hashable, ...]
     deadline_ms: float | None
     try_complete: Callable[[bool], R | DelayedOperation[R] | None]
     in_order: bool = False
+    woken: set[Hashable] | None = None
 
 
 class _LaterCall(NamedTuple):
@@ -150,6 +152,8 @@ class Purgatory:
         if not watched_set:
             return
         for watched in watched_set:
+            if watched.operation.woken is not None:
+                watched.operation.woken.add(key)
             # Once, however many events woke it: an operation on a hundred partitions is retried
             # once for a turn.
             if not watched.queued:

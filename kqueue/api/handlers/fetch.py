@@ -218,8 +218,8 @@ def _respond_in_slices(
 def _finish(
     result: FetchResult, denied: Sequence[PartitionFetchResult], builder: FetchResponseBuilder
 ) -> FetchResponse:
-    for fetches, partition in result.idle:
-        builder.add_idle(fetches, partition)
+    for fetch, partition in result.unreported:
+        builder.add_idle(fetch, partition)
     for each in denied:
         builder.add(each)
     return builder.finish()

@@ -40,8 +40,8 @@ class DelayedFetch(Generic[R]):
     """
 
     __slots__ = (
-        "_clock", "_deadline_ms", "_fetches", "_limits", "_max_wait_ms", "_min_bytes", "_missing", "_operation",
-        "_purgatory", "_respond", "_topics", "_verifications",
+        "_clock", "_deadline_ms", "_fetches", "_idle", "_limits", "_max_wait_ms", "_min_bytes", "_missing",
+        "_operation", "_purgatory", "_respond", "_topics", "_verifications",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +65,7 @@ class DelayedFetch(Generic[R]):
         self._respond = respond
         self._missing = 0
         self._verifications: FetchVerifications | None = None
+        self._idle: FetchResult | None = None  # the last pass, if all partitions were idle in it
 
     def partitions_per_slice(self, *, names_partitions: bool) -> int:
         """Return how many partitions a step of `start_in_slices` reads; 0: `start` reads all.
@@ -78,7 +79,7 @@ class DelayedFetch(Generic[R]):
 
     def start(self) -> R | DelayedOperation[R]:
         """Read the partitions; return the response, or the operation that waits for it."""
-        return self._started(self._read())
+        return self._started(self._read(self._fetches))
 
     def start_in_slices(self, step: int) -> SlicedWork[R | DelayedOperation[R]]:
         """`start`, yielding after each `step` partitions."""
@@ -89,7 +90,7 @@ class DelayedFetch(Generic[R]):
             result = result.extended(read_partitions(topics, fetches[index : index + step], limits, result))
         if self._max_wait_ms > 0 and not result.size:
             # appends between the slices woke no operation; this second pass is short
-            result = self._read()
+            result = self._read(fetches)
         return self._started(result)
 
     def _started(self, result: FetchResult) -> R | DelayedOperation[R]:
@@ -100,16 +101,17 @@ class DelayedFetch(Generic[R]):
             return self._respond(result)
         self._deadline_ms = self._after_ms(self._max_wait_ms)
         self._operation: DelayedOperation[R] = DelayedOperation(
-            result.partitions(), self._deadline_ms, self._try_complete
+            result.partitions(), self._deadline_ms, self._try_complete, woken=set()
         )
+        self._idle = None if result.results else result
         # Once there is an operation: it gets the later deadline of the verification.
         if result.unverified:
             self._verify(result)
         return self._operation
 
     def _try_complete(self, expired: bool) -> R | DelayedOperation[R] | None:
-        # Nothing of the last pass is used: what it read may be deleted or truncated by now.
-        result = self._read()
+        result = self._read_again()
+        self._idle = None if result.results else result
         # The end of the verification wakes the fetch again. When time is over, unverified records
         # are left out.
         if result.unverified and not expired:
@@ -123,8 +125,22 @@ class DelayedFetch(Generic[R]):
         self._operation.deadline_ms = self._deadline_ms
         return None
 
-    def _read(self) -> FetchResult:
-        result = read_partitions(self._topics, self._fetches, self._limits)
+    def _read_again(self) -> FetchResult:
+        """Read what may have changed since the last pass. What that one read is not used: it may be
+        deleted or truncated by now.
+        """
+        idle, woken = self._idle, self._operation.woken
+        if idle is None or woken is None:
+            return self._read(self._fetches)
+        if not woken:
+            return idle
+        changed = [fetch for fetch, partition in idle.idle if partition in woken]
+        result = idle.without(woken).extended(self._read(changed))
+        woken.clear()
+        return result
+
+    def _read(self, fetches: Sequence[PartitionFetch]) -> FetchResult:
+        result = read_partitions(self._topics, fetches, self._limits)
         if self._verifications is not None:
             result.fail_unverified(self._verifications.failed)
         return result

@@ -5,7 +5,7 @@ Nothing is kept between passes. Source: Kafka's ReplicaManager.readFromLog.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -82,7 +82,8 @@ class PartitionFetchResult:
 class FetchResult(NamedTuple):
     """Result of one pass.
 
-    `idle`: partitions without news for the client; all others are in `results`. `size`: bytes of
+    `idle`: partitions without news for the client; all others are in `results`. `unreported`: those
+    of `idle` whose high watermark or log start its session has not reported. `size`: bytes of
     records. `regions`: partitions with records. `missing`: unknown partitions. `unverified`: those
     of `results` whose checksums must be verified before their records may be served; repeat the
     pass after that.
@@ -98,6 +99,7 @@ class FetchResult(NamedTuple):
     urgent: bool
     unverified: list[PartitionFetchResult]
     regions: int
+    unreported: list[tuple[PartitionFetch, Partition]]
 
     def partitions(self) -> tuple[Partition, ...]:
         """Return the partitions whose news may complete the fetch."""
@@ -126,10 +128,18 @@ class FetchResult(NamedTuple):
                 result.read, result.error = None, failed[result.fetch.key]
         self.unverified[:] = [result for result in self.unverified if result.error is None]
 
+    def without(self, partitions: Collection[object]) -> FetchResult:
+        """Return this pass without those of its idle partitions."""
+        return self._replace(
+            idle=[entry for entry in self.idle if entry[1] not in partitions],
+            unreported=[entry for entry in self.unreported if entry[1] not in partitions],
+        )
+
     def extended(self, later: FetchResult) -> FetchResult:
         """Return this pass with `later`, its continuation; joins their lists in place."""
         self.results.extend(later.results)
         self.idle.extend(later.idle)
+        self.unreported.extend(later.unreported)
         self.unverified.extend(later.unverified)
         return self._replace(
             size=self.size + later.size,
@@ -149,6 +159,7 @@ def read_partitions(
     """
     results: list[PartitionFetchResult] = []
     idle: list[tuple[PartitionFetch, Partition]] = []
+    unreported: list[tuple[PartitionFetch, Partition]] = []
     unverified: list[PartitionFetchResult] = []
     size_before, regions = (before.size, before.regions) if before is not None else (0, 0)
     size, regions_before, missing, urgent = size_before, regions, 0, False
@@ -156,10 +167,13 @@ def read_partitions(
         limits = limits.without_records()
     for fetch in fetches:
         partition = fetch.partition
-        # A large session has thousands of partitions and news for a few. The idle ones cost a
-        # comparison each, and no result object.
-        if partition is not None and _is_idle(fetch, partition, limits):
+        # A large session has thousands of partitions and news for a few. The idle ones cost some
+        # comparisons each, and no result object.
+        log = None if partition is None else partition.log_without_news(fetch.offset)
+        if log is not None and partition is not None and _may_wait(fetch, partition, limits):
             idle.append((fetch, partition))
+            if fetch.high_watermark != fetch.offset or fetch.log_start_offset != log.start_offset:
+                unreported.append((fetch, partition))
             continue
         result = _read_partition(topics, fetch, limits, size)
         if regions and isinstance(result.error, TooManyOpenFiles):  # respond with what was read
@@ -179,27 +193,27 @@ def read_partitions(
             missing += 1
         else:
             urgent = True
-    return FetchResult(results, idle, size - size_before, missing, urgent, unverified, regions - regions_before)
+    return FetchResult(
+        results, idle, size - size_before, missing, urgent, unverified, regions - regions_before, unreported
+    )
 
 
 def opens_many_logs(topics: Topics, fetches: Sequence[PartitionFetch]) -> bool:
     """Return whether a pass would open more than `CLOSED_LOGS_MAX` logs."""
     closed = 0
     for fetch in fetches:
-        # a cached partition was read before, and `_is_idle` relies on that: this look caches none
+        # a cached partition was read before, and an idle one was read: this look caches none
         partition = _look_up(topics, fetch) if fetch.partition is None else fetch.partition
         closed += partition is not None and not partition.is_open
     return closed > CLOSED_LOGS_MAX
 
 
-def _is_idle(fetch: PartitionFetch, partition: Partition, limits: FetchLimits) -> bool:
-    """Return whether the partition has no news and no error, as most in a large session."""
-    if partition.deleted or fetch.offset != partition.high_watermark:
-        return False  # first: a deleted partition has no high watermark, and a read is needed mostly
+def _may_wait(fetch: PartitionFetch, partition: Partition, limits: FetchLimits) -> bool:
+    """Return whether a partition without news has no error for the client either."""
+    replica = partition.replica
     # only a read can tell where the logs differ, so a fetch with a last epoch is never idle
-    epochs_agree = fetch.leader_epoch in (NO_EPOCH, partition.leader_epoch) and fetch.last_fetched_epoch == NO_EPOCH
-    may_read_here = partition.is_leader or limits.from_followers
-    return epochs_agree and may_read_here and partition.log.health.failure is None
+    epochs_agree = fetch.leader_epoch in (NO_EPOCH, replica.leader_epoch) and fetch.last_fetched_epoch == NO_EPOCH
+    return epochs_agree and (replica.is_leader or limits.from_followers)
 
 
 def _read_partition(topics: Topics, fetch: PartitionFetch, limits: FetchLimits, size: int) -> PartitionFetchResult:

@@ -366,6 +366,15 @@ class Partition:
             self._open()
         return self.watermark.value
 
+    def log_without_news(self, offset: int) -> Log | None:
+        """Return the log if it is open and intact, and the high watermark is at `offset`; else
+        None. Whatever changes that wakes the partition.
+        """
+        log = self._log
+        if log is None or self.watermark.value != offset or log.health.failure is not None:
+            return None
+        return log
+
     @property
     def readable_end(self) -> int:
         """The high watermark, in a read-only log at most its flushed offset. Raises StorageFailed:

@@ -48,6 +48,14 @@ def test_a_wait_is_answered_when_its_key_is_woken_and_its_retry_has_an_answer(wa
     assert len(waiting) == 0
 
 
+def test_keys_that_are_woken_are_in_the_set_of_an_operation_that_has_one(waiting: Purgatory) -> None:
+    woken: set[object] = set()
+    waiting.add(DelayedOperation(("a", "b", "c"), None, lambda expired: None, woken=woken), lambda response: None)
+    for key in ("a", "c", "a", "other"):
+        waiting.wake(key)
+    assert woken == {"a", "c"}
+
+
 def test_a_deadline_must_answer_and_comes_once(waiting: Purgatory, timers: Timers) -> None:
     responses = list[str]()
     waiting.add(DelayedOperation(("a",), 100, lambda expired: "late" if expired else None), responses.append)
