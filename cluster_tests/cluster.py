@@ -112,7 +112,7 @@ class TestedCluster(ClusterOfProcesses):
         with self.client(asked) as client:
             return [one.leader for one in client.metadata([topic]).topics[topic].partitions.values()]
 
-    def await_all(self, timeout_s: float = 240.0) -> float:
+    def await_all(self, timeout_s: float = 120.0) -> float:
         """Return once all brokers are in and all replicas of all topics are in sync.
 
         Returns: seconds it took. Raises: BrokerFailed: they are not.

@@ -13,7 +13,6 @@ import select
 import shutil
 import signal
 import subprocess
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -21,13 +20,13 @@ from pathlib import Path
 
 import pytest
 
+from compat_tests.waits import HangLimit, read_line
 from kqueue.tests.metadata.shared_clock import SharedClock
 from kqueue.tests.metadata.stopped_committer import open_on_shared_clock
 from kqueue.tests.metadata.store_process import StoreProcess, store_process
 
 SESSION_MS = 9_000
 LONG_MS = 600_000_000
-LIMIT_S = 60.0
 TRIES = 3
 STOPPED = "--- stopped by SIGSTOP ---"
 """A line of strace. The state of the process does not tell: strace stops it at each call."""
@@ -35,7 +34,6 @@ CALLS: dict[str, list[object]] = {"commit": ["commit", {}, {"/a": "new", "/b": "
 
 pytestmark = [
     pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed (a package of Debian)"),
-    pytest.mark.timeout(900),
 ]
 
 
@@ -47,7 +45,7 @@ def traced(pid: int, output: Path, *options: str) -> Iterator[None]:
     )
     try:
         assert strace.stderr is not None
-        line = strace.stderr.readline()
+        line = read_line(strace.stderr, "a line of strace")
         if "attached" not in line:
             pytest.skip(f"strace can't attach to a process here: {line}")
         yield
@@ -77,9 +75,9 @@ def stopped_or_answered(output: Path, other: StoreProcess) -> bool:
     """Wait until strace has stopped the process, or the call is answered; return whether it was
     stopped.
     """
-    deadline_s = time.monotonic() + LIMIT_S
-    while STOPPED not in output.read_text():
-        assert time.monotonic() < deadline_s
+    limit = HangLimit("a stop, or an answer")
+    while STOPPED not in (lines := output.read_text()):
+        limit.check(lines)
         assert other.process.stdout is not None
         if select.select([other.process.stdout], [], [], 0.005)[0]:
             return False
@@ -106,7 +104,9 @@ def test_others_commit_and_elect_at_whatever_system_call_a_broker_is_stopped(
 
         output = tmp_path / "strace.txt"
         runs: list[list[tuple[str, int]]] = []
+        limit = HangLimit(f"system calls of {TRIES} runs")
         while len(runs) < TRIES:
+            limit.check(runs)
             _, pid = begin()
             with traced(pid, output):
                 other.call(*CALLS[call])

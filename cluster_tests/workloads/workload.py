@@ -87,7 +87,7 @@ class Workload(ABC):
         config = {"min.insync.replicas": str(MIN_IN_SYNC), **self.settings}
         admin = AdminClient({**COMMON, "bootstrap.servers": self.bootstrap})
         (created,) = admin.create_topics([NewTopic(self.topic, PARTITIONS, REPLICAS, config=config)]).values()
-        created.result()
+        created.result(READ_TIMEOUT_S)
 
     @abstractmethod
     def threads(self) -> Iterator[tuple[Any, int]]:

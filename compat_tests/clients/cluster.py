@@ -10,9 +10,9 @@ from pathlib import Path
 import kqueue
 from compat_tests.clients import protocol_client, security
 from compat_tests.clients.adapters.contract import Place
-from compat_tests.clients.group_members import eventually
 from compat_tests.kafka.node import free_ports
 from compat_tests.kafka.serving import Process
+from compat_tests.waits import eventually
 from kqueue.base.clock import SystemClock
 from kqueue.base.errors import KqueueError
 from kqueue.client import TopicPartition

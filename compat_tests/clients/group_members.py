@@ -12,23 +12,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
 from compat_tests.clients import adapters
 from compat_tests.clients.adapters.contract import Client, Consumer, ConsumerOptions, Place, Record
 
-WAIT_S = 120
+WAIT_S = 60
 POLL_S = 0.1
-
-
-def eventually(check: Callable[[], object], what: str, timeout_s: float = WAIT_S) -> None:
-    """Wait until `check()` is true; fail with `what` after `timeout_s`."""
-    deadline = time.monotonic() + timeout_s
-    while not check():
-        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
-        time.sleep(0.02)
 
 
 class ConsumerThread:

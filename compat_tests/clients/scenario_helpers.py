@@ -6,17 +6,18 @@ import time
 from collections.abc import Iterable
 
 from compat_tests.clients.adapters.contract import Consumer, PendingSend, Place, Producer, Record
+from compat_tests.waits import HangLimit
 
-COLLECT_S = 120
+COLLECT_S = 60
 POLL_S = 1.0  # enough for a join under load: kafka-python 3 abandons a join when its poll times out
 
 
 def collect(consumer: Consumer, count: int, timeout_s: float = COLLECT_S) -> list[Record]:
     """Poll until `count` records are received; fail if fewer or more arrive in time."""
     found: list[Record] = []
-    deadline = time.monotonic() + timeout_s
+    limit = HangLimit(f"{count} records", timeout_s)
     while len(found) < count:
-        assert time.monotonic() < deadline, f"{len(found)} of {count} records after {timeout_s} s"
+        limit.check(len(found))
         found += consumer.poll(POLL_S)
     assert len(found) == count, f"{count} records expected, {len(found)} found"
     return found
@@ -27,9 +28,9 @@ def collect_all(consumer: Consumer, expected: set[tuple[Place, bytes]]) -> None:
     what it has not committed, when it knows more of its topics or a member was slow.
     """
     missing = set(expected)
-    deadline = time.monotonic() + COLLECT_S
+    limit = HangLimit(f"{len(expected)} records", COLLECT_S)
     while missing:
-        assert time.monotonic() < deadline, f"{len(missing)} of {len(expected)} records did not come in {COLLECT_S} s"
+        limit.check(f"all but {len(missing)}")
         for record in consumer.poll(POLL_S):
             assert (record.place, record.value) in expected
             missing.discard((record.place, record.value or b""))

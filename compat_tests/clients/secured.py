@@ -17,7 +17,7 @@ from joserfc.jwk import ECKey, KeySet
 import kqueue
 from compat_tests.clients.adapters.contract import Client, Config
 from compat_tests.clients.brokers import SETTINGS
-from compat_tests.clients.group_members import eventually
+from compat_tests.waits import eventually
 from kqueue.client import Client as OwnClient
 from kqueue.client.calls.quotas import EntityParts, QuotaAlteration
 from kqueue.config.client_security import ClientSecurity

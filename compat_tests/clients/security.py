@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from compat_tests.waits import eventually_equal
 from kqueue.client import Client
 from kqueue.config.client_security import ClientSecurity
 from kqueue.embedded.client_configs import ClientAccess, client_config
@@ -104,5 +105,4 @@ def grant(addresses: Sequence[str]) -> None:
         client.cluster.create_acls(sorted(expected))
     for address in addresses:
         with Client(address, security=own_security()) as client:
-            while {*client.cluster.describe_acls()} != expected:
-                pass
+            eventually_equal(lambda client=client: {*client.cluster.describe_acls()}, expected, "ACLs")  # type: ignore[misc]

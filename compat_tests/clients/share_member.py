@@ -13,6 +13,7 @@ from confluent_kafka import ShareConsumer
 
 from compat_tests.clients.adapters.confluent_errors import QUIET
 from compat_tests.clients.security import connecting
+from compat_tests.waits import read_line
 
 WAIT_S = 30
 
@@ -34,7 +35,7 @@ def holding(bootstrap: str, group: str, topic: str) -> Iterator[list[int]]:
     with subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            yield [int(offset) for offset in process.stdout.readline().split()]
+            yield [int(offset) for offset in read_line(process.stdout, "the offsets that a member holds").split()]
         finally:
             process.kill()
 

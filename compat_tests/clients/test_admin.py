@@ -31,9 +31,9 @@ from compat_tests.clients.adapters.contract import (
 )
 from compat_tests.clients.brokers import RunningBroker
 from compat_tests.clients.conftest import ClientFactory
-from compat_tests.clients.group_members import eventually
 from compat_tests.clients.scenario_helpers import collect, nothing_more, numbered, send_all
 from compat_tests.report import FEATURE
+from compat_tests.waits import eventually
 from kqueue.base.addresses import parse_addresses
 
 Topic = Callable[..., str]

@@ -31,10 +31,12 @@ from compat_tests.clients.adapters.contract import (
     Producer,
 )
 from compat_tests.clients.conftest import SESSION_MS, ClientFactory
-from compat_tests.clients.group_members import eventually
 from compat_tests.clients.scenario_helpers import collect
 from compat_tests.clients.secured import ADMIN, SCRAM_SHA_512, USERS, Secured
 from compat_tests.clients.test_admin import Name, Needs
+from compat_tests.waits import eventually
+
+pytestmark = pytest.mark.one_client
 
 _others = itertools.cycle(user for user in USERS if user.startswith("user-"))
 

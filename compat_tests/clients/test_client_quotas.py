@@ -13,6 +13,8 @@ from compat_tests.clients.conftest import ClientFactory
 from compat_tests.clients.secured import ADMIN, Secured
 from compat_tests.clients.test_admin import Name, Needs
 
+pytestmark = pytest.mark.one_client
+
 RATE = 200_000
 VALUE = b"v" * 5_000
 OVERHEAD, FETCHED_OVERHEAD = 80, 12

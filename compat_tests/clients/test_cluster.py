@@ -28,8 +28,9 @@ from compat_tests.clients.adapters.contract import (
 from compat_tests.clients.brokers import SETTINGS, RunningBroker
 from compat_tests.clients.cluster import MEMBERS, ClusterOfProcesses
 from compat_tests.clients.conftest import ClientFactory
-from compat_tests.clients.group_members import ConsumerThread, eventually
+from compat_tests.clients.group_members import ConsumerThread
 from compat_tests.clients.scenario_helpers import collect, nothing_more, numbered, send_all
+from compat_tests.waits import eventually
 from kqueue.base.coordinators import coordinator_partition
 
 Name = Callable[[str], str]

@@ -12,8 +12,8 @@ from compat_tests.clients import protocol_client
 from compat_tests.clients.adapters.contract import READ_COMMITTED, Place, Record
 from compat_tests.clients.brokers import RunningBroker
 from compat_tests.clients.conftest import ClientFactory
-from compat_tests.clients.group_members import eventually
 from compat_tests.clients.scenario_helpers import collect, collect_all, nothing_more, numbered, send_all
+from compat_tests.waits import eventually
 
 Topic = Callable[..., str]
 Name = Callable[[str], str]

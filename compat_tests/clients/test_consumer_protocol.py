@@ -15,9 +15,9 @@ import pytest
 
 from compat_tests.clients.adapters.contract import CONSUMER_PROTOCOL, Place
 from compat_tests.clients.brokers import EXTERNAL, RunningBroker, serving
-from compat_tests.clients.group_members import eventually
 from compat_tests.clients.protocol_client import committed, create_topic
 from compat_tests.clients.security import connecting, own_security
+from compat_tests.waits import LIMIT_S, eventually
 from kqueue.base.addresses import parse_addresses
 from kqueue.client import ClientOptions
 from kqueue.client.connection import Connection
@@ -71,7 +71,8 @@ class Member:
 
     def leave(self) -> None:
         self._ends.set()
-        self._thread.join()
+        self._thread.join(LIMIT_S)
+        assert not self._thread.is_alive(), f"the member does not end within {LIMIT_S:g} s; it has {self.held}"
         if self._consumer is not None:
             self._consumer.close()
             self._consumer, self.held = None, []

@@ -14,6 +14,8 @@ from compat_tests.clients.adapters.contract import Client
 from compat_tests.clients.brokers import EXTERNAL, RunningBroker, serving
 from compat_tests.clients.conftest import SESSION_MS, external
 
+pytestmark = pytest.mark.one_client
+
 END_TXN, TXN_OFFSET_COMMIT = 26, 28
 KINDS = ("Producer", "Consumer", "Admin", "AdminClient")
 AUTHORIZER = {"authorizer.class.name": "standard", "allow.everyone.if.no.acl.found": True}

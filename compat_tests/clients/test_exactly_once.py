@@ -44,7 +44,7 @@ FLUSH_S = 10
 """The worker dies after it: kafka-python may lose a transactional request to a broker that is down,
 and then waits for nothing.
 """
-WORK_S = 300
+WORK_S = 150
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

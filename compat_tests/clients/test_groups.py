@@ -12,8 +12,9 @@ import pytest
 from compat_tests.clients.adapters.contract import STATIC_MEMBERS, Client, ConsumerOptions, Place, Record
 from compat_tests.clients.brokers import RunningBroker
 from compat_tests.clients.conftest import ClientFactory
-from compat_tests.clients.group_members import ConsumerProcess, ConsumerThread, eventually
+from compat_tests.clients.group_members import ConsumerProcess, ConsumerThread
 from compat_tests.clients.scenario_helpers import collect, nothing_more, numbered, send_all
+from compat_tests.waits import HangLimit, eventually
 
 Topic = Callable[..., str]
 Name = Callable[[str], str]
@@ -133,7 +134,9 @@ def test_manual_commits(connect: ClientFactory, broker: RunningBroker, topic: To
     first = connect.consumer(broker.bootstrap, chosen, group=group, session_ms=broker.session_ms, poll_records_max=10)
     assert first.committed(place) is None
     found: list[Record] = []
+    limit = HangLimit("30 records")
     while len(found) < 30:
+        limit.check(len(found))
         found += first.poll(0.2)
     first.commit({place: 30})
     assert first.committed(place) == 30

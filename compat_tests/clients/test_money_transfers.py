@@ -22,8 +22,10 @@ from compat_tests.clients.adapters.contract import RECONNECTING_TRANSACTIONS, TR
 from compat_tests.clients.brokers import EXTERNAL, killable
 from compat_tests.clients.cluster import ClusterOfProcesses
 from compat_tests.clients.conftest import ClientFactory
-from compat_tests.clients.group_members import eventually
 from compat_tests.kafka.serving import Process
+from compat_tests.waits import eventually
+
+pytestmark = pytest.mark.one_client
 
 END_TXN, TXN_OFFSET_COMMIT = 26, 28
 ACCOUNTS = 10

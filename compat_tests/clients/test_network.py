@@ -15,6 +15,8 @@ from compat_tests.clients.conftest import ClientFactory
 from compat_tests.clients.proxy import FETCH, PRODUCE, Proxy
 from compat_tests.clients.scenario_helpers import collect, numbered, send_all
 
+pytestmark = pytest.mark.one_client
+
 Topic = Callable[..., str]
 Name = Callable[[str], str]
 

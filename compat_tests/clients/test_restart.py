@@ -14,8 +14,8 @@ from compat_tests.clients import protocol_client
 from compat_tests.clients.adapters.contract import IDEMPOTENCE, BrokerError, PendingSend, Place, Producer
 from compat_tests.clients.brokers import DISK, RunningBroker
 from compat_tests.clients.conftest import ClientFactory
-from compat_tests.clients.group_members import eventually
 from compat_tests.clients.scenario_helpers import collect, nothing_more, numbered, send_all
+from compat_tests.waits import eventually
 
 Name = Callable[[str], str]
 

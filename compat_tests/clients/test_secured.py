@@ -9,8 +9,8 @@ import pytest
 from compat_tests.clients.adapters.contract import BrokerError
 from compat_tests.clients.brokers import RunningBroker
 from compat_tests.clients.conftest import ClientFactory
-from compat_tests.clients.group_members import eventually
 from compat_tests.clients.security import own_security
+from compat_tests.waits import eventually
 from kqueue.base.errors import KqueueError
 from kqueue.client import Client
 from kqueue.security.acl_text import parse_acls

@@ -15,6 +15,7 @@ from compat_tests.clients.adapters.contract import SHARE_GROUPS
 from compat_tests.clients.brokers import EXTERNAL, RunningBroker, serving
 from compat_tests.clients.protocol_client import create_topic
 from compat_tests.clients.security import connecting
+from compat_tests.waits import HangLimit
 
 confluent_kafka = pytest.importorskip("confluent_kafka")
 if not hasattr(confluent_kafka, "ShareConsumer"):
@@ -82,9 +83,9 @@ class Group:
 def read(member: Any, count: int, kind: int | None = AcknowledgeType.ACCEPT) -> list[Delivery]:
     """Poll until `count` records are received, and acknowledge them (None: don't)."""
     deliveries: list[Delivery] = []
-    deadline = time.monotonic() + WAIT_S
+    limit = HangLimit(f"{count} records", WAIT_S)
     while len(deliveries) < count:
-        assert time.monotonic() < deadline, f"{len(deliveries)} of {count} records after {WAIT_S} s"
+        limit.check(deliveries)
         for message in member.poll(0.5):
             assert message.error() is None
             deliveries.append(Delivery(message.offset(), message.delivery_count()))
@@ -168,8 +169,9 @@ def test_the_callback_has_the_acknowledged_offsets(group: Group) -> None:
     member.set_acknowledgement_commit_callback(lambda offsets, error: acknowledged.append((offsets, error)))
     read(member, 2)
     member.commit_async()
-    deadline = time.monotonic() + WAIT_S
-    while not acknowledged and time.monotonic() < deadline:
+    limit = HangLimit("a call of the callback", WAIT_S)
+    while not acknowledged:
+        limit.check()
         member.poll(0.1)
     ((offsets, error),) = acknowledged
     assert error is None
@@ -180,8 +182,9 @@ def test_two_members_share_one_partition(group: Group) -> None:
     group.produce(40)
     members = [group.member(max_poll_records=1) for _ in range(2)]
     offsets: list[list[int]] = [[], []]
-    deadline = time.monotonic() + WAIT_S
-    while sum(map(len, offsets)) < 40 and time.monotonic() < deadline:
+    limit = HangLimit("40 records", WAIT_S)
+    while sum(map(len, offsets)) < 40:
+        limit.check(offsets)
         for member, own in zip(members, offsets, strict=True):
             for message in member.poll(0.2):
                 assert message.error() is None

@@ -19,8 +19,10 @@ from compat_tests.clients.adapters.contract import (
 )
 from compat_tests.clients.brokers import RunningBroker
 from compat_tests.clients.conftest import ClientFactory
-from compat_tests.clients.group_members import eventually
 from compat_tests.clients.scenario_helpers import collect, nothing_more, numbered, send_all
+from compat_tests.waits import eventually
+
+pytestmark = pytest.mark.one_client
 
 Topic = Callable[..., str]
 Name = Callable[[str], str]

@@ -16,6 +16,8 @@ from compat_tests.clients.brokers import SETTINGS
 from compat_tests.clients.scenario_helpers import collect
 from kqueue.api import version_profiles
 
+pytestmark = pytest.mark.one_client
+
 
 @pytest.fixture(params=version_profiles.VERSIONS)
 def profile(request: pytest.FixtureRequest) -> Iterator[kqueue.Broker]:

@@ -15,6 +15,7 @@ from compat_tests.frameworks.connect import write_properties
 from compat_tests.frameworks.running import Program
 from compat_tests.kafka import jvm as kafka_jvm
 from compat_tests.kafka.node import Kafka
+from compat_tests.waits import HangLimit
 
 RECORDS = 300
 PARTITIONS = 2
@@ -79,7 +80,9 @@ def read(bootstrap: str, topic: str) -> Pairs:
         consumer.assign(known)
         ends = consumer.end_offsets(known)
         found: Pairs = []
+        limit = HangLimit(f"all records of {topic}: {ends}")
         while any(consumer.position(one) < ends[one] for one in known):
+            limit.check(len(found))
             for batch in consumer.poll(timeout_ms=2000).values():
                 found += [(one.key, one.value) for one in batch]
         return found
@@ -89,7 +92,9 @@ def commit_all(bootstrap: str, topic: str) -> None:
     """Read the RECORDS records of a topic as GROUP, and commit."""
     with KafkaConsumer(topic, bootstrap_servers=bootstrap, group_id=GROUP, auto_offset_reset="earliest") as consumer:
         count = 0
+        limit = HangLimit(f"{RECORDS} records of {topic}")
         while count < RECORDS:
+            limit.check(count)
             count += sum(map(len, consumer.poll(timeout_ms=2000).values()))
         consumer.commit()
 

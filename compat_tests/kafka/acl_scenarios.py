@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
 from compat_tests.kafka.admin_scenarios import Ask
+from compat_tests.waits import look_until
 from kqueue.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from kqueue.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kqueue.wire.messages.describe_acls import DescribeAclsRequest
@@ -14,7 +14,6 @@ from kqueue.wire.messages.describe_acls import DescribeAclsRequest
 TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID, TOKEN, USER = 2, 3, 4, 5, 6, 7
 ANY, MATCH, LITERAL, PREFIXED = 1, 2, 3, 4
 READ, DENY, ALLOW = 3, 2, 3
-KNOWN_WITHIN_S = 30
 
 
 def entry(name: str = "orders", kind: int = TOPIC, pattern: int = LITERAL, **fields: Any) -> AclCreation:
@@ -55,12 +54,9 @@ def find(ask: Ask, version: int = 3, **fields: Any) -> list[Any]:
 
 def find_all(ask: Ask, count: int) -> list[Any]:
     """Do as `find` does, once there are `count` entries: Kafka answers a change before its
-    authorizer knows it. After KNOWN_WITHIN_S it answers what there is, for the comparison to fail.
+    authorizer knows it.
     """
-    deadline = time.monotonic() + KNOWN_WITHIN_S
-    while len(rows := find(ask)) != 1 + count and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return rows
+    return look_until(lambda: find(ask), lambda rows: len(rows) == 1 + count, f"{count} entries")
 
 
 def delete(ask: Ask, *filters: dict[str, Any], version: int = 3) -> list[Any]:

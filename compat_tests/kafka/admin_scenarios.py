@@ -6,10 +6,10 @@ broker of its own, or topics of its own, are all that it may lean on.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from compat_tests.waits import eventually_equal, look_until
 from kqueue.records.builder import BatchBuilder
 from kqueue.wire.messages import alter_partition_reassignments as reassign
 from kqueue.wire.messages import create_partitions as grow
@@ -37,7 +37,6 @@ Ask = Callable[[Any, int], Any]
 Scenario = Callable[[Ask], Iterator[Any]]
 NODE = 1
 """The id of both brokers."""
-RETRIES = 100
 GROUP_ID_NOT_FOUND = 69
 UNKNOWN_ID = b"\x07" * 16
 
@@ -252,11 +251,10 @@ def produce(ask: Ask, name: str, count: int) -> None:
     request = ProduceRequest(
         acks=-1, timeout_ms=20_000, topic_data=[TopicProduceData(name=name, partition_data=[data])]
     )
-    for _ in range(RETRIES):  # Kafka's leaders are there a moment after the topic
-        if ask(request, 9).responses[0].partition_responses[0].error_code == 0:
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"{name} has no leader")
+    # Kafka's leaders are there a moment after the topic
+    look_until(
+        lambda: ask(request, 9).responses[0].partition_responses[0].error_code, lambda code: code == 0, f"{name} leads"
+    )
 
 
 def describing_log_dirs(ask: Ask) -> Iterator[Any]:
@@ -307,13 +305,13 @@ def groups(ask: Ask) -> Iterator[Any]:
 
 def await_coordinator(ask: Ask) -> None:
     """Return once groups are served; Kafka creates their topic first."""
-    for _ in range(RETRIES):
+
+    def codes() -> tuple[int, int]:
         found = ask(FindCoordinatorRequest(key="g"), 3)
         described = ask(describe_groups.DescribeGroupsRequest(groups=["nobody"]), 6).groups[0]
-        if found.error_code == 0 and described.error_code == GROUP_ID_NOT_FOUND:
-            return
-        time.sleep(0.1)
-    raise AssertionError("groups have no coordinator")
+        return found.error_code, described.error_code
+
+    eventually_equal(codes, (0, GROUP_ID_NOT_FOUND), "the codes of a coordinator that is there")
 
 
 def describing_topic_partitions(ask: Ask) -> Iterator[Any]:
@@ -321,10 +319,8 @@ def describing_topic_partitions(ask: Ask) -> Iterator[Any]:
     for name in ("t1", "t2", "u1"):
         created(ask, topic(name, 3, 1))
     newest = describe.DescribeTopicPartitionsRequest(topics=[describe.TopicRequest(name="u1")])
-    for _ in range(100):  # a Kafka describes a new topic a moment after its creation
-        if ask(newest, 0).topics[0].error_code == 0:
-            break
-        time.sleep(0.05)
+    # a Kafka describes a new topic a moment after its creation
+    look_until(lambda: ask(newest, 0).topics[0].error_code, lambda code: code == 0, "a description of u1")
     for names, limit, cursor in (
         (["u1", "t1", "t1"], 2000, None),
         (["zzz", "u1", ".."], 2000, None),

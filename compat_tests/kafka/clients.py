@@ -6,15 +6,16 @@ confluent-kafka does most; kafka-python writes too, so that not all files begin 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from compat_tests.waits import HangLimit, eventually, look_until
+
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-TIMEOUT_S = 120
+TIMEOUT_S = 60
 QUIET: Mapping[str, Any] = {"log_level": 2, "reconnect.backoff.max.ms": 500}
 Headers = tuple[tuple[str, bytes | None], ...]
 START_MS = 1_700_000_000_000
@@ -64,10 +65,7 @@ def create_topic(bootstrap: str, name: str, partitions: int = 1, **settings: obj
     admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
     configs = {key.replace("_", "."): str(value) for key, value in settings.items()}
     admin.create_topics([NewTopic(name, partitions, 1, config=configs)])[name].result(TIMEOUT_S)
-    deadline = time.monotonic() + TIMEOUT_S
-    while not _is_ready(admin, name, partitions):
-        assert time.monotonic() < deadline, f"topic {name} has no leaders"
-        time.sleep(0.05)
+    eventually(lambda: _is_ready(admin, name, partitions), f"leaders of topic {name}", TIMEOUT_S)
 
 
 def _is_ready(admin: AdminClient, name: str, partitions: int) -> bool:
@@ -84,20 +82,14 @@ def delete_topics(bootstrap: str, *names: str) -> None:
     admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
     for future in admin.delete_topics(list(names)).values():
         future.result(TIMEOUT_S)
-    deadline = time.monotonic() + TIMEOUT_S
-    while set(names) & set(topics(bootstrap)):
-        assert time.monotonic() < deadline, f"{names} are there still"
-        time.sleep(0.05)
+    look_until(lambda: topics(bootstrap), {*names}.isdisjoint, f"topics without {names}", TIMEOUT_S)
 
 
 def add_partitions(bootstrap: str, topic: str, count: int) -> None:
     """Raise a topic's number of partitions to `count`; returns once they have leaders."""
     admin = AdminClient({**QUIET, "bootstrap.servers": bootstrap})
     admin.create_partitions([NewPartitions(topic, count)])[topic].result(TIMEOUT_S)
-    deadline = time.monotonic() + TIMEOUT_S
-    while not _is_ready(admin, topic, count):
-        assert time.monotonic() < deadline, f"the partitions of {topic} have no leaders"
-        time.sleep(0.05)
+    eventually(lambda: _is_ready(admin, topic, count), f"leaders of the partitions of {topic}", TIMEOUT_S)
 
 
 def topics(bootstrap: str) -> dict[str, int]:
@@ -227,9 +219,9 @@ def read(bootstrap: str, names: Iterable[str], *, committed: bool = False) -> di
     try:
         left = {(topic, partition) for topic in rows for partition in partitions_of(consumer, topic)}
         consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in left])
-        deadline = time.monotonic() + TIMEOUT_S
+        limit = HangLimit("the ends of partitions", TIMEOUT_S)
         while left:
-            assert time.monotonic() < deadline, f"no end of {left} within {TIMEOUT_S} s"
+            limit.check(left)
             for message in consumer.consume(500, 0.1):
                 error = message.error()
                 if error is None:
@@ -292,16 +284,16 @@ def commit(bootstrap: str, group: str, offsets: Mapping[tuple[str, int], int]) -
     """Commit these offsets for a group without members, once its coordinator has loaded it."""
     consumer = _consumer(bootstrap, group)
     places = [TopicPartition(*place, offset) for place, offset in offsets.items()]
-    deadline = time.monotonic() + TIMEOUT_S
+    limit = HangLimit(f"the coordinator of group {group}", TIMEOUT_S)
     try:
         while True:
             try:
                 consumer.commit(offsets=places, asynchronous=False)
                 return
             except KafkaException as error:
-                if error.args[0].code() != KafkaError.COORDINATOR_LOAD_IN_PROGRESS or time.monotonic() > deadline:
+                if error.args[0].code() != KafkaError.COORDINATOR_LOAD_IN_PROGRESS:
                     raise
-                time.sleep(0.1)
+                limit.check(error)
     finally:
         consumer.close()
 
@@ -322,9 +314,9 @@ def consume_in_group(bootstrap: str, group: str, topic: str, count: int) -> list
     taken: list[bytes | None] = []
     try:
         consumer.subscribe([topic])
-        deadline = time.monotonic() + TIMEOUT_S
+        limit = HangLimit(f"{count} records of {topic} for group {group}", TIMEOUT_S)
         while len(taken) < count:
-            assert time.monotonic() < deadline, f"group {group} got {len(taken)} of {count} records of {topic}"
+            limit.check(len(taken))
             for message in consumer.consume(count - len(taken), 0.2):
                 assert message.error() is None, message.error()
                 taken.append(message.value())

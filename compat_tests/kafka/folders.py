@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import random
 import shutil
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from compat_tests.kafka.clients import Row
+from compat_tests.waits import look_until
 from kqueue.base.clock import SystemClock
 from kqueue.log.config import LogConfig
 from kqueue.log.formats.checkpoints import LogCheckpoint
@@ -19,7 +19,6 @@ from kqueue.records.batch import BatchHeader
 from kqueue.storage import LocalStorage
 
 READ_BYTES = 1 << 20
-CLEANING_TIMEOUT_S = 60
 SEGMENT_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 
 
@@ -113,7 +112,4 @@ def cleaned_to(data: Path, topic: str, partition: int = 0) -> int:
 
 def wait_until_cleaned(data: Path, topic: str, up_to: int) -> None:
     """Wait until the cleaner of the running broker has reached this offset."""
-    deadline = time.monotonic() + CLEANING_TIMEOUT_S
-    while (found := cleaned_to(data, topic)) < up_to:
-        assert time.monotonic() < deadline, f"{topic} is compacted up to {found}, not {up_to}"
-        time.sleep(0.05)
+    look_until(lambda: cleaned_to(data, topic), up_to.__le__, f"{topic} is compacted up to {up_to}")

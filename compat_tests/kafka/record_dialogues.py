@@ -13,14 +13,13 @@ from typing import Any
 from compat_tests.kafka.admin_scenarios import Ask, created, topic
 from compat_tests.kafka.node import Kafka
 from compat_tests.kafka.test_admin_answers import asking
+from compat_tests.waits import look_until
 from kqueue.tests.groups.consumer import dialogues as consumer
 from kqueue.tests.groups.consumer.dialogues import TOPICS, Dialogue, answers
 from kqueue.tests.groups.streams import dialogues as streams
 from kqueue.tests.groups.streams.dialogues import StreamsDialogue
 from kqueue.wire.messages.find_coordinator import FindCoordinatorRequest
 from kqueue.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
-
-READY_TIMEOUT_S = 30
 
 
 class RealBroker:
@@ -34,10 +33,8 @@ class RealBroker:
         self.ids: dict[str, bytes] = {str(each.name): each.topic_id for each in ask(request, 12).topics}
 
     def _wait_for_coordinator(self) -> None:
-        deadline = time.monotonic() + READY_TIMEOUT_S
-        while self.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinators[0].error_code:
-            assert time.monotonic() < deadline, "there is no coordinator"
-            time.sleep(0.1)
+        request = FindCoordinatorRequest(coordinator_keys=["g"])
+        look_until(lambda: self.ask(request, 4).coordinators[0].error_code, lambda code: code == 0, "a coordinator")
         time.sleep(2)  # its partitions are loaded one after another
 
     def wait(self, ms: int) -> None:

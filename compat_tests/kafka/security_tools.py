@@ -5,19 +5,18 @@ with `--command-config`.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from compat_tests.kafka.secured import ADMIN, PASSWORD, Secured
 from compat_tests.kafka.tool_host import ToolHost, ToolResult
+from compat_tests.waits import look_until
 from kqueue.security.jaas import SCRAM_MODULE, format_jaas
 
 ACLS = "org.apache.kafka.tools.AclCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 TOKENS = "org.apache.kafka.tools.DelegationTokenCommand"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
-WAIT_S = 20
 _OWN = (
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d\S*", "DATE"),
     (r"[A-Za-z0-9+/]{86}==", "HMAC"),
@@ -67,14 +66,13 @@ class Tools:
         more = {"request.timeout.ms": 5000, "default.api.timeout.ms": 10_000}
         self._config.write_text("".join(f"{name}={value}\n" for name, value in {**settings, **more}.items()))
         where = ("--bootstrap-server", self._broker.bootstrap("SASL_SSL"), "--command-config", str(self._config))
-        deadline = time.monotonic() + WAIT_S
-        while True:
-            done = self._host.run(tool, *where, *arguments)
-            if done.status == status and is_expected(done.stdout):
-                self.said.append((" ".join((tool, *arguments[:1])), done.status, comparable(done)))
-                return done
-            assert time.monotonic() < deadline, (arguments, done)
-            time.sleep(0.05)
+        done = look_until(
+            lambda: self._host.run(tool, *where, *arguments),
+            lambda done: done.status == status and is_expected(done.stdout),
+            f"{tool} {arguments} with status {status}",
+        )
+        self.said.append((" ".join((tool, *arguments[:1])), done.status, comparable(done)))
+        return done
 
 
 def comparable(done: ToolResult) -> list[str]:

@@ -17,7 +17,7 @@ from kqueue.broker.replicas.partition import Partition
 from kqueue.testing.process_environment import process_environment
 
 T = TypeVar("T")
-START_TIMEOUT_S = 300
+START_TIMEOUT_S = 60
 
 # No retention by age: the records of these tests are years old. The node id is Kafka's, because
 # both brokers use the folder in turn.

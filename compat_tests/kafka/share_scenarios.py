@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from compat_tests.kafka.admin_scenarios import RETRIES, Ask, Scenario, created, topic
+from compat_tests.kafka.admin_scenarios import Ask, Scenario, created, topic
+from compat_tests.waits import look_until
 from kqueue.base.names import uuid_text
 from kqueue.wire.messages import share_acknowledge as acknowledge
 from kqueue.wire.messages import share_fetch as fetch
@@ -40,10 +42,17 @@ def fetching_without_a_heartbeat(ask: Ask) -> Iterator[Any]:
     """
     [made] = created(ask, topic(GROUP, 1, 1)).topics
     id = made.topic_id
-    for number in range(1, RETRIES):
-        answer = fetched(ask, id, number, 0)
-        if any(row.error_code == -1 for part in answer.responses for row in part.partitions):
-            break
+    numbers = itertools.count(1)
+
+    def asked() -> tuple[int, Any]:
+        number = next(numbers)
+        return number, fetched(ask, id, number, 0)
+
+    number, answer = look_until(
+        asked,
+        lambda pair: any(row.error_code == -1 for part in pair[1].responses for row in part.partitions),
+        "an answer of the share coordinator",
+    )
     yield answer
     yield fetched(ask, id, number, 1)
     records = acknowledge.AcknowledgementBatch(first_offset=0, last_offset=0, acknowledge_types=[1])

@@ -7,7 +7,6 @@ loopback address, which ACLs tell apart.
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ import pytest
 
 from compat_tests.kafka.node import NODE_ID, Kafka
 from compat_tests.kafka.serving import serving
+from compat_tests.waits import HangLimit, look_until
 from kqueue.api.access import Rule
 from kqueue.schema import decode, encode
 from kqueue.security.operations import WILDCARD, AclOperation, AclPermission, PatternType, ResourceType
@@ -123,13 +123,12 @@ class World:
 
     def _topic_id(self) -> bytes:
         request = metadata.MetadataRequest(topics=[metadata.MetadataRequestTopic(name="t")])
-        deadline = time.monotonic() + WAIT_S
-        while time.monotonic() < deadline:
-            [topic] = self.admin.ask(request, 12).topics
-            if topic.error_code == 0 and all(partition.leader_id >= 0 for partition in topic.partitions):
-                return bytes(topic.topic_id)
-            time.sleep(0.1)
-        raise AssertionError("the topic has no leader")
+        [topic] = look_until(
+            lambda: self.admin.ask(request, 12).topics,
+            lambda topics: topics[0].error_code == 0 and all(one.leader_id >= 0 for one in topics[0].partitions),
+            "leaders of the topic",
+        )
+        return bytes(topic.topic_id)
 
     def request(self, module: str, version: int, values: dict[str, Any]) -> Any:
         """As `build_request`, about the topic and the producer of this broker: a kqueue in this
@@ -144,18 +143,16 @@ class World:
 
     def _until_settled(self, module: str, version: int, values: dict[str, Any]) -> Any:
         """Send a request until it succeeds, and return the response."""
-        deadline = time.monotonic() + WAIT_S
         key_type = 1 if module == "init_producer_id" else 0
         finding = build_request(
             "find_coordinator", 3, self.topic_id, {"key": "tx" if key_type else "g", "key_type": key_type}
         )
-        while time.monotonic() < deadline:
+
+        def asked() -> Any:
             self.admin.ask(finding, 3)
-            response = self.admin.ask(build_request(module, version, self.topic_id, values), version)
-            if set(values_in(response, "error_code")) == {0}:
-                return response
-            time.sleep(0.1)
-        raise AssertionError(f"{module}: {response}")
+            return self.admin.ask(build_request(module, version, self.topic_id, values), version)
+
+        return look_until(asked, lambda response: {*values_in(response, "error_code")} == {0}, module)
 
     def create(self, *acls: Acl) -> None:
         """Create entries, and wait until they decide."""
@@ -201,11 +198,11 @@ class World:
             operation=AclOperation.ANY,
             permission_type=AclPermission.ANY,
         )
-        deadline = time.monotonic() + WAIT_S
-        while True:
+
+        def described() -> set[Acl]:
             response = self.admin.ask(every, 3)
             assert response.error_code == 0, response
-            found = {
+            return {
                 Acl(
                     acl.operation,
                     pattern.resource_type,
@@ -217,10 +214,8 @@ class World:
                 for pattern in response.resources
                 for acl in pattern.acls
             }
-            if holds(found):
-                return
-            assert time.monotonic() < deadline, found
-            time.sleep(0.01)
+
+        look_until(described, holds, "a change of ACLs that decides")
 
     def codes(self, module: str, version: int, values: dict[str, Any]) -> set[str]:
         """The error codes in what the client is answered."""
@@ -302,15 +297,13 @@ def test_each_rule_denies_as_in_kafka(worlds: tuple[World, World], row: Row, rul
 
 def until_joined(world: World, request: Any, version: int) -> None:
     """Send a joining heartbeat until the group's coordinator takes it."""
-    deadline = time.monotonic() + WAIT_S
     finding = build_request("find_coordinator", 3, world.topic_id, {"key": request.group_id})
-    while True:
+
+    def asked() -> Any:
         world.admin.ask(finding, 3)
-        response = world.admin.ask(request, version)
-        if response.error_code == 0:
-            return
-        assert time.monotonic() < deadline, response
-        time.sleep(0.1)
+        return world.admin.ask(request, version)
+
+    look_until(asked, lambda response: response.error_code == 0, f"{request.group_id} is joined")
 
 
 MEMBER = "00000000-0000-0000-0000-000000000001"
@@ -363,14 +356,11 @@ def join_all(world: World) -> None:
 def assigned(world: World) -> None:
     """Wait until the members have partitions of `t`: Kafka looks at those."""
     for module, version, group in (("consumer_group_describe", 1, "c"), ("share_group_describe", 1, "s")):
-        deadline = time.monotonic() + WAIT_S
-        while "t" not in values_in(
-            world.admin.ask(build_request(module, version, world.topic_id, {"group_ids": [group]}), version),
-            "topic_name",
-        ):
-            assert time.monotonic() < deadline, module
+        describing = build_request(module, version, world.topic_id, {"group_ids": [group]})
+        limit = HangLimit(f"{module} names the topic")
+        while "t" not in values_in(described := world.admin.ask(describing, version), "topic_name"):
+            limit.check(described)
             until_joined(world, *joining(group))
-            time.sleep(0.1)
 
 
 DESCRIBED = [

@@ -9,16 +9,19 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 import kqueue
 from compat_tests.kafka import jvm
 from compat_tests.kafka.tool_host import ToolHost, ToolResult
+from compat_tests.waits import eventually_equal, look_until
 from kqueue.base.config_resources import ConfigChange, ConfigOperation, ResourceType
 from kqueue.base.coordinators import coordinator_partition
 from kqueue.client import Client
 
+T = TypeVar("T")
 SETTINGS: dict[str, object] = {
     "min.insync.replicas": 2,
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
@@ -93,13 +96,15 @@ def append(cluster: kqueue.Cluster, topic: str, values: list[str]) -> None:
     cluster[cluster.wait_leader(topic)].topics[topic].produce_all(values)
 
 
-def until(holds: Callable[[], bool], job: Job | None = None) -> None:
-    until_s = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < until_s
+def until(what: str, look: Callable[[], T], holds: Callable[[T], object], job: Job | None = None) -> None:
+    """Return once something holds of what is seen. `job`: it must not end meanwhile."""
+
+    def seen() -> T:
         if job is not None:
             job.check()
-        time.sleep(0.02)
+        return look()
+
+    look_until(seen, holds, what)
 
 
 def change_leader(cluster: kqueue.Cluster, event: str, topic: str, partition: int = 0) -> None:
@@ -122,7 +127,7 @@ EVENTS = pytest.mark.parametrize("event", ["killed", "stopped", "moved"])
 def test_a_stream_is_written_once(cluster: kqueue.Cluster, run: Callable[..., Job], topic: str, event: str) -> None:
     job = run("stream", topic, COUNT)
     for part in (1, 2):
-        until(lambda part=part: len(values(cluster, topic)) > part * COUNT // 4, job)  # type: ignore[misc]
+        until("records", lambda: len(values(cluster, topic)), (part * COUNT // 4).__lt__, job)
         change_leader(cluster, event, topic)
     job.end()
     assert values(cluster, topic) == [str(number) for number in range(COUNT)]
@@ -133,7 +138,7 @@ def test_transactions_are_whole(cluster: kqueue.Cluster, run: Callable[..., Job]
     job = run("transactions", topic, TRANSACTIONS)
     coordinator = coordinator_partition(topic, 4)
     for part, changed in ((1, (topic, 0)), (2, ("__transaction_state", coordinator))):
-        until(lambda part=part: len(values(cluster, topic)) > part * TRANSACTIONS, job)  # type: ignore[misc]
+        until("records", lambda: len(values(cluster, topic)), (part * TRANSACTIONS).__lt__, job)
         change_leader(cluster, event, *changed)
     job.end()
     assert values(cluster, topic) == [
@@ -154,7 +159,7 @@ def test_a_group_reads_all(
     expected = [str(number) for number in range(60)]
     append(cluster, topic, expected[:20])
     job = run(protocol, topic, group, len(expected))
-    until(lambda: "__consumer_offsets" in cluster[0].topics, job)
+    until("the topic of offsets", lambda: "__consumer_offsets" in cluster[0].topics, bool, job)
     for end, changed in ((40, (topic, 0)), (60, ("__consumer_offsets", coordinator_partition(group, 4)))):
         time.sleep(1)  # the member has joined, and has read what there is
         change_leader(cluster, event, *changed)
@@ -170,7 +175,7 @@ def test_a_consumer_reads_the_replica_of_its_rack(cluster: kqueue.Cluster, run: 
         broker.requests.clear()
     append(cluster, topic, ["0"])
     job = run("rack", topic, RACKS[follower], 2)
-    until(lambda: bool(cluster[follower].requests(api="Fetch", topic=topic)), job)
+    until("a fetch", lambda: cluster[follower].requests(api="Fetch", topic=topic), bool, job)
     append(cluster, topic, ["1"])
     assert job.end() == ["0", "1"]
 
@@ -189,12 +194,12 @@ def test_tools_show_what_a_broker_that_is_down_lacks(
     assert shown("--under-replicated-partitions") == ""
     cluster.elect(topic, leader=0)
     cluster.kill(2)
-    until(lambda: cluster.isr(topic) == [0, 1])
+    eventually_equal(lambda: cluster.isr(topic), [0, 1], "in sync")
     assert re.search(r"Leader: 0\tReplicas: \S+\tIsr: (0,1|1,0)\t", shown("--under-replicated-partitions"))
     assert shown("--at-min-isr-partitions") != ""
     assert shown("--under-min-isr-partitions") == ""
     cluster.kill(1)
-    until(lambda: cluster.isr(topic) == [0])
+    eventually_equal(lambda: cluster.isr(topic), [0], "in sync")
     assert shown("--under-min-isr-partitions") != ""
     assert re.search(r"\tElr: 1", shown()), shown()
     status = tool("MetadataQuorumCommand", "describe", "--status")
@@ -206,7 +211,7 @@ def test_tools_show_what_a_broker_that_is_down_lacks(
     states = {row.split()[0]: row.split()[4] for row in endpoints.stdout.splitlines()[1:]}
     assert states == {"0": "unfenced", "1": "fenced", "2": "fenced"}
     cluster.restore()
-    until(lambda: shown("--under-replicated-partitions") == "")
+    eventually_equal(lambda: shown("--under-replicated-partitions"), "", "under-replicated")
 
 
 def test_a_broker_that_is_gone_is_unregistered(cluster: kqueue.Cluster, tools: ToolHost) -> None:
@@ -222,11 +227,12 @@ def test_a_broker_that_is_gone_is_unregistered(cluster: kqueue.Cluster, tools: T
 
     assert endpoints() == ["0", "1", "2"]
     cluster.stop(2)
-    until(lambda: "is no longer registered" in unregister(2).stdout)  # others may hear of its stop later
-    until(lambda: endpoints() == ["0", "1"])
+    gone = "is no longer registered"  # others may hear of its stop later
+    look_until(lambda: unregister(2), lambda done: gone in done.stdout, gone)
+    eventually_equal(endpoints, ["0", "1"], "endpoints")
     assert "BrokerIdNotRegistered" in unregister(2).stderr
     cluster.start(2)
-    until(lambda: endpoints() == ["0", "1", "2"])
+    eventually_equal(endpoints, ["0", "1", "2"], "endpoints")
 
 
 def test_the_tool_elects_a_leader_that_lacks_records(cluster: kqueue.Cluster, tools: ToolHost, topic: str) -> None:
@@ -234,11 +240,11 @@ def test_the_tool_elects_a_leader_that_lacks_records(cluster: kqueue.Cluster, to
     cluster.create_topic("lost", replicas={0: [0, 1]}, **{"min.insync.replicas": 1})
     append(cluster, "lost", ["kept"])
     cluster.kill(1)
-    until(lambda: cluster.isr("lost") == [0])
+    eventually_equal(lambda: cluster.isr("lost"), [0], "in sync")
     append(cluster, "lost", ["lost"])
     cluster.kill(0)
     cluster.start(1)
-    until(lambda: cluster.leader("lost") is None)
+    eventually_equal(lambda: cluster.leader("lost"), None, "leader")
     arguments = ("--bootstrap-server", cluster.bootstrap, "--topic", "lost", "--partition", 0, "--election-type")
     refused = tools.run("org.apache.kafka.tools.LeaderElectionCommand", *arguments, "PREFERRED")
     assert refused.status != 0 or "error" in (refused.stdout + refused.stderr).lower()

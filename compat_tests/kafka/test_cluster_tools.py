@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 import kqueue
 from compat_tests.kafka.tool_host import ToolHost
+from compat_tests.waits import eventually_equal, look_until
 from kqueue.cli.app import kqueue as root
 from kqueue.client import Client, ResourceType, TopicPartition
 from kqueue.records.builder import build_batch
@@ -22,7 +23,6 @@ from kqueue.records.record import Record
 
 Tool = Callable[..., str]
 REASSIGN = "reassign.ReassignPartitionsCommand"
-READY_S = 20
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[kqueue.Br
         for broker in brokers:
             broker.start()
         with Client(brokers[0].bootstrap) as client:
-            until(lambda: len(client.metadata([]).brokers) == 3)
+            look_until(lambda: client.metadata([]).brokers, lambda brokers: len(brokers) == 3, "three brokers")
         yield brokers
     finally:
         for broker in brokers:
@@ -46,22 +46,17 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[kqueue.Br
 def until_shown(brokers: list[kqueue.Broker], topic: str, replicas: dict[int, tuple[int, ...]] | None = None) -> None:
     """Return when each broker shows the topic, with these replicas: each has a view of its own."""
 
-    def is_shown(client: Client) -> bool:
+    def shown(client: Client) -> dict[int, tuple[int, ...]]:
         found = client.metadata().topics.get(topic)
-        return found is not None and (
-            replicas is None or replicas == {index: row.replicas for index, row in found.partitions.items()}
-        )
+        return {} if found is None else {index: row.replicas for index, row in found.partitions.items()}
 
     for broker in brokers:
         with Client(broker.bootstrap) as client:
-            until(lambda client=client: is_shown(client))
-
-
-def until(holds: Callable[[], bool]) -> None:
-    until_s = time.monotonic() + READY_S
-    while not holds():
-        assert time.monotonic() < until_s
-        time.sleep(0.05)
+            look_until(
+                lambda client=client: shown(client),  # type: ignore[misc]
+                lambda rows: rows == replicas if replicas else rows,
+                f"replicas of {topic}: {replicas or 'any'}",
+            )
 
 
 @pytest.fixture
@@ -132,7 +127,7 @@ def test_a_plan_of_kafkas_tool_moves_partitions(
     started = tool(REASSIGN, "--execute", "--reassignment-json-file", plan)
     assert "Successfully started partition reassignments for moves-0,moves-1" in started
     until_shown(brokers, "moves", {index: tuple(nodes) for index, nodes in plan_of(plan.read_text()).items()})
-    until(lambda: tool(REASSIGN, "--list").strip() == "No partition reassignments found.")
+    eventually_equal(lambda: tool(REASSIGN, "--list").strip(), "No partition reassignments found.")
     cancelled = tool(REASSIGN, "--cancel", "--reassignment-json-file", plan)
     assert "None of the specified partition reassignments are active." in cancelled
     verify = ["cluster", "reassign", "verify", str(plan), "-b", bootstrap]
@@ -180,7 +175,7 @@ def test_a_throttled_move_takes_its_time_until_the_throttle_is_raised(
         )  # fmt: skip
 
     with Client(bootstrap) as client:
-        until(lambda: topic in client.metadata().topics)
+        look_until(lambda: client.metadata().topics, lambda topics: topic in topics, topic)
         for _ in range(40):  # 4 MB
             client.produce({place: build_batch([Record(0, 0, None, bytes(100_000), (), -1)])})
         began = time.monotonic()
@@ -196,12 +191,12 @@ def test_a_throttled_move_takes_its_time_until_the_throttle_is_raised(
             assert client.cluster.reassignments([place]), "4 MB take 9 s"
             time.sleep(0.2)
         execute(100_000_000)
-        until(lambda: not client.cluster.reassignments([place]))
+        eventually_equal(lambda: client.cluster.reassignments([place]), {}, "reassignments")
     if by == "kqueue":
         own("cluster", "reassign", "verify", str(plan))
     else:
         tool(REASSIGN, "--verify", "--reassignment-json-file", plan)
-    until(lambda: throttles(bootstrap, topic) == {})
+    eventually_equal(lambda: throttles(bootstrap, topic), {}, "throttles")
 
 
 def test_leaders_are_elected(tool: Tool, brokers: list[kqueue.Broker], tmp_path: Path) -> None:
@@ -216,7 +211,7 @@ def test_leaders_are_elected(tool: Tool, brokers: list[kqueue.Broker], tmp_path:
     assert tool(*arguments) == done
     assert tool(*arguments) == "Valid replica already elected for partitions elections-0\n"
     shown = "\tLeader: 2\tReplicas: 2,1\t"
-    until(lambda: shown in tool("TopicCommand", "--describe", "--topic", "elections"))
+    look_until(lambda: tool("TopicCommand", "--describe", "--topic", "elections"), lambda lines: shown in lines, shown)
 
 
 def test_the_quorum_and_the_brokers(tool: Tool, tools: ToolHost, bootstrap: str) -> None:

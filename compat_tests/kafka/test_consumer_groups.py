@@ -5,7 +5,6 @@ kqueue with, and each broker goes on with the groups of the other's folder.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from compat_tests.clients.group_members import eventually
 from compat_tests.clients.test_consumer_protocol import Member, all_of, produce
 from compat_tests.kafka import clients
 from compat_tests.kafka.node import Kafka
@@ -21,6 +19,7 @@ from compat_tests.kafka.record_dialogues import kafkas_answers
 from compat_tests.kafka.serving import serving
 from compat_tests.kafka.test_admin_answers import asking
 from compat_tests.kafka.tool_host import ToolHost
+from compat_tests.waits import eventually, look_until
 from kqueue.tests.groups.consumer.dialogues import RECORDED, SETTINGS
 from kqueue.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 
@@ -34,7 +33,6 @@ SHORT = {
 LASTING = {**SHORT, "group.consumer.session.timeout.ms": 60_000}
 """Members that stay away while brokers stop and start are not missed, on a slow machine either."""
 GROUP, TOPIC = "g", "shared"
-WAIT_S = 120
 JAVA_TIMEOUT_S = 80
 JAVA_STEPS = [
     "first=reached",
@@ -73,13 +71,11 @@ def run(broker: str, node: Kafka) -> Iterator[str]:
 
 def described(bootstrap: str) -> Any:
     """The group, as it was left: without its members' addresses."""
-    deadline = time.monotonic() + WAIT_S
+    request = ConsumerGroupDescribeRequest(group_ids=[GROUP])
     with asking(bootstrap) as ask:
-        while True:
-            (group,) = ask(ConsumerGroupDescribeRequest(group_ids=[GROUP]), 1).groups
-            if group.error_code in (0, 69) or time.monotonic() > deadline:
-                return group
-            time.sleep(0.1)
+        return look_until(
+            lambda: ask(request, 1).groups[0], lambda group: group.error_code in (0, 69), f"a description of {GROUP}"
+        )
 
 
 @pytest.mark.parametrize("turns", [("kafka", "kqueue", "kafka"), ("kqueue", "kafka", "kqueue")], ids="-".join)
@@ -125,9 +121,9 @@ def take_part(bootstrap: str, number: int) -> list[int]:
         Member(bootstrap, GROUP, [TOPIC], group_instance_id="a") as one,
         Member(bootstrap, GROUP, [TOPIC], group_instance_id="b") as two,
     ):
-        eventually(lambda: sorted(one.held + two.held) == all_of(TOPIC, 4) and len(one.held) == 2, "they share", WAIT_S)
+        eventually(lambda: sorted(one.held + two.held) == all_of(TOPIC, 4) and len(one.held) == 2, "they share")
         produce(bootstrap, TOPIC, 4, 20, start=number * 20)
-        eventually(lambda: len(one.values) + len(two.values) >= 20, "they have read 20 records", WAIT_S)
+        eventually(lambda: len(one.values) + len(two.values) >= 20, "they have read 20 records")
         for member in (one, two):
             member.commit()
         return [int(value) for value in one.values + two.values]

@@ -6,14 +6,13 @@ later one has to be there: that of a second roll.
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from compat_tests.kafka import clients
-from compat_tests.kafka.clients import START_MS, TIMEOUT_S, Sent, Writer
+from compat_tests.kafka.clients import START_MS, Sent, Writer
 from compat_tests.kafka.node import Kafka
 from compat_tests.kafka.serving import Process
+from compat_tests.waits import eventually, eventually_equal
 from kqueue.client import Client, TopicPartition
 
 HOUR_MS = 3_600_000
@@ -46,10 +45,8 @@ def test_kafka_goes_on_with_producers_of_deleted_records(kafka: Kafka, kill: boo
         for hours in (2, 4):  # each begins a segment
             clients.write(bootstrap, "t", [Sent(b"behind it", timestamp=START_MS + hours * HOUR_MS)])
         clients.delete_records(bootstrap, "t", 0, 1)
-        deadline = time.monotonic() + TIMEOUT_S
-        while (kafka.partition("t") / f"{0:020}.log").exists():
-            assert time.monotonic() < deadline, "the segment is not deleted"
-            time.sleep(0.1)
+        segment = kafka.partition("t") / f"{0:020}.log"
+        eventually(lambda: not segment.exists(), "the deletion of the first segment")
         assert open_since(bootstrap) == [0]
         if kill:
             process.kill()
@@ -58,8 +55,6 @@ def test_kafka_goes_on_with_producers_of_deleted_records(kafka: Kafka, kill: boo
         assert open_since(node.bootstrap) == [0]
         assert values(node.bootstrap) == []
         held.end(commit=True)
-        deadline = time.monotonic() + TIMEOUT_S
-        while values(node.bootstrap) != [b"behind it", b"behind it"]:
-            assert time.monotonic() < deadline
+        eventually_equal(lambda: values(node.bootstrap), [b"behind it", b"behind it"], "what is committed")
         assert open_since(node.bootstrap) == []
     assert kafka.complaints() == []

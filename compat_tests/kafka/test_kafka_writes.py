@@ -4,7 +4,6 @@ what a client read from Kafka.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from compat_tests.kafka import clients, dumping, folders
 from compat_tests.kafka.clients import CODECS, START_MS, Row, Sent, Writer, sample
 from compat_tests.kafka.node import Kafka
 from compat_tests.kafka.serving import serving
+from compat_tests.waits import eventually
 
 SEEN_TIMES = [0, START_MS, START_MS + 7_500, START_MS + 60_000, START_MS + 10**9]
 GROUP = "readers"
@@ -130,10 +130,7 @@ def write_transactions(bootstrap: str) -> None:
 
 def wait_until_dropped(folder: Path, name: str) -> None:
     """Wait until Kafka deletes a file whose records are all below the log start."""
-    deadline = time.monotonic() + 60
-    while (folder / name).exists():
-        assert time.monotonic() < deadline, f"{folder / name} is there still"
-        time.sleep(0.1)
+    eventually(lambda: not (folder / name).exists(), f"the deletion of {folder / name}")
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ The brokers listen on the same port in turn, so that a producer goes on where it
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
@@ -15,12 +14,13 @@ import pytest
 from confluent_kafka import KafkaException
 
 from compat_tests.kafka import clients
-from compat_tests.kafka.clients import START_MS, TIMEOUT_S
+from compat_tests.kafka.clients import START_MS
 from compat_tests.kafka.jvm import ToolFailed
 from compat_tests.kafka.node import Kafka
 from compat_tests.kafka.serving import Process, on_partition, serving
 from compat_tests.kafka.tool_host import ToolHost
 from compat_tests.kafka.transactional import TIMEOUT_MS, Java, Librdkafka, TransactionalProducer
+from compat_tests.waits import eventually_equal
 from kqueue.broker.replicas.partition import Partition
 from kqueue.records.batch import iter_batches, iter_records, read_header
 from kqueue.records.builder import build_batch
@@ -37,6 +37,7 @@ SETTINGS = {
 PREPARE_COMMIT, PREPARE_ABORT = 2, 3
 SHORT_MS = 2_000
 KINDS = ("v1", "v2")
+COMMITTED = "what read_committed consumers read: no more than is decided"
 ENDS = {True: "commit", False: "abort"}
 
 
@@ -129,7 +130,7 @@ class Scenario:
 
     def seen(self, bootstrap: str) -> None:
         """Check what read_committed consumers and groups find, once the markers are written."""
-        until_equal(lambda: committed_values(bootstrap, self.expected), self.expected)
+        eventually_equal(lambda: committed_values(bootstrap, self.expected), self.expected, COMMITTED)
         found = {
             group: clients.committed(bootstrap, group, [(self.topic("source"), 0)]).get((self.topic("source"), 0), -1)
             for group in self.offsets
@@ -140,14 +141,6 @@ class Scenario:
 def committed_values(bootstrap: str, topics: dict[str, list[bytes]]) -> dict[str, list[bytes | None]]:
     rows = clients.read(bootstrap, topics, committed=True)
     return {topic: [row.value for row in found] for topic, found in rows.items()}
-
-
-def until_equal(look: Callable[[], object], expected: object) -> None:
-    """A read_committed consumer finds no more than is decided; wait until all is."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while (found := look()) != expected:
-        assert time.monotonic() < deadline, f"{found} instead of {expected}"
-        time.sleep(0.2)
 
 
 @pytest.fixture
@@ -250,7 +243,7 @@ def test_markers_that_are_missing_are_written(
     offsets = {name: {("source", 0): 7} if name.startswith("commit") else {} for name in names}
     for kind in (second, first):
         with TURNS[kind](kafka) as bootstrap:
-            until_equal(lambda: committed_values(bootstrap, expected), expected)
+            eventually_equal(lambda: committed_values(bootstrap, expected), expected, COMMITTED)
             assert {name: clients.committed(bootstrap, name, [("source", 0)]) for name in names} == offsets
             for name in names:  # nothing is open, and a producer goes on
                 producer = makers[name[-2:]](bootstrap, name, TIMEOUT_MS)
@@ -258,5 +251,5 @@ def test_markers_that_are_missing_are_written(
                 producer.send(name, [b"later"])
                 producer.end(commit=True)
                 expected[name] = [*expected[name], b"later"]
-            until_equal(lambda: committed_values(bootstrap, expected), expected)
+            eventually_equal(lambda: committed_values(bootstrap, expected), expected, COMMITTED)
     assert kafka.complaints() == []

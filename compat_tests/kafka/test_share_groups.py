@@ -15,7 +15,7 @@ from compat_tests.kafka.node import Kafka
 from compat_tests.kafka.serving import Process, serving
 from compat_tests.kafka.tool_host import SOURCES, ToolHost
 
-TIMEOUT_S = 170
+TIMEOUT_S = 120
 TOOL = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
 
 

@@ -5,7 +5,6 @@ kqueue with, and each broker goes on with the groups of the other's folder.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from compat_tests.kafka.node import Kafka
 from compat_tests.kafka.record_dialogues import kafkas_answers_to_streams
 from compat_tests.kafka.serving import serving
 from compat_tests.kafka.test_admin_answers import asking
+from compat_tests.waits import HangLimit, look_until
 from kqueue.tests.groups.streams.dialogues import RECORDED, SETTINGS, StreamsDialogue, internal
 from kqueue.wire.messages.streams_group_heartbeat import Endpoint, KeyValue, Subtopology, Topology
 
@@ -28,7 +28,6 @@ SHORT = {
 }
 """The session is Kafka's: it outlives the change of the brokers."""
 GROUP, SOURCE, CHANGELOG = "app", "lines", "app-counts-changelog"
-TIMEOUT_S = 40
 COUNT = Topology(
     subtopologies=[
         Subtopology(
@@ -60,10 +59,7 @@ class Talk(StreamsDialogue):
 
     def ready(self) -> Any:
         """Return the description of the group once the coordinator has loaded it."""
-        deadline = time.monotonic() + TIMEOUT_S
-        while (found := self.describe())[0] in NOT_READY_CODES and time.monotonic() < deadline:
-            time.sleep(0.1)
-        return found
+        return look_until(self.describe, lambda group: group[0] not in NOT_READY_CODES, "a group that is loaded")
 
 
 @contextmanager
@@ -104,12 +100,12 @@ def test_a_group_goes_on_in_the_others_folder(formatted: Kafka, tmp_path: Path, 
 
 def form_a_group(talk: Talk) -> None:
     """Two members in two processes have two active tasks, and copies of the other's, each."""
-    deadline = time.monotonic() + TIMEOUT_S
-    while talk.join("m", COUNT, user_endpoint=Endpoint(host="h", port=9))[0] and time.monotonic() < deadline:
-        time.sleep(0.1)
+    endpoint = Endpoint(host="h", port=9)
+    look_until(lambda: talk.join("m", COUNT, user_endpoint=endpoint), lambda answer: answer[0] == 0, "m has joined")
     talk.join("n", COUNT, client_tags=[KeyValue(key="zone", value="a")])
     held: dict[str, Any] = {"m": None, "n": None}
-    while time.monotonic() < deadline:
+    limit = HangLimit("members that share")
+    while True:
         for member_id in held:
             described = {member[0]: member for member in talk.describe()[6]}[member_id]
             active, standby, _ = (dict(role) for role in described[8])
@@ -121,5 +117,4 @@ def form_a_group(talk: Talk) -> None:
                 [2, 2, 0],
             ]
             return
-        time.sleep(0.1)
-    raise AssertionError(f"the members do not share: {talk.describe()}")
+        limit.check(members)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from compat_tests.clients import protocol_client
 from compat_tests.kafka import clients, jvm
 from compat_tests.kafka.clients import Writer, sample
 from compat_tests.kafka.tool_host import ToolHost, ToolResult
+from compat_tests.waits import look_until
 
 TOOLS = "org.apache.kafka.tools."
 CONFIGS = "kafka.admin.ConfigCommand"
@@ -70,14 +70,9 @@ def configs(tool: Tool, action: str, kind: str, name: str | None, *arguments: st
 
 def until_described(tool: Tool, kind: str, name: str | None, *expected: str) -> str:
     """Describe until all of these are there: Kafka answers before a change takes effect."""
-    deadline = time.monotonic() + END_S
-    while True:
-        found = configs(tool, "describe", kind, name)
-        missing = [text for text in expected if text not in found]
-        if not missing:
-            return found
-        assert time.monotonic() < deadline, f"{missing} not in {found}"
-        time.sleep(0.1)
+    return look_until(
+        lambda: configs(tool, "describe", kind, name), lambda found: all(text in found for text in expected), expected
+    )
 
 
 def rows(text: str) -> list[dict[str, str]]:

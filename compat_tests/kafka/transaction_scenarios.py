@@ -6,11 +6,11 @@ Producer ids differ between brokers, so they are replaced by the order in which 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from compat_tests.kafka.admin_scenarios import RETRIES, Ask, Scenario, created, topic
+from compat_tests.kafka.admin_scenarios import Ask, Scenario, created, topic
+from compat_tests.waits import look_until
 from kqueue.records.batch import iter_batches
 from kqueue.records.builder import BatchBuilder
 from kqueue.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
@@ -85,22 +85,17 @@ class Producer:
     def completed(self) -> Any:
         """Its state, once no transaction of it is open or being completed."""
         request = DescribeTransactionsRequest(transactional_ids=[self.transactional_id])
-        for _ in range(RETRIES):
-            state = self.ask(request, 0).transaction_states[0]
-            if state.transaction_state.startswith("Complete"):
-                break
-            time.sleep(0.05)
+        state = look_until(
+            lambda: self.ask(request, 0).transaction_states[0],
+            lambda state: state.transaction_state.startswith("Complete"),
+            "a transaction that is completed",
+        )
         return state.transaction_state, state.transaction_timeout_ms, state.producer_epoch, state.topics
 
 
 def retried(ask: Callable[[], Any], code_of: Callable[[Any], int]) -> Any:
     """The answer, once its error is none of `NOT_YET`."""
-    for _ in range(RETRIES):
-        answer = ask()
-        if code_of(answer) not in NOT_YET:
-            break
-        time.sleep(0.1)
-    return answer
+    return look_until(ask, lambda answer: code_of(answer) not in NOT_YET, "another error than NOT_YET")
 
 
 def written(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from compat_tests.kafka.secured import PASSWORD, Secured
-from compat_tests.kafka.test_access import FIRST_VERSIONS, WAIT_S, Acl, Asker, World
+from compat_tests.kafka.test_access import FIRST_VERSIONS, Acl, Asker, World
+from compat_tests.waits import look_until
 from kqueue.api.handler_table import ApiHandler
 from kqueue.security.operations import CLUSTER_NAME, WILDCARD, AclOperation, ResourceType
 from kqueue.tests.api.access_requests import NAMES, ROWS, values_in
@@ -73,12 +73,11 @@ def answer(broker: Secured, world: World, user: str, row: ApiHandler, version: i
     """What the user is answered; None: the connection was closed. Asks again while a transaction is
     being ended.
     """
-    deadline = time.monotonic() + WAIT_S
-    while True:
-        found = _answer(broker, world, user, row, version)
-        if found is None or BUSY not in found.codes or time.monotonic() > deadline:
-            return found
-        time.sleep(0.05)
+    return look_until(
+        lambda: _answer(broker, world, user, row, version),
+        lambda found: found is None or BUSY not in found.codes,
+        f"an answer to {row.api.name}",
+    )
 
 
 def _answer(broker: Secured, world: World, user: str, row: ApiHandler, version: int) -> Answer | None:

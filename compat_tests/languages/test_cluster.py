@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 import kqueue
 from compat_tests.languages.conftest import SETTINGS
 from compat_tests.languages.toolchains import PROGRAMS, Programs
+from compat_tests.waits import HangLimit
 from kqueue.base.coordinators import coordinator_partition
 
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -73,11 +73,10 @@ def test_records_are_written_and_read_over_changes_of_leaders(
     with log.open("w") as errors, subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=errors, text=True) as job:
         try:
             for part, (event, changed) in enumerate(changes, 1):
-                until_s = time.monotonic() + WAIT_S
-                while len(values(cluster, topic)) < part * COUNT // 5:
+                limit = HangLimit(f"{part * COUNT // 5} records", WAIT_S)
+                while (count := len(values(cluster, topic))) < part * COUNT // 5:
                     assert job.poll() is None, log.read_text()
-                    assert time.monotonic() < until_s, log.read_text()
-                    time.sleep(0.02)
+                    limit.check(count, log.read_text())
                 change_leader(cluster, event, *changed)
             out, _ = job.communicate(timeout=WAIT_S)
         finally:

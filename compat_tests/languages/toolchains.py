@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).parent
-BUILD_TIMEOUT_S = 900
+BUILD_TIMEOUT_S = 200
 REASON_CHARS_MAX = 300
 
 

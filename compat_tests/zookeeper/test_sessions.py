@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
+from compat_tests.waits import eventually, read_line
 from kqueue.base.errors import NodeIdInUse
 from kqueue.metadata.zookeeper import ZookeeperStore
 
@@ -20,9 +21,7 @@ TIMEOUT_MS = 2500
 def until(what: str, holds: Callable[[], bool], limit_s: float = 60) -> float:
     """Wait, and return how long that took, in seconds."""
     begin = time.monotonic()
-    while not holds():
-        assert time.monotonic() < begin + limit_s, f"not within {limit_s} s: {what}"
-        time.sleep(0.02)
+    eventually(holds, what, limit_s)
     return time.monotonic() - begin
 
 
@@ -33,7 +32,7 @@ def broker(address: str, *flags: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        assert process.stdout.readline() == "registered 1 1\n"
+        assert read_line(process.stdout, "a registration") == "registered 1 1\n"
         yield process
     finally:
         process.kill()
@@ -47,7 +46,7 @@ def commit(process: subprocess.Popen[str]) -> str:
     assert process.stdout is not None
     process.stdin.write("x\n")
     process.stdin.flush()
-    return process.stdout.readline().strip()
+    return read_line(process.stdout, "the outcome of two commits").strip()
 
 
 @pytest.mark.parametrize("flags", [(), ("--unaware",)], ids=["aware", "unaware"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 import kqueue
 from compat_tests.kafka.node import free_ports
+from compat_tests.waits import look_until
 from compat_tests.zookeeper.server import Server
 from kqueue.base.errors import SettingError, StorageFailed
 from kqueue.config.data_folders import zookeeper_tls
@@ -68,11 +68,8 @@ def test_brokers_share_metadata_by_tls(server: SecureServer, tmp_path: Path) -> 
         names = [f"topic-{number}" for number in range(30)]
         for number, name in enumerate(names):
             (one, other)[number % 2].create_topic(name, partitions=random.Random(number).randrange(1, 100))
-        deadline_s = time.monotonic() + 10
         for broker in (one, other):
-            while not {*names} <= {*broker.topics}:
-                assert time.monotonic() < deadline_s
-                time.sleep(0.02)
+            look_until(lambda broker=broker: {*broker.topics}, {*names}.issubset, "all topics")  # type: ignore[misc]
 
 
 def connect(settings: dict[str, object]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -41,7 +40,7 @@ from confluent_kafka.admin import (
 
 from compat_tests.clients.adapters.confluent_errors import QUIET
 from compat_tests.clients.calls.contract import NO_REQUEST, Calls
-from compat_tests.clients.group_members import eventually
+from compat_tests.waits import eventually, look_until
 
 WAIT_S = 20
 
@@ -83,10 +82,10 @@ class Admin(Calls):
         only(self.admin.create_topics([NewTopic(self.topic, 1, 1)]))
 
     def call_list_topics(self) -> None:
-        deadline = time.monotonic() + WAIT_S
-        while self.topic not in self.admin.list_topics(timeout=WAIT_S).topics and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert self.topic in self.admin.list_topics(timeout=WAIT_S).topics
+        names = look_until(
+            lambda: self.admin.list_topics(timeout=WAIT_S).topics, lambda topics: self.topic in topics, self.topic
+        )
+        assert self.topic in names
 
     def call_create_partitions(self) -> None:
         only(self.admin.create_partitions([NewPartitions(self.topic, 2)]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -28,7 +27,7 @@ from compat_tests.clients.calls.blocking import Blocking
 from compat_tests.clients.calls.confluent_admin_calls import WAIT_S, only
 from compat_tests.clients.calls.confluent_admin_calls import Admin as Admin
 from compat_tests.clients.calls.contract import Calls
-from compat_tests.clients.group_members import eventually
+from compat_tests.waits import HangLimit, eventually, look_until
 
 VERSION = tuple(int(part) for part in confluent_kafka.__version__.split(".")[:2])
 TESTED_VERSION = (2, 16)
@@ -75,8 +74,9 @@ class Producer(Calls):
         )
 
     def call_poll(self) -> None:
-        deadline = time.monotonic() + WAIT_S
-        while not self.delivered and time.monotonic() < deadline:
+        limit = HangLimit("a delivery report", WAIT_S)
+        while not self.delivered:
+            limit.check()
             self.producer.poll(0.1)
         assert self.delivered == [None]
 
@@ -254,13 +254,13 @@ class ShareConsumer(Calls):
 
     def _poll_until(self, done: Callable[[Any], Any]) -> Any:
         """Poll until `done(messages)` is true; return the last messages."""
-        deadline = time.monotonic() + WAIT_S
-        while time.monotonic() < deadline:
+
+        def polled() -> Any:
             messages = self.consumer.poll(0.2)
             assert not [message.error() for message in messages if message.error()]
-            if done(messages):
-                return messages
-        raise AssertionError("nothing came in time")
+            return messages
+
+        return look_until(polled, done, "messages", WAIT_S)
 
     def call_set_sasl_credentials(self) -> None:
         self.consumer.set_sasl_credentials("ann", "secret")

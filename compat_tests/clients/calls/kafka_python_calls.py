@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -27,7 +26,7 @@ from kafka.structs import OffsetAndMetadata
 
 from compat_tests.clients import protocol_client
 from compat_tests.clients.calls.contract import NO_REQUEST, Calls
-from compat_tests.clients.group_members import eventually
+from compat_tests.waits import HangLimit, eventually
 
 VERSION = tuple(int(part) for part in kafka.__version__.split(".")[:3])
 TESTED_VERSION = (3, 0, 12)
@@ -130,8 +129,9 @@ class Consumer(Calls):
         assert set(self.consumer.subscription()) == {self.topic}
 
     def call_poll(self) -> None:
-        count, deadline = 0, time.monotonic() + WAIT_S
-        while count < 5 and time.monotonic() < deadline:
+        count, limit = 0, HangLimit("5 records", WAIT_S)
+        while count < 5:
+            limit.check(count)
             count += sum(map(len, self.consumer.poll(5_000).values()))
         assert count == 5
 
@@ -152,8 +152,9 @@ class Consumer(Calls):
 
     def call_commit_async(self) -> None:
         future = self.consumer.commit_async({self.partition: OffsetAndMetadata(4, "", -1)})
-        deadline = time.monotonic() + WAIT_S
-        while not future.is_done and time.monotonic() < deadline:
+        limit = HangLimit("the commit", WAIT_S)
+        while not future.is_done:
+            limit.check()
             self.consumer.poll(100)
         assert future.succeeded()
 
@@ -319,9 +320,7 @@ class Admin(Calls):
         self.consumer = KafkaConsumer(
             self.topic, bootstrap_servers=self.bootstrap, group_id=self.group, auto_offset_reset="earliest"
         )
-        deadline = time.monotonic() + WAIT_S
-        while not self.consumer.poll(5_000) and time.monotonic() < deadline:
-            pass
+        eventually(lambda: self.consumer.poll(5_000), "a record", WAIT_S)
         self.consumer.commit()
         assert self.group in {group["group_id"] for group in self.admin.list_groups()}
 

@@ -35,8 +35,8 @@ def test_two_members_share_a_topic_by_their_weights() -> None:
         for consumer in consumers:
             consumer.subscribe(["orders"])
         deadline = time.monotonic() + DEADLINE_S
-        while [len(consumer.assignment()) for consumer in consumers] != [6, 2]:
-            assert time.monotonic() < deadline, broker.groups["mills"]
+        while (counts := [len(consumer.assignment()) for consumer in consumers]) != [6, 2]:
+            assert time.monotonic() < deadline, f"{counts} partitions, not [6, 2]: {broker.groups['mills']}"
             for consumer in consumers:
                 consumer.poll(0.05)
         assert broker.groups["mills"].assignor == "weighted"

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kqueue_cleanup_archive.policy import VARIABLE
@@ -16,6 +17,7 @@ from logs import archived, files, whole_files
 
 from kqueue.testing.process_environment import process_environment
 
+T = TypeVar("T")
 SETTINGS = {
     "log.retention.check.interval.ms": 300,
     "log.cleanup.policy": "archive",
@@ -25,10 +27,10 @@ SETTINGS = {
 }
 
 
-def until(holds: Callable[[], bool]) -> None:
+def until(what: str, look: Callable[[], T], holds: Callable[[T], object]) -> None:
     deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
+    while not holds(seen := look()):
+        assert time.monotonic() < deadline, f"{what}; seen: {seen}"
         time.sleep(0.02)
 
 
@@ -44,7 +46,7 @@ def served(folder: Path, port_file: Path) -> Iterator[tuple[subprocess.Popen[byt
             stderr=subprocess.STDOUT,
         )
     try:
-        until(lambda: b"127.0.0.1:" in port_file.read_bytes() or process.poll() is not None)
+        until("an address", port_file.read_text, lambda said: "127.0.0.1:" in said or process.poll() is not None)
         assert process.poll() is None, port_file.read_text()
         yield process, "127.0.0.1:" + port_file.read_text().partition("127.0.0.1:")[2].split()[0].strip(".,;)")
     finally:
@@ -74,16 +76,11 @@ def test_killed_again_and_again_while_it_archives_each_record_is_there_once(tmp_
             finally:
                 producer.close(timeout=30)
             count = len(files(tmp_path / "archive"))
-            until(lambda count=count: len(files(tmp_path / "archive")) > count)  # type: ignore[misc]
+            until("more files", lambda: len(files(tmp_path / "archive")), count.__lt__)
             process.send_signal(signal.SIGKILL)
             process.wait(30)
     with served(tmp_path, tmp_path / "last.log") as (_, bootstrap):
-
-        def all_is_gone() -> bool:
-            starts, ends = starts_and_ends(bootstrap)
-            return starts == ends
-
-        until(all_is_gone)
+        until("starts that are ends", lambda: starts_and_ends(bootstrap), lambda found: found[0] == found[1])
     values = [int(value[7:]) for value in archived(tmp_path / "archive")["value"].to_pylist()]
     assert sorted(values) == list(range(sent))
     assert files(tmp_path / "archive") == whole_files(tmp_path / "archive")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -82,8 +84,10 @@ def consume(bootstrap: str, topic: str, *, offset: int | None = None, group: str
             consumer.seek_to_beginning(partition)
         else:
             consumer.seek(partition, offset)
-        while consumer.position(partition) < end:
-            for record in consumer.poll(timeout_ms=DEADLINE_S * 1000).get(partition, []):
+        deadline = time.monotonic() + DEADLINE_S
+        while (position := consumer.position(partition)) < end:
+            assert time.monotonic() < deadline, f"{position} of {end} records are read"
+            for record in consumer.poll(timeout_ms=1000).get(partition, []):
                 assert record.value.startswith(SECRETS["value"])
                 found.append(int(record.value.rpartition(b"-")[2]))
         if group is not None:
@@ -175,6 +179,7 @@ def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
             assert process.stderr is not None
             told = ""
             while (found := LISTENS.search(told)) is None:
+                assert select.select([process.stderr], [], [], DEADLINE_S)[0], f"it does not start: {told}"
                 line = process.stderr.readline()
                 assert line, f"it did not start: {told}"
                 told += line
