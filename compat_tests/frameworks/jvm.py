@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from compat_tests.kafka.jvm import HEAP
+from compat_tests.kafka.jvm import OPTIONS
 from compat_tests.kafka.maven import Jars, ToolFailed, java, java_missing
 
 VERSION = "4.3.0"
@@ -42,4 +42,4 @@ def command(main_class: str, *arguments: str, programs: Path | None = None) -> l
     """Return the command line that runs a class of a framework, or one in the folder `programs`."""
     classpath = f"{JARS.fetch()}/*" + (f":{programs}" if programs else "")
     logging = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true"]
-    return [java(), *HEAP, *logging, "-cp", classpath, main_class, *arguments]
+    return [java(), *OPTIONS, *logging, "-cp", classpath, main_class, *arguments]

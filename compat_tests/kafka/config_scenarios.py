@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
 from compat_tests.kafka.admin_scenarios import NODE, Ask, Scenario, created, topic
+from compat_tests.waits import look_until
 from kqueue.wire.messages import alter_configs as replace
 from kqueue.wire.messages import describe_configs as describe
 from kqueue.wire.messages import incremental_alter_configs as alter
@@ -14,8 +14,7 @@ from kqueue.wire.messages.list_config_resources import ListConfigResourcesReques
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
-PROPAGATION_S = 0.5
-"""Kafka answers a change before its broker has it."""
+BARRIER, BARRIER_SETTING, BARRIER_DEFAULT = "barrier", "consumer.session.timeout.ms", "45000"
 Change = tuple[int, str, str | None]
 
 
@@ -35,7 +34,25 @@ def replaced(ask: Ask, kind: int, name: str, validate: bool = False, version: in
 
 def described(ask: Ask, kind: int, name: str, *names: str, version: int = 4) -> Any:
     """The answer to DescribeConfigs of one resource, sorted, without documentation."""
-    time.sleep(PROPAGATION_S)
+    settle(ask)
+    return _described(ask, kind, name, *names, version=version)
+
+
+def settle(ask: Ask) -> None:
+    """Return once the broker has all changes before this one: Kafka answers a change before its
+    broker has it, and brokers take changes in order. The first change here may still be taken
+    together with those before it; the second is not.
+    """
+    for operation, value in ((SET, "46000"), (DELETE, None)):
+        altered(ask, GROUP, BARRIER, (operation, BARRIER_SETTING, value))
+        look_until(
+            lambda: _described(ask, GROUP, BARRIER, BARRIER_SETTING, version=4).results[0].configs[0].value,
+            (value or BARRIER_DEFAULT).__eq__,
+            f"the barrier: {value}",
+        )
+
+
+def _described(ask: Ask, kind: int, name: str, *names: str, version: int) -> Any:
     resource = describe.DescribeConfigsResource(
         resource_type=kind, resource_name=name, configuration_keys=list(names) or None
     )

@@ -1,21 +1,31 @@
-"""Apache Kafka for the tests: skipped, with the reason, where it can't be run. At most two
-JVMs run at a time in a worker of xdist: a node, and one for tools and programs. Tests of a file
-share both: `--dist loadfile`.
+"""Apache Kafka for the tests: skipped, with the reason, where it can't be run. At most two JVMs run
+at a time in a worker of xdist: a node, and one for tools and programs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from compat_tests.kafka import jvm, tool_host
-from compat_tests.kafka.node import Kafka
+from compat_tests.kafka import jvm
+from compat_tests.kafka.node import Kafka, archive_classes
 from compat_tests.kafka.serving import serving
-from compat_tests.kafka.tool_host import ToolHost, compile_programs
+from compat_tests.kafka.tool_host import ToolHost, missing, tool_host
 
 pytest_plugins = ["compat_tests.call_report"]
+OWN_NODES = (
+    "test_acl_decisions",
+    "test_back_and_forth",
+    "test_consumer_groups",
+    "test_deleted_producers",
+    "test_open_transactions",
+    "test_snapshots",
+    "test_spark_transactions",
+    "test_streams_groups",
+)
 # With Kafka's own minima every wait for a member that is gone lasts 6 s, each member of a share
 # group learns what it has after 5 s, and each lock lasts 15 s.
 EITHER = {
@@ -34,10 +44,25 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    reason = jvm.missing()
+    reason = missing()
     if reason:
         for item in items:
             item.add_marker(pytest.mark.skip(reason=f"skipped, because {reason}"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests of a file together, as they share a node; but those of `OWN_NODES` start nodes
+    of their own, for half a minute each, so that workers share them.
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class NodeScheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.split("::")[0]
+            return nodeid if Path(file).stem in OWN_NODES else file
+
+    return NodeScheduling(config, log)
 
 
 @pytest.fixture(scope="session")
@@ -45,6 +70,7 @@ def formatted(tmp_path_factory: pytest.TempPathFactory) -> Kafka:
     """A node that was formatted and never started, for others to copy."""
     node = Kafka(tmp_path_factory.mktemp("formatted"))
     node.format()
+    archive_classes(node, tmp_path_factory.mktemp("archive"))
     return node
 
 
@@ -59,12 +85,11 @@ def kafka(formatted: Kafka, tmp_path: Path) -> Iterator[Kafka]:
 
 
 @pytest.fixture(scope="session")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolHost]:
+def tools() -> ToolHost:
     """Runs Kafka's tools, and the programs in `java`."""
-    if reason := tool_host.missing():
+    if reason := missing():
         pytest.skip(f"skipped, because {reason}")
-    with ToolHost(compile_programs(tmp_path_factory.mktemp("programs"))) as host:
-        yield host
+    return tool_host()
 
 
 @pytest.fixture(scope="module", params=["Kafka", "kqueue"])

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from click.testing import CliRunner
 
-from compat_tests.kafka import jvm
+from compat_tests.kafka.maven import ToolFailed
+from compat_tests.kafka.tool_host import tool_host
 from kqueue.cli.log.dump import dump as dump_command
 from kqueue.records.any_format import iter_any_batches
 from kqueue.records.batch import BatchHeader
@@ -51,10 +52,12 @@ def dump(files: Iterable[Path], *options: str) -> Dump:
     """Run the tool once for all these files. Raises ToolFailed: it could not read one of them."""
     wanted = list(files)
     assert wanted, "no files to dump"
-    said, complaints = jvm.run(TOOL, "--files", ",".join(str(file) for file in wanted), *options)
-    lines = _by_file(said)
+    done = tool_host().run(TOOL, "--files", ",".join(str(file) for file in wanted), *options)
+    if done.status:
+        raise ToolFailed(f"the tool ended with {done.status}:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
+    lines = _by_file(done.stdout)
     assert set(lines) == set(wanted), "the tool passed files over"
-    return Dump(lines, _real(complaints.splitlines()))
+    return Dump(lines, _real(done.stderr.splitlines()))
 
 
 def dump_with_kqueue(files: Iterable[Path], *options: str) -> dict[Path, list[str]]:

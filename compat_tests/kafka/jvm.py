@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from compat_tests.kafka.maven import Jars, ToolFailed, java, java_missing
+from compat_tests.kafka.maven import KEPT_IN, Jars, ToolFailed, java, java_missing
 
 __all__ = ["KAFKA_VERSION", "ToolFailed", "command", "libs", "missing", "run"]
 
 KAFKA_VERSION = "4.3.0"
-HEAP = ("-Xms32m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
-TOOL_TIMEOUT_S = 300
+HEAP = ("-Xms32m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:-UsePerfData")
+# they compile little, and simply: most of these JVMs live for seconds
+OPTIONS = (*HEAP, "-XX:TieredStopAtLevel=1", "-XX:CompileThresholdScaling=5")
+TOOL_TIMEOUT_S = 60
 _JARS = Jars(
     what="Kafka's jars",
     pom=Path(__file__).parent / "pom.xml",
@@ -37,12 +40,33 @@ def libs() -> Path:
     return _JARS.fetch()
 
 
+@functools.cache
+def class_archive() -> Path:
+    """Where the classes that a node loads are kept as the JVM has them in memory: it starts in two
+    thirds of the time then. `node.archive_classes` makes the file; a JVM passes over one that was
+    made by another Java or with other jars.
+    """
+    return kept(f"kafka-{KAFKA_VERSION}", ".jsa")
+
+
+def kept(name: str, suffix: str = "", *contents: bytes) -> Path:
+    """Where a file or folder is kept from run to run that is made of these contents, by this Java
+    and with these jars.
+    """
+    version = subprocess.run([java(), "-version"], capture_output=True, check=True, timeout=TOOL_TIMEOUT_S).stderr
+    made_of = hashlib.sha256(b"".join([version, str(libs()).encode(), *contents])).hexdigest()
+    return KEPT_IN / f"{name}-{made_of[:12]}{suffix}"
+
+
 def command(main_class: str, *arguments: str, log_level: str = "warn", classpath: Sequence[Path] = ()) -> list[str]:
     """The command line that runs a class of Kafka's, or one in a folder of `classpath`."""
     logging = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
+    # -Xlog: nothing about the archive in what a tool prints
+    archived = ["-Xlog:disable", f"-XX:SharedArchiveFile={class_archive()}"] if class_archive().exists() else []
     return [
         java(),
-        *HEAP,
+        *OPTIONS,
+        *archived,
         logging,
         "-Dorg.slf4j.simpleLogger.showDateTime=true",
         "-cp",

@@ -11,13 +11,15 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 JAVA_MIN = 17
-FETCH_TIMEOUT_S = 900
-VERSION_TIMEOUT_S = 120
-_KEPT_IN = Path(__file__).parents[2] / ".tox"
+FETCH_TIMEOUT_S = 300
+VERSION_TIMEOUT_S = 60
+KEPT_IN = Path(__file__).parents[2] / ".tox"
 
 
 class ToolFailed(Exception):
@@ -50,6 +52,15 @@ def _java_version() -> int | None:
     return int(found[1]) if found else None
 
 
+@contextmanager
+def one_at_a_time(folder: Path) -> Iterator[None]:
+    """Keep other processes out that make files in this folder, which is made if need be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".fetching").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 class Jars(NamedTuple):
     """The jars that a `pom.xml` names.
 
@@ -68,7 +79,7 @@ class Jars(NamedTuple):
     def folder(self) -> Path:
         """Where they are, or will be."""
         named = os.environ.get(self.variable)
-        return Path(named) if named else _KEPT_IN / self.name
+        return Path(named) if named else KEPT_IN / self.name
 
     @property
     def are_there(self) -> bool:
@@ -87,11 +98,8 @@ class Jars(NamedTuple):
         folder = self.folder
         if self.are_there:
             return folder
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        # one at a time: runs beside this one may want the same jars, and Maven keeps all in one
-        # folder
-        with (folder.parent / ".fetching").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        # runs beside this one may want the same jars, and Maven keeps all in one folder
+        with one_at_a_time(folder.parent):
             if not self.are_there:
                 self._fetch_into(folder)
         return folder

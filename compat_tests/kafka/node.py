@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import random
 import re
 import shutil
@@ -17,9 +18,10 @@ from types import TracebackType
 from typing import IO
 
 from compat_tests.kafka import jvm
+from compat_tests.kafka.maven import one_at_a_time
 
-START_TIMEOUT_S = 300
-STOP_TIMEOUT_S = 300
+START_TIMEOUT_S = 120
+STOP_TIMEOUT_S = 120
 STARTED = "Kafka Server started"
 NODE_ID = 1
 
@@ -138,21 +140,23 @@ class Kafka:
             file.write_text(text)
         return self
 
-    def start(self) -> Kafka:
-        """Start, and return once it serves. Raises ToolFailed: it does not within START_TIMEOUT_S;
-        the message has the end of its log.
+    def start(self, *options: str) -> Kafka:
+        """Start, and return once it serves. `options`: of the JVM, beside its own.
+
+        Raises ToolFailed: it does not within START_TIMEOUT_S; the message has the end of its log.
         """
         assert self._process is None, "it runs"
         self._log = self.log_file.open("ab")
         begin = self._log.tell()
         command = jvm.command("kafka.Kafka", str(self._write_properties()), log_level="info")
+        command[1:1] = options
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
         deadline = time.monotonic() + START_TIMEOUT_S
         while STARTED not in self.said(begin):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
                 raise jvm.ToolFailed(f"Kafka did not start; the end of {self.log_file}:\n{self.said()[-6000:]}")
-            time.sleep(0.05)
+            time.sleep(0.02)
         return self
 
     def stop(self) -> None:
@@ -230,3 +234,18 @@ class Kafka:
         path = self.place / "server.properties"
         path.write_text("".join(f"{name}={value}\n" for name, value in {**SETTINGS, **own, **self.settings}.items()))
         return path
+
+
+def archive_classes(template: Kafka, folder: Path) -> None:
+    """Make the file of `jvm.class_archive` where it is missing, by a node that starts and stops in
+    a new folder. A Java that was built without such an archive of its own classes makes none.
+    `template`: a formatted node to copy.
+    """
+    archive = jvm.class_archive()
+    with one_at_a_time(archive.parent), contextlib.suppress(jvm.ToolFailed, FileNotFoundError):
+        if not archive.exists():
+            node = Kafka(folder).copy_from(template)
+            new = archive.with_suffix(".new")
+            node.start(f"-XX:ArchiveClassesAtExit={new}")
+            node.stop()
+            new.rename(archive)

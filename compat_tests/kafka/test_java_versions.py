@@ -4,7 +4,9 @@ kqueue what it gives on Kafka.
 
 from __future__ import annotations
 
+import functools
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,16 +34,28 @@ def jars(version: str) -> Path:
     line = version.rpartition(".")[0]
     pom = SOURCES / f"clients-{line}.xml"
     name = f"java-client-{version}-libs"
-    variable = f"KQUEUE_CLIENT_LIBS_{line.replace('.', '_')}"
+    variable = f"KQUEUE_JAVA_CLIENT_LIBS_{line.replace('.', '_')}"
     return Jars(f"Kafka's client {line}", pom, name, f"kafka-clients-{version}.jar", variable).fetch()
 
 
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return a function that compiles the program against a version of the client, once."""
+
+    @functools.cache
+    def compiled(version: str) -> Path:
+        folder = tmp_path_factory.mktemp(version)
+        options = ["-J-XX:TieredStopAtLevel=1", "-cp", f"{jars(version)}/*", "-d", str(folder)]
+        subprocess.run([javac(), *options, str(SOURCES / "Features.java")], timeout=COMPILE_TIMEOUT_S, check=True)
+        return folder
+
+    return compiled
+
+
 @pytest.mark.parametrize("version", LACKS)
-def test_features(version: str, either: str, tmp_path: Path) -> None:
-    libs = f"{jars(version)}/*"
-    compiler = [javac(), "-J-XX:TieredStopAtLevel=1", "-cp", libs, "-d", str(tmp_path), str(SOURCES / "Features.java")]
-    subprocess.run(compiler, timeout=COMPILE_TIMEOUT_S, check=True)
-    command = [java(), *jvm.HEAP, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{libs}:{tmp_path}"]
+def test_features(version: str, either: str, programs: Callable[[str], Path]) -> None:
+    classpath = f"{jars(version)}/*:{programs(version)}"
+    command = [java(), *jvm.OPTIONS, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", classpath]
     done = subprocess.run(
         [*command, "Features", either, f"{version}-"], capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=True
     )

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import atexit
 import base64
 import contextlib
 import functools
 import queue
 import shutil
 import subprocess
+import tempfile
 import threading
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple
 
 from compat_tests.kafka import jvm
-from compat_tests.kafka.maven import java
+from compat_tests.kafka.maven import java, one_at_a_time
 
 SOURCES = Path(__file__).parent / "java"
-COMPILE_TIMEOUT_S = 120
-TOOL_TIMEOUT_S = 300
+COMPILE_TIMEOUT_S = 90
+TOOL_TIMEOUT_S = 60
 
 
 class ToolResult(NamedTuple):
@@ -40,11 +41,24 @@ def javac() -> str:
     return java() + "c"
 
 
-def compile_programs(folder: Path) -> Path:
-    """Compile `java/*.java` into `folder` and return it. Raises ToolFailed."""
-    sources = [str(source) for source in sorted(SOURCES.glob("*.java"))]
+def compiled_programs() -> Path:
+    """The folder of `java/*.java`, compiled by the first process that needs them. Raises
+    ToolFailed.
+    """
+    sources = sorted(SOURCES.glob("*.java"))
+    folder = jvm.kept("kafka-programs", "", *(source.read_bytes() for source in sources))
+    with one_at_a_time(folder.parent):
+        if not folder.exists():
+            new = Path(tempfile.mkdtemp(prefix=folder.name, dir=folder.parent))
+            _compile(sources, new)
+            new.rename(folder)
+    return folder
+
+
+def _compile(sources: list[Path], folder: Path) -> None:
+    options = ["-J-XX:TieredStopAtLevel=1", "-nowarn", "-cp", f"{jvm.libs()}/*", "-d", str(folder)]
     done = subprocess.run(
-        [javac(), "-J-XX:TieredStopAtLevel=1", "-nowarn", "-cp", f"{jvm.libs()}/*", "-d", str(folder), *sources],
+        [javac(), *options, *map(str, sources)],
         capture_output=True,
         text=True,
         timeout=COMPILE_TIMEOUT_S,
@@ -52,24 +66,25 @@ def compile_programs(folder: Path) -> Path:
     )
     if done.returncode:
         raise jvm.ToolFailed(f"javac ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-    return folder
+
+
+@functools.cache
+def tool_host() -> ToolHost:
+    """The JVM of this process, which ends with it. Raises ToolFailed: the programs can't be
+    compiled.
+    """
+    host = ToolHost(compiled_programs())
+    atexit.register(host.close)
+    return host
 
 
 class ToolHost:
-    """The JVM; `with` starts it on first use and ends it."""
+    """The JVM, which starts on first use. `programs`: the folder of the compiled programs."""
 
     def __init__(self, programs: Path) -> None:
         self._programs = programs
         self._process: subprocess.Popen[str] | None = None
         self._answers: queue.Queue[str] = queue.Queue()
-
-    def __enter__(self) -> ToolHost:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def run(self, main_class: str, *arguments: object, timeout_s: float = TOOL_TIMEOUT_S) -> ToolResult:
         """Run a class to its end; a status other than 0 is not an error here.
@@ -95,7 +110,8 @@ class ToolHost:
 
     def _start(self) -> subprocess.Popen[str]:
         if self._process is None:
-            command = jvm.command("ToolHost", classpath=[self._programs])
+            # some tools leave admin clients behind, which warn that they reach no broker
+            command = jvm.command("ToolHost", log_level="error", classpath=[self._programs])
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
             )
@@ -111,6 +127,7 @@ class ToolHost:
         answers.put("")
 
     def close(self) -> None:
+        """End the JVM; the next tool starts another one."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
