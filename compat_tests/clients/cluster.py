@@ -31,7 +31,6 @@ that did not restart since.
 SETTINGS: Mapping[str, object] = {
     "default.replication.factor": MEMBERS,
     "min.insync.replicas": 2,
-    "replica.lag.time.max.ms": 1000,
     "replica.fetch.wait.max.ms": 200,
     "replica.fetch.backoff.ms": 50,
     "replica.selector.class": RACK_AWARE_SELECTOR,

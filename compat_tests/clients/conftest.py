@@ -55,6 +55,7 @@ ON_DISK_ALONE = (
 """With a broker in memory these run in the thorough tests only: the storage matters little there,
 or a disk matters most. Those in `UNSECURED` run so on a cluster too.
 """
+MAIN_CLIENT = "confluent-kafka"  # it has all features
 EXTERNAL_SESSION_MS = 6_000  # Kafka's own minimum
 _numbers = itertools.count(1)
 
@@ -115,6 +116,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             ],
             scope="session",
         )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On a cluster leave tests that are marked as `one_client` to one client; of the others they
+    are thorough tests.
+    """
+    if not config.getoption("cluster"):
+        return
+    clients = config.getoption("clients")
+    chosen = MAIN_CLIENT if MAIN_CLIENT in clients else clients[0]
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        if item.get_closest_marker("one_client") and callspec and callspec.params.get("client", chosen) != chosen:
+            item.add_marker(pytest.mark.thorough)
 
 
 def pytest_report_header(config: pytest.Config) -> str:

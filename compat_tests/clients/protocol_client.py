@@ -10,10 +10,12 @@ from contextlib import contextmanager
 
 from compat_tests.clients.adapters.contract import BrokerError, Place
 from compat_tests.clients.security import own_security
+from compat_tests.waits import look_until
 from kqueue.client import Client, ClientOptions, NewTopic, TopicPartition
 from kqueue.client.connection import Connection
 from kqueue.client.deadline import Deadline
 from kqueue.client.errors import BrokerRefused, ClientError
+from kqueue.client.metadata import NO_LEADER
 from kqueue.records.batch import Record, iter_batches
 from kqueue.records.builder import build_batch
 
@@ -32,12 +34,22 @@ def asking(bootstrap: str) -> Iterator[Client]:
 
 
 def create_topic(bootstrap: str, name: str, partitions: int = 1, settings: Mapping[str, str] | None = None) -> None:
-    """Create a topic and wait until every partition has a leader.
+    """Create a topic and wait until every partition has a leader, as each broker shows it.
+
+    A leader that has not heard of its partition yet refuses records, and a producer that is not
+    idempotent changes the order of those that it sends again.
 
     Raises: BrokerError: the broker rejected the topic.
     """
     with asking(bootstrap) as client:
-        client.create_topics([NewTopic(name, partitions, -1, settings or {})])
+        brokers = client.create_topics([NewTopic(name, partitions, -1, settings or {})]).brokers
+    for broker in brokers.values() if len(brokers) > 1 else ():
+        with asking(str(broker.address)) as client:
+            look_until(
+                lambda client=client: client.metadata([name]).topics.get(name),  # type: ignore[misc]
+                lambda topic: topic and all(row.leader != NO_LEADER for row in topic.partitions.values()),
+                f"leaders of {name} at {broker.address}",
+            )
 
 
 def committed(bootstrap: str, group: str, places: Sequence[Place]) -> list[int]:

@@ -42,7 +42,7 @@ expired, or is one of other hosts. SHORT: sessions end after `SESSION_MS`.
 SESSION_MS = 1_500
 """Clients authenticate again when 85 % of it are over, and at most once a second."""
 ADMIN = "ann"
-USERS = {name: f"{name}'s secret" for name in (ADMIN, "broker", "bob", *(f"user-{number}" for number in range(24)))}
+USERS = {name: f"{name}'s secret" for name in (ADMIN, "broker", "bob", *(f"user-{number}" for number in range(100)))}
 """`ADMIN` and the brokers may do everything, the others nothing. By SCRAM there is only `ADMIN`."""
 ISSUER, AUDIENCE = "https://idp.example", "kqueue"
 WINDOWS = 2

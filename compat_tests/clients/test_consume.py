@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from compat_tests.clients import protocol_client
-from compat_tests.clients.adapters.contract import READ_COMMITTED, Place, Record
+from compat_tests.clients.adapters.contract import IDEMPOTENCE, READ_COMMITTED, Place, Record
 from compat_tests.clients.brokers import RunningBroker
 from compat_tests.clients.conftest import ClientFactory
 from compat_tests.clients.scenario_helpers import collect, collect_all, nothing_more, numbered, send_all
@@ -186,7 +186,9 @@ def test_partition_limit_smaller_than_batch(connect: ClientFactory, broker: Runn
 
 def test_many_small_records(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic(partitions=4)
-    producer = connect.producer(broker.bootstrap, linger_ms=20, codec="lz4")
+    # without idempotence records may change their order, or come twice, where they are sent again
+    idempotent = IDEMPOTENCE in connect.client.features
+    producer = connect.producer(broker.bootstrap, linger_ms=20, codec="lz4", idempotent=idempotent)
     pending = [producer.send(name, b"%d" % number, partition=number % 4) for number in range(20_000)]
     producer.flush()
     pending[-1].result()

@@ -182,6 +182,7 @@ class Job:
         assert sorted(value or b"" for value in found) == sorted(expected)
 
 
+@pytest.mark.one_client
 def test_each_record_is_transformed_once(
     own_broker: RunningBroker, connect: ClientFactory, name: Name, seed: int
 ) -> None:

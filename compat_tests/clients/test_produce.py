@@ -162,7 +162,9 @@ def test_record_above_size_limit_is_rejected(connect: ClientFactory, broker: Run
 
 def test_order_within_partition(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic(partitions=3)
-    producer = connect.producer(broker.bootstrap, linger_ms=5)
+    # without idempotence records may change their order where they are sent again
+    idempotent = IDEMPOTENCE in connect.client.features
+    producer = connect.producer(broker.bootstrap, linger_ms=5, idempotent=idempotent)
     pending = [producer.send(name, b"%d" % number, partition=number % 3) for number in range(3_000)]
     producer.flush()
     for each in pending:
