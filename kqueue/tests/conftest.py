@@ -48,7 +48,9 @@ def pytest_collection_finish() -> None:
 
 def collect_if_ignored(node: pytest.Item | pytest.Module) -> None:
     """Collect what clients have left unclosed while that is ignored: a later test would fail."""
-    if any("PytestUnraisableExceptionWarning" in str(mark.args) for mark in node.own_markers):
+    # The marks of grids are not looked at: to print their tables takes longer than many a test.
+    filters = [mark for mark in node.own_markers if mark.name == "filterwarnings"]
+    if any("PytestUnraisableExceptionWarning" in str(mark.args) for mark in filters):
         gc.collect()
 
 
@@ -59,20 +61,16 @@ def _collected_with_its_module(request: pytest.FixtureRequest) -> Iterator[None]
 
 
 @pytest.fixture(autouse=True)
-def _collected_with_its_test(request: pytest.FixtureRequest) -> Iterator[None]:
-    yield
-    collect_if_ignored(request.node)
-
-
-@pytest.fixture(autouse=True)
-def _loggers() -> Iterator[None]:
+def _put_back(request: pytest.FixtureRequest) -> Iterator[None]:
     """Put the loggers of the process and of client libraries back as they were: `kqueue serve`, and
-    `kqueue` itself, set them up for a process of their own.
+    `kqueue` itself, set them up for a process of their own. Collect what the test left unclosed.
     """
     loggers = [logging.getLogger(name) for name in (None, "kafka", "aiokafka")]
     before = [(logger, logger.level, logger.propagate, list(logger.handlers)) for logger in loggers]
     yield
     for logger, level, propagate, handlers in before:
-        logger.setLevel(level)
+        if logger.level != level:
+            logger.setLevel(level)
         logger.propagate = propagate
         logger.handlers[:] = handlers
+    collect_if_ignored(request.node)
