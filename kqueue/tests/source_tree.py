@@ -78,14 +78,31 @@ class SourceFile:
 
 
 def _functions(node: ast.AST, prefix: str) -> Iterator[tuple[str, Function]]:
-    for child in ast.iter_child_nodes(node):
+    for child in _statements_in(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             yield prefix + child.name, child
             yield from _functions(child, f"{prefix}{child.name}.")
         elif isinstance(child, ast.ClassDef):
             yield from _functions(child, f"{prefix}{child.name}.")
-        elif not isinstance(child, ast.expr):  # which has none
+        else:
             yield from _functions(child, prefix)
+
+
+def _statements_in(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements, handlers and cases directly in a statement. Expressions, which are most
+    of a tree, have none.
+    """
+    for name in ("body", "orelse", "handlers", "finalbody", "cases"):
+        yield from getattr(node, name, ())
+
+
+def _imports(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield the import statements below a node."""
+    for child in _statements_in(node):
+        if isinstance(child, ast.Import | ast.ImportFrom):
+            yield child
+        else:
+            yield from _imports(child)
 
 
 def source_files(*folders: str) -> Iterator[SourceFile]:
@@ -150,10 +167,10 @@ def import_graph(files: Iterable[SourceFile]) -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for name, file in by_name.items():
         imported = set()
-        for node in ast.walk(file.tree):
+        for node in _imports(file.tree):
             if isinstance(node, ast.Import):
                 imported.update(alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            elif node.module and not node.level:
                 for alias in node.names:
                     submodule = f"{node.module}.{alias.name}"
                     imported.add(submodule if submodule in by_name else node.module)

@@ -11,9 +11,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-import pytest
-
 from kqueue.tests.source_tree import source_files
+from kqueue.tests.tables import for_each
 
 ELAPSED = re.compile(r"(monotonic|perf_counter|process_time|thread_time)(_ns|_s)?")
 DATES = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "date.today", "wall_ms", "utc_now"}
@@ -67,7 +66,7 @@ def is_elapsed(node: ast.Attribute, imported: set[str]) -> bool:
     return ast.unparse(node.value) == "time" and "time" in imported and bool(ELAPSED.fullmatch(node.attr))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "import time\nbegan = time.monotonic()",
@@ -88,7 +87,7 @@ def test_a_reading_is_found(text: str) -> None:
     assert MENTIONS.search(text)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "import time\nrecord(timestamp_ms=int(time.time() * 1000))",

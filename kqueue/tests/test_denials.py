@@ -10,7 +10,6 @@ import tomllib
 from collections.abc import Callable, Iterator
 
 import click
-import pytest
 
 from kqueue.api import handler_table
 from kqueue.base.settings import Prefix, Scope
@@ -20,6 +19,7 @@ from kqueue.config.kafka_settings import REASONS, REFUSALS, refusal_of
 from kqueue.security.sasl.login import MODULES
 from kqueue.tests.denials import denials
 from kqueue.tests.source_tree import PACKAGE, ROOT
+from kqueue.tests.tables import for_each
 
 Holds = Callable[[], bool]
 
@@ -155,7 +155,7 @@ def test_each_sentence_that_denies_a_feature_has_a_row() -> None:
     assert [f"{name}: {sentence}" for name, sentence in FOUND if not any(part in sentence for part in known)] == []
 
 
-@pytest.mark.parametrize("part", DENIED)
+@for_each("part", DENIED)
 def test_denied_features_do_not_exist(part: str) -> None:
     assert all(holds() for holds in DENIED[part]), f"this exists now: mend the sentences with {part!r}"
 
@@ -164,7 +164,7 @@ def test_each_row_is_of_a_sentence() -> None:
     assert [part for part in (*DENIED, *NOT_FEATURES) if not any(part in sentence for _, sentence in FOUND)] == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "sentence",
     [
         "- No tiered storage.",

@@ -21,6 +21,7 @@ from kqueue.config.catalog import CATALOG
 from kqueue.log.policies import POLICIES
 from kqueue.tests.doc_pages import Page, count_tests, environment, run_line, run_program, run_tests, serving
 from kqueue.tests.source_tree import ROOT
+from kqueue.tests.tables import for_each
 
 README = Page("README.md")
 INSTALL = Page("docs/install.md")
@@ -96,7 +97,7 @@ def test_every_page_is_linked_from_the_index() -> None:
         assert page == index or name in linked or name.removeprefix("decisions/") in decisions, name
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "docs" / "start").glob("*.md")), ids=lambda path: path.stem)
+@for_each("path", sorted((ROOT / "docs" / "start").glob("*.md")))
 def test_a_page_to_start_with_has_two_screens_and_leads_on(path: Path) -> None:
     text = path.read_text()
     assert len(text.splitlines()) <= 2 * SCREEN_LINES

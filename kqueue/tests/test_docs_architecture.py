@@ -10,11 +10,10 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
-import pytest
-
 from kqueue.broker.broker import Broker
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.source_tree import ROOT, shipped_files
+from kqueue.tests.tables import for_each
 
 PAGE = ROOT / "ARCHITECTURE.md"
 LEFT_OUT = {"kqueue": {"testing", "__init__"}, "kqueue.broker": {"__init__"}}
@@ -121,7 +120,7 @@ def block(name: str) -> re.Pattern[str]:
     return re.compile(rf"(<!-- {name}: derived -->\n\n).*?(\n\n<!-- end -->)", re.DOTALL)
 
 
-@pytest.mark.parametrize("name", DERIVED)
+@for_each("name", DERIVED)
 def test_the_page_has_what_the_code_says(name: str) -> None:
     match = block(name).search(PAGE.read_text(encoding="utf-8"))
     assert match is not None

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 import kqueue
 from kqueue.cli.app import kqueue as root
 from kqueue.tests.cli.test_json import COMMANDS, WITHOUT
+from kqueue.tests.tables import for_each
 
 PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
 TEXT = PAGE.read_text()
@@ -39,7 +40,7 @@ def test_every_command_with_json_is_described() -> None:
     assert described == {defaults.get(name, name) for name in set(COMMANDS) - WITHOUT}
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@for_each("shell", ["bash", "zsh", "fish"])
 def test_the_completion_script_is_printed_and_completes(shell: str) -> None:
     assert f"_KQUEUE_COMPLETE={shell}_source kqueue" in TEXT
 

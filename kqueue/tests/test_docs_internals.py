@@ -9,7 +9,7 @@ import re
 import tomllib
 from pathlib import Path
 
-import pytest
+from kqueue.tests.tables import for_each
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -29,7 +29,7 @@ def located(name: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=ids)
+@for_each("document", DOCUMENTS)
 def test_every_path_exists(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     for name, function in PATH.findall(text):
@@ -40,7 +40,7 @@ def test_every_path_exists(document: Path) -> None:
         assert (ROOT / name).is_dir(), name
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=ids)
+@for_each("document", DOCUMENTS)
 def test_links_lead_somewhere(document: Path) -> None:
     for target in LINK.findall(document.read_text(encoding="utf-8")):
         assert (document.parent / target).exists(), target
@@ -73,7 +73,7 @@ def test_the_layers_are_those_of_the_lint() -> None:
     assert set(order) == folders | {"app"}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=ids)
+@for_each("document", DOCUMENTS)
 def test_diagrams_name_modules_or_packages(document: Path) -> None:
     for name in re.findall(r"participant \w+ as ((?:\w+/)+\w+)", document.read_text(encoding="utf-8")):
         assert located(f"{name}.py") or located(f"{name}/__init__.py"), name

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kqueue.testing.process_environment import process_environment
+from kqueue.tests.tables import for_each
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("testing.md", "migrating.md")
@@ -55,13 +56,13 @@ def test_every_recipe_is_a_test_that_passes(page: str, tmp_path: Path) -> None:
     assert int(passed[1]) >= tests
 
 
-@pytest.mark.parametrize("page", PAGES)
+@for_each("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
     for link in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text(page)):
         assert (DOCS / link).exists(), link
 
 
-@pytest.mark.parametrize("page", PAGES)
+@for_each("page", PAGES)
 def test_the_named_fixtures_exist(page: str) -> None:
     from kqueue.testing import pytest_plugin
 

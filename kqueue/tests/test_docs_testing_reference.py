@@ -14,8 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pytest
-
 import kqueue
 from kqueue import testing
 from kqueue.embedded.aio import AsyncBroker
@@ -30,6 +28,7 @@ from kqueue.embedded.request_log import RecordedRequest, RequestLog
 from kqueue.testing import NETWORK_PROFILES, NetworkProfile, pytest_plugin
 from kqueue.testing.fault_injection import Faults, Fired
 from kqueue.testing.fault_types import Fault, NetworkPartition
+from kqueue.tests.tables import for_each
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing-reference.md"
 WIDTH = 116
@@ -275,7 +274,7 @@ def test_the_page_is_what_the_code_says() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), f"run python -m {__name__}: signatures or docstrings changed"
 
 
-@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.path)
+@for_each("section", SECTIONS)
 def test_each_public_name_is_on_the_page(section: Section) -> None:
     text = PAGE.read_text(encoding="utf-8")
     names = [name for name, _ in members(section)]

@@ -18,6 +18,7 @@ import pytest
 
 from kqueue.testing.process_environment import process_environment
 from kqueue.tests.doc_pages import run_here
+from kqueue.tests.tables import for_each
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -180,7 +181,7 @@ def test_the_table_has_every_example_and_its_client() -> None:
         assert re.fullmatch(r"[1-8] s", row.time), row.name
 
 
-@pytest.mark.parametrize("name", PROMISES)
+@for_each("name", PROMISES)
 def test_the_docstring_says_how_to_run_it_and_what_it_needs(name: str) -> None:
     (needs,) = re.findall(
         rf"^Run it with: python examples/{name} +\(needs kqueue (.+)\)$", docstring(name), re.MULTILINE

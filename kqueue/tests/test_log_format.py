@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
-import pytest
+from kqueue.tests.tables import for_each
 
 ROOT = Path(__file__).parents[2]
 FORMATS = (ROOT / "docs" / "internals" / "log-format.md").read_text()
@@ -22,7 +22,7 @@ def drawing(module: str) -> str:
     return "\n".join(line for line in lines if line.startswith("    "))
 
 
-@pytest.mark.parametrize("module", DRAWN)
+@for_each("module", DRAWN)
 def test_the_diagrams_of_formats_are_those_of_the_modules(module: str) -> None:
     """S3.3, S3.4: the formats of the files."""
     diagram = drawing(module)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-import pytest
-
 from kqueue.tests import source_tree
 from kqueue.tests.source_tree import SourceFile
+from kqueue.tests.tables import for_each
 
 
 def file_of(tmp_path: Path, name: str, text: str) -> SourceFile:
@@ -25,8 +24,8 @@ def function(text: str) -> source_tree.Function:
     return node
 
 
-@pytest.mark.parametrize(
-    ("signature", "count"),
+@for_each(
+    "signature, count",
     [("", 0), ("self, a, /, b, *, c", 3), ("a, *args, **kwargs", 3), ("cls", 0)],
 )
 def test_parameters(signature: str, count: int) -> None:

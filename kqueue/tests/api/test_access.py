@@ -20,6 +20,7 @@ from kqueue.security.authorizer import Action, Client
 from kqueue.security.errors import ClusterAuthorizationFailed
 from kqueue.security.operations import CLUSTER_NAME, AclOperation, ResourceType
 from kqueue.security.principals import Principal
+from kqueue.tests.tables import for_each
 
 ANN = Principal("User", "ann")
 ALTER_CLUSTER = Action(AclOperation.ALTER, ResourceType.CLUSTER, CLUSTER_NAME)
@@ -62,7 +63,7 @@ def test_an_authorizer_is_asked_with_the_client_and_each_name_once() -> None:
     assert not context.allows_any(AclOperation.WRITE, ResourceType.TOPIC)
 
 
-@pytest.mark.parametrize("resource_type", REFUSALS)
+@for_each("resource_type", REFUSALS)
 def test_each_kind_of_resource_has_its_error(resource_type: ResourceType) -> None:
     with pytest.raises(REFUSALS[resource_type], match="User:ann may not READ") as raised:
         context_with(Allowing()).require(AclOperation.READ, resource_type, "secret-name")

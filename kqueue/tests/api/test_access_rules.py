@@ -6,8 +6,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from kqueue.api.access import Rule
 from kqueue.security.operations import AclOperation as Op
 from kqueue.security.operations import ResourceType as Type
@@ -35,6 +33,7 @@ from kqueue.tests.api.access_requests import (
     world,
 )
 from kqueue.tests.api.harness import SimulatedClient
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 
 AT_ENDS = [(row, version) for row in ROWS for version in sorted(set(row.versions))]
@@ -66,7 +65,7 @@ def test_every_handler_module_says_what_it_needs() -> None:
     assert [row.api.module_name for row in ROWS if row.access is None] == []
 
 
-@pytest.mark.parametrize(("row", "version"), AT_ENDS, ids=name_of)
+@for_each("row, version", AT_ENDS)
 def test_a_client_that_may_nothing_is_refused(row: Row, version: int) -> None:
     authorizer = Deciding(nothing)
     client, module = world_of(authorizer), row.api.module_name
@@ -87,7 +86,7 @@ def test_a_client_that_may_nothing_is_refused(row: Row, version: int) -> None:
     assert asked_rules(authorizer) <= known_rules(row)
 
 
-@pytest.mark.parametrize(("row", "version"), AT_ENDS, ids=name_of)
+@for_each("row, version", AT_ENDS)
 def test_a_client_that_may_what_the_rules_say_is_not_refused(row: Row, version: int) -> None:
     authorizer = Deciding(only(row.access or ()))
     client, module = world_of(authorizer), row.api.module_name
@@ -97,7 +96,7 @@ def test_a_client_that_may_what_the_rules_say_is_not_refused(row: Row, version: 
         assert asked_rules(authorizer) <= known_rules(row)
 
 
-@pytest.mark.parametrize(("row", "rule"), RULES, ids=name_of)
+@for_each("row, rule", RULES)
 def test_each_rule_denies_by_itself(row: Row, rule: Rule) -> None:
     denial = denial_of(row, rule)
     client, key = world_of(Deciding(all_but(*denial.denied))), denial.key

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from kqueue.schema.field_types import ArrayType, FieldType, FixedSizeType, Struc
 from kqueue.schema.structs import Field, schema_of
 from kqueue.tests.api.access_requests import Deciding, all_but
 from kqueue.tests.api.harness import SimulatedClient, batch, old_set
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
 NAMES = [*"tttttttt", "u", "nobody", "new", "", "..", "a b", "__consumer_offsets", "g", "1"]
@@ -94,7 +94,7 @@ def world() -> SimulatedClient:
 IDS = [topic.id for topic in world().sim.broker.topics]  # one seed, the same ids
 
 
-@pytest.mark.parametrize("row", handler_table.all_handlers(), ids=lambda row: row.api.name)
+@for_each("row", handler_table.all_handlers())
 @settings(max_examples=examples(16, 4), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_request_is_answered(row: handler_table.ApiHandler, data: st.DataObject) -> None:
@@ -112,7 +112,7 @@ def test_any_request_is_answered(row: handler_table.ApiHandler, data: st.DataObj
         client.sim.advance(50)
 
 
-@pytest.mark.parametrize("row", handler_table.all_handlers(), ids=lambda row: row.api.name)
+@for_each("row", handler_table.all_handlers())
 @settings(max_examples=examples(8, 2), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_request_that_is_denied_is_answered(row: handler_table.ApiHandler, data: st.DataObject) -> None:

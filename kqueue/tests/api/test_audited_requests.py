@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from kqueue.security.audit import ADMINISTRATIVE, AuditEvent, Decision
 from kqueue.security.operations import AclOperation as Op
 from kqueue.security.operations import ResourceType as Type
@@ -22,6 +20,7 @@ from kqueue.tests.api.access_requests import (
     world,
 )
 from kqueue.tests.api.harness import SimulatedClient
+from kqueue.tests.tables import for_each
 
 PARTIAL = {"describe_cluster", "streams_group_heartbeat"}
 
@@ -49,7 +48,7 @@ def module_of(row: Row) -> str:
     return row.api.module_name
 
 
-@pytest.mark.parametrize("row", ROWS, ids=module_of)
+@for_each("row", ROWS)
 def test_every_refusal_is_in_the_log(row: Row) -> None:
     client, recorder = world_of(Deciding(nothing))
     version = row.versions[1]
@@ -62,7 +61,7 @@ def test_every_refusal_is_in_the_log(row: Row) -> None:
     assert all(event.decision is Decision.DENIED for event in recorder.events)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=module_of)
+@for_each("row", ROWS)
 def test_allowed_requests_are_logged_only_if_administrative(row: Row) -> None:
     client, recorder = world_of(Deciding(lambda action: True))
     version = row.versions[1]
@@ -71,8 +70,8 @@ def test_allowed_requests_are_logged_only_if_administrative(row: Row) -> None:
     assert all(Op[event.operation] in ADMINISTRATIVE for event in recorder.events)
 
 
-@pytest.mark.parametrize("by_cluster", [True, False])
-@pytest.mark.parametrize(("module", "operation"), [("create_topics", Op.CREATE), ("delete_topics", Op.DELETE)])
+@for_each("by_cluster", [True, False])
+@for_each("module, operation", [("create_topics", Op.CREATE), ("delete_topics", Op.DELETE)])
 def test_request_allowed_by_a_cluster_acl_is_logged_with_its_topic(
     module: str, operation: Op, by_cluster: bool
 ) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from kqueue.api.backlog_entry import PARTITIONS_MAX
 from kqueue.tests.api.harness import SimulatedClient, batch, versions_of
 from kqueue.tests.broker.upkeep.cleanup_broker import commit
+from kqueue.tests.tables import for_each
 from kqueue.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
 
@@ -19,7 +18,7 @@ def described(client: SimulatedClient, topic: str, version: int = 4) -> dict[str
     return {row.name: row for row in rows}
 
 
-@pytest.mark.parametrize("version", versions_of("describe_configs"))
+@for_each("version", versions_of("describe_configs"))
 def test_a_topic_with_a_bound_shows_its_backlog(version: int) -> None:
     client = SimulatedClient()
     client.sim.topic("plain")

@@ -6,6 +6,7 @@ from kqueue.broker.replicas.partition import Partition
 from kqueue.replication.registrations import NO_LEADER, Endpoint, PartitionRegistration
 from kqueue.tests.api.cluster_client import INSIDE, OUTSIDE, ClusterClient, broker
 from kqueue.tests.api.harness import SimulatedClient
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.describe_cluster import DescribeClusterRequest
 from kqueue.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
@@ -23,7 +24,7 @@ def rows(client: SimulatedClient, version: int = 13) -> list[tuple[object, ...]]
     ]
 
 
-@pytest.mark.parametrize(("listener", "host", "port"), [(INSIDE, "in", 9000), (OUTSIDE, "out", 9100)])
+@for_each("listener, host, port", [(INSIDE, "in", 9000), (OUTSIDE, "out", 9100)])
 def test_clients_get_the_endpoints_of_the_listener_they_came_by(listener: str, host: str, port: int) -> None:
     client = ClusterClient()
     wanted = [(1, f"{host}1", port + 1, None), (2, f"{host}2", port + 2, "r2"), (3, f"{host}3", port + 3, None)]
@@ -59,7 +60,7 @@ def test_a_broker_that_has_not_registered_names_itself() -> None:
     assert (row.node_id, row.host, row.port) == (1, "here", 9092)
 
 
-@pytest.mark.parametrize("controller", [NO_LEADER, 2])
+@for_each("controller", [NO_LEADER, 2])
 def test_without_a_controller_that_clients_reach_this_broker_is_named(controller: int) -> None:
     client = ClusterClient({}, broker(1), broker(2, fenced=True))
     client.cluster.controller_id = controller

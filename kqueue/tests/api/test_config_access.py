@@ -8,10 +8,11 @@ from kqueue.security.errors import ClusterAuthorizationFailed, GroupAuthorizatio
 from kqueue.security.operations import CLUSTER_NAME, AclOperation, ResourceType
 from kqueue.tests.api.access_requests import Deciding, nothing
 from kqueue.tests.api.harness import SimulatedClient
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize(
-    ("number", "error", "asked"),
+@for_each(
+    "number, error, asked",
     [
         (2, TopicAuthorizationFailed, (ResourceType.TOPIC, "x")),
         (4, ClusterAuthorizationFailed, (ResourceType.CLUSTER, CLUSTER_NAME)),

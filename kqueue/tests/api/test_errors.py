@@ -10,6 +10,7 @@ from kqueue.base import errors
 from kqueue.base.rate_limiter import RateLimiter
 from kqueue.share.errors import NoShareState
 from kqueue.testing.manual_clock import ManualClock
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 
 
@@ -17,7 +18,7 @@ def subclasses(kind: type[BaseException]) -> list[type[BaseException]]:
     return [subclass for child in kind.__subclasses__() for subclass in (child, *subclasses(child))]
 
 
-@pytest.mark.parametrize("kind", sorted(subclasses(errors.RequestRefused), key=lambda kind: kind.__name__))  # type: ignore[attr-defined]
+@for_each("kind", sorted(subclasses(errors.RequestRefused), key=lambda kind: kind.__name__))  # type: ignore[attr-defined]
 def test_every_refusal_has_a_code_of_its_own_or_shares_it_knowingly(kind: type[BaseException]) -> None:
     assert kind in EXCEPTION_CODES
     assert EXCEPTION_CODES[kind] not in (ErrorCode.NONE, ErrorCode.UNKNOWN_SERVER_ERROR)

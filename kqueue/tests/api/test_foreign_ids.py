@@ -9,6 +9,7 @@ from kqueue.security.principals import Principal
 from kqueue.tests.api.fetch_client import parts, request, want
 from kqueue.tests.api.harness import SimulatedClient, batch
 from kqueue.tests.api.share_client import Member
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
 from kqueue.wire.messages.push_telemetry import PushTelemetryRequest
@@ -16,7 +17,7 @@ from kqueue.wire.messages.push_telemetry import PushTelemetryRequest
 ANN, BOB = Principal("User", "ann"), Principal("User", "bob")
 
 
-@pytest.mark.parametrize("version", [7, 12, 17])
+@for_each("version", [7, 12, 17])
 def test_a_fetch_session_of_another_principal_is_unknown(version: int) -> None:
     client = SimulatedClient()
     client.sim.topic("t")
@@ -32,7 +33,7 @@ def test_a_fetch_session_of_another_principal_is_unknown(version: int) -> None:
     assert [len(bytes(part.records)) > 0 for part in parts(own)] == [True]
 
 
-@pytest.mark.parametrize("epoch", [0, -1])
+@for_each("epoch", [0, -1])
 def test_a_full_fetch_ends_no_session_of_another_principal(epoch: int) -> None:
     client = SimulatedClient()
     client.sim.topic("t")

@@ -14,6 +14,7 @@ import pytest
 from kqueue.api import handler_table, handlers
 from kqueue.base.errors import InvalidRequest, UnsupportedVersion
 from kqueue.schema import decode, encode
+from kqueue.tests.tables import for_each
 from kqueue.wire.apis import BY_KEY, BY_MODULE
 from kqueue.wire.error_codes import ErrorCode
 
@@ -45,7 +46,7 @@ def test_handlers_are_found_in_a_zip_too(tmp_path: Path) -> None:
     assert names.split() == ["Heartbeat", *sorted(handler_table.handler_names())]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.api.name)
+@for_each("row", ROWS)
 def test_advertised_versions_begin_at_0_and_are_stable(row: handler_table.ApiHandler) -> None:
     first = 1 if row.api.name.startswith("Share") else 0  # their version 0 was early access
     last = row.api.versions[1] - 1 if row.api.unstable else row.api.versions[1]
@@ -58,7 +59,7 @@ def test_rows_are_ordered_by_api_key() -> None:
     assert {0, 1, 2, 3, 18, 19, 20, 22, 23, 32, 37, 60} <= set(keys)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.api.name)
+@for_each("row", ROWS)
 def test_lookup_finds_each_served_version_and_no_other(row: handler_table.ApiHandler) -> None:
     low, high = row.versions
     for version in range(low, high + 1):
@@ -73,7 +74,7 @@ def test_every_api_with_messages_is_served() -> None:
     assert {row.api.key for row in ROWS} == set(BY_KEY)
 
 
-@pytest.mark.parametrize("key", [-1, 56, 999])
+@for_each("key", [-1, 56, 999])
 def test_an_api_without_messages_is_refused(key: int) -> None:
     with pytest.raises(UnsupportedVersion, match=f"no API with key {key} is served"):
         handler_table.lookup(key, 0)
@@ -86,7 +87,7 @@ def test_api_versions_is_found_at_any_version_without_remembering_it() -> None:
     assert len(handler_table._CACHE) == before
 
 
-@pytest.mark.parametrize(("row", "version"), [(row, version) for row in ROWS for version in range(row.versions[1] + 1)])
+@for_each("row, version", [(row, version) for row in ROWS for version in range(row.versions[1] + 1)])
 def test_every_api_can_say_that_a_request_failed_at_every_version(row: handler_table.ApiHandler, version: int) -> None:
     request = row.api.request_class()
     if row.api.name == "Produce":

@@ -30,6 +30,7 @@ from kqueue.tests.api.access_requests import (
 from kqueue.tests.api.harness import SimulatedClient, batch
 from kqueue.tests.api.share_client import ACCEPT, Member, earliest, fill, give_states
 from kqueue.tests.api.transaction_client import TransactionClient
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kqueue.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
@@ -71,21 +72,21 @@ def answer(row: Row, version: int, name: str | None, topic_id: bytes) -> str:
     return text.replace(name, "NAME") if name else text
 
 
-@pytest.mark.parametrize("row", ON_TOPICS, ids=lambda row: row.api.name)
+@for_each("row", ON_TOPICS)
 def test_forbidden_topic_name_is_answered_like_an_unknown_one(row: Row) -> None:
     topic_id = bytes(16) if row.api.name in KNOWING_BOTH else UNKNOWN
     for version in row.versions:
         assert answer(row, version, "known-one", topic_id) == answer(row, version, "other-one", topic_id)
 
 
-@pytest.mark.parametrize("row", ON_TOPICS, ids=lambda row: row.api.name)
+@for_each("row", ON_TOPICS)
 def test_forbidden_topic_id_is_answered_like_an_unknown_one(row: Row) -> None:
     name = None if row.api.name in KNOWING_BOTH else "other-one"
     version = row.versions[1]
     assert answer(row, version, name, b"") == answer(row, version, name, UNKNOWN)
 
 
-@pytest.mark.parametrize("version", [1, 12])
+@for_each("version", [1, 12])
 def test_all_topics_are_those_that_may_be_described(version: int) -> None:
     client = world()
     client.sim.topic("u")
@@ -106,7 +107,7 @@ def test_a_page_does_not_end_at_a_hidden_topic() -> None:
     assert page.next_cursor.topic_name == "c"
 
 
-@pytest.mark.parametrize(("allowed", "operations"), [(False, 0), (True, 8096)])
+@for_each("allowed, operations", [(False, 0), (True, 8096)])
 def test_operations_of_the_cluster(allowed: bool, operations: int) -> None:
     client = world()
     decide(client, Deciding(all_but() if allowed else all_but((Op.DESCRIBE, Type.CLUSTER))))
@@ -153,7 +154,7 @@ def fetch(client: SimulatedClient, version: int, session: tuple[int, int], *topi
     )
 
 
-@pytest.mark.parametrize("version", [7, 12, 13, 18])
+@for_each("version", [7, 12, 13, 18])
 def test_a_session_is_checked_at_each_fetch(version: int) -> None:
     client = world()
     client.sim.topic("u")
@@ -368,7 +369,7 @@ def test_a_producer_without_transactions_may_write_somewhere_or_is_idempotent() 
         assert response.error_code == code
 
 
-@pytest.mark.parametrize("replica_id", [-1, 1])
+@for_each("replica_id", [-1, 1])
 def test_followers_find_offsets_as_brokers(replica_id: int) -> None:
     client = world()
     decide(client, Deciding(lambda action: action.operation is Op.CLUSTER_ACTION))

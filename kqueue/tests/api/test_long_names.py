@@ -6,8 +6,6 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
 from kqueue.api import handler_table
 from kqueue.base.errors import AnswerNotExpected
 from kqueue.schema.field_types import ArrayType, FieldType, StructType, string
@@ -15,6 +13,7 @@ from kqueue.schema.runtime import STRING_SIZE_MAX
 from kqueue.schema.structs import schema_of
 from kqueue.tests.api.access_requests import Deciding, nothing
 from kqueue.tests.api.harness import SimulatedClient, batch
+from kqueue.tests.tables import for_each
 
 LONG = "n" * STRING_SIZE_MAX
 SHORT = "t"
@@ -70,8 +69,8 @@ def test_every_text_about_an_error_is_shortened_where_it_is_too_long() -> None:
                 assert field.shortened == is_text, f"{cls.__name__}.{field.name}"
 
 
-@pytest.mark.parametrize("is_denied", [False, True], ids=["allowed", "denied"])
-@pytest.mark.parametrize("row", handler_table.all_handlers(), ids=lambda row: row.api.name)
+@for_each("is_denied", [False, True])
+@for_each("row", handler_table.all_handlers())
 def test_request_with_a_name_of_maximal_length_is_answered(row: handler_table.ApiHandler, is_denied: bool) -> None:
     client = SimulatedClient({"offsets.topic.num.partitions": 1, "group.initial.rebalance.delay.ms": 0})
     client.answers_errors = True

@@ -11,6 +11,7 @@ from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.bank import ORDERS, SETTINGS, Teller, TellerRefused, balances, expected, open_bank, sums_up
 from kqueue.tests.api.harness import SimulatedClient
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import corners
 
 VERSIONS = (1, 2)
@@ -37,8 +38,8 @@ def work(client: SimulatedClient, version: int) -> int:
     return requests
 
 
-@pytest.mark.parametrize("stride", REQUEST_STRIDES)
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("stride", REQUEST_STRIDES)
+@for_each("version", VERSIONS)
 def test_a_teller_is_killed_before_each_of_its_requests(version: int, stride: int) -> None:
     """Its successor carries on; then the killed teller wakes up, and can't do any harm."""
     kill_at = 0
@@ -73,8 +74,8 @@ def _until_refused(steps: object) -> list[str]:
     return done
 
 
-@pytest.mark.parametrize("stride", REQUEST_STRIDES)
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("stride", REQUEST_STRIDES)
+@for_each("version", VERSIONS)
 def test_the_broker_restarts_before_each_request(version: int, stride: int) -> None:
     """Without a stop, as after kill -9; the teller goes on with the request that it was about to
     send.
@@ -94,9 +95,9 @@ def test_the_broker_restarts_before_each_request(version: int, stride: int) -> N
         assert balances(client) == expected(len(ORDERS)), f"restarted before request {restart_at}"
 
 
-@pytest.mark.parametrize("stride", STRIDES)
+@for_each("stride", STRIDES)
 @pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_the_power_is_cut_at_steps_of_the_disk(version: int, remains: Remains, stride: int) -> None:
     """A new broker and a new teller carry on, and lose power too, until one is through."""
     rng = random.Random(version)

@@ -13,6 +13,7 @@ from kqueue.broker.produce.partition_append import PartitionAppend
 from kqueue.replication.registrations import PartitionRegistration
 from kqueue.tests.api.cluster_client import OUTSIDE, ClusterClient
 from kqueue.tests.api.harness import NOW_MS, SimulatedClient, batch
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -53,7 +54,7 @@ def test_appended_and_refused_records_are_answered_side_by_side_with_their_log_s
     assert run_to_end(produce_response_in_slices(context_of(client, 12), produce)) == response
 
 
-@pytest.mark.parametrize(("version", "hosts"), [(9, []), (10, ["out2"])])
+@for_each("version, hosts", [(9, []), (10, ["out2"])])
 def test_a_moved_leader_is_named_once_from_version_10_on(version: int, hosts: list[str]) -> None:
     client = ClusterClient()
     client.topic("t", LED_BY_2, LED_HERE, LED_BY_2)

@@ -10,6 +10,7 @@ from kqueue.api.request_topics import APIS_WITH_TOPICS, accessed_topics, find_ap
 from kqueue.base.errors import UnknownTopicId
 from kqueue.schema import schema_of
 from kqueue.schema.field_types import ArrayType
+from kqueue.tests.tables import for_each
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
@@ -38,8 +39,8 @@ from kqueue.wire.messages.write_txn_markers import WritableTxnMarker, WritableTx
 ID = b"0123456789abcdef"
 
 
-@pytest.mark.parametrize(
-    ("request_", "named"),
+@for_each(
+    "request_, named",
     [
         (
             ProduceRequest(topic_data=[TopicProduceData(name="t", partition_data=[PartitionProduceData(index=3)])]),
@@ -94,7 +95,6 @@ ID = b"0123456789abcdef"
             [("t", (0, 2))],
         ),
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_topics_are_found_wherever_a_request_has_them(
     request_: Any, named: list[tuple[str | bytes, tuple[int, ...]]]
@@ -102,7 +102,7 @@ def test_topics_are_found_wherever_a_request_has_them(
     assert topics_in_request(request_) == named
 
 
-@pytest.mark.parametrize("module", sorted(handler_table.handler_names()))
+@for_each("module", sorted(handler_table.handler_names()))
 def test_every_served_api_whose_requests_have_topics_is_known(module: str) -> None:
     api = BY_MODULE[module]
     has_topics = any("topic" in name for name in _lists(api.request_class)) or api.name == "DescribeConfigs"

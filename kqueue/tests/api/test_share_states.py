@@ -13,6 +13,7 @@ from kqueue.broker.metadata.features import SHARE_VERSION
 from kqueue.schema import decode, encode
 from kqueue.tests.api import state_requests as requests
 from kqueue.tests.api.state_requests import UNKNOWN_ID, new_client
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 
 EACH = [requests.initialize, requests.read, requests.write, requests.delete, requests.summarize]
@@ -55,7 +56,7 @@ def test_without_the_feature_nothing_is_served(ask: Any, monkeypatch: pytest.Mon
     assert ask(client).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-@pytest.mark.parametrize("key", range(83, 88))
+@for_each("key", range(83, 88))
 def test_an_error_of_the_whole_request_is_that_of_each_partition(key: int) -> None:
     handler = handler_table.lookup(key, 0)
     topic = SimpleNamespace(topic_id=UNKNOWN_ID, partitions=[SimpleNamespace(partition=3)])

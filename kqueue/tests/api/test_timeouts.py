@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import pytest
-
 from kqueue.api import handler_table
 from kqueue.api.request_context import CHANGE_WAIT_MS_MIN
 from kqueue.broker.metadata import features
@@ -17,6 +15,7 @@ from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.group_client import join_request
 from kqueue.tests.api.harness import SimulatedClient, batch, produce_request
 from kqueue.tests.api.share_client import give_states
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages import share_fetch
 from kqueue.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
@@ -161,10 +160,8 @@ def codes(part: Any) -> Iterator[int]:
                 yield from codes(one)
 
 
-@pytest.mark.parametrize("time_ms", [0, -1, 1])
-@pytest.mark.parametrize(
-    ("row", "version", "field"), CASES, ids=lambda value: getattr(getattr(value, "api", None), "name", str(value))
-)
+@for_each("time_ms", [0, -1, 1])
+@for_each("row, version, field", CASES)
 def test_a_request_without_time_is_served(
     row: handler_table.ApiHandler, version: int, field: str, time_ms: int
 ) -> None:

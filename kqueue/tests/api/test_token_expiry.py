@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from kqueue.api.request_context import RequestContext
 from kqueue.api.token_expiry import NO_TIME, TIMEOUT_MS, expiry_response
 from kqueue.base.errors import StorageFailed
@@ -13,11 +11,12 @@ from kqueue.security.errors import TokenNotFound
 from kqueue.security.principals import ANONYMOUS
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.token_client import ANN
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.expire_delegation_token import ExpireDelegationTokenResponse
 from kqueue.wire.messages.renew_delegation_token import RenewDelegationTokenResponse
 
-each_response = pytest.mark.parametrize("response", [ExpireDelegationTokenResponse, RenewDelegationTokenResponse])
+each_response = for_each("response", [ExpireDelegationTokenResponse, RenewDelegationTokenResponse])
 
 
 def context_of(sim: Simulation) -> RequestContext:

@@ -7,6 +7,7 @@ from kqueue.api.request_context import RequestContext
 from kqueue.api.version_profiles import KAFKA, VERSIONS, WITH_RECEIVER, VersionProfile
 from kqueue.base.errors import SettingError, UnsupportedVersion
 from kqueue.tests.api.harness import SimulatedClient
+from kqueue.tests.tables import for_each
 from kqueue.wire.apis import ALL, BY_KEY
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.api_versions import ApiVersionsRequest
@@ -21,7 +22,7 @@ def ranges(version: str) -> dict[str, tuple[int, int]]:
     return {BY_KEY[row.key].name: (row.low, row.high) for row in VersionProfile(version).advertised}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_a_profile_advertises_the_intersection_of_both_ranges(version: str) -> None:
     column = VERSIONS.index(version)
     ours = {row.api.name: row.versions for row in handler_table.all_handlers()}
@@ -50,7 +51,7 @@ def test_profiles_have_the_versions_of_the_release_notes() -> None:
     assert "AlterPartition" not in ranges("2.8")  # not served at all, so not told
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_lookup_serves_advertised_versions_and_refuses_others(version: str) -> None:
     profile = VersionProfile(version)
     for row in profile.advertised:
@@ -82,7 +83,7 @@ def test_profile_4_advertises_produce_from_0_and_serves_it_from_3() -> None:
     assert VersionProfile("3.9").lookup(0, 0).versions == (0, 11)
 
 
-@pytest.mark.parametrize(("version", "high"), [("2.8", 3), ("3.9", 4), ("4.3", 4)])
+@for_each("version, high", [("2.8", 3), ("3.9", 4), ("4.3", 4)])
 def test_a_newer_api_versions_request_gets_the_range_of_the_profile(version: str, high: int) -> None:
     profile = VersionProfile(version)
     broker = SimulatedClient().sim.broker
@@ -98,8 +99,8 @@ def test_a_newer_api_versions_request_gets_the_range_of_the_profile(version: str
 GROUPS = {"group.version": 1, "share.version": 1, "streams.version": 1}
 
 
-@pytest.mark.parametrize(
-    ("version", "api_version", "finalized"),
+@for_each(
+    "version, api_version, finalized",
     [
         ("2.8", 3, {}),
         ("3.9", 4, {"metadata.version": 21}),
@@ -115,16 +116,16 @@ def test_a_profile_has_the_features_of_its_kafka(version: str, api_version: int,
     assert (response.finalized_features_epoch >= 0) is bool(finalized)
 
 
-@pytest.mark.parametrize("version", ["2.8", "3.9"])
-@pytest.mark.parametrize("level", [0, 1, 2])
+@for_each("version", ["2.8", "3.9"])
+@for_each("level", [0, 1, 2])
 def test_an_older_kafka_does_not_know_transaction_versions(version: str, level: int) -> None:
     error, message = _update(version, "transaction.version", level)
     assert error == ErrorCode.INVALID_UPDATE_VERSION
     assert "does not know the feature" in message
 
 
-@pytest.mark.parametrize(
-    ("level", "refusal"),
+@for_each(
+    "level, refusal",
     [(21, ""), (22, "levels 1 to 21"), (30, "levels 1 to 21"), (20, "an older format"), (0, "levels 1 to 21")],
 )
 def test_an_older_kafka_keeps_its_metadata_version(level: int, refusal: str) -> None:
@@ -155,7 +156,7 @@ def test_an_unknown_version_is_named_with_those_that_there_are() -> None:
         VersionProfile("2.7")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_advertised_versions_are_among_those_of_the_kafka(version: str) -> None:
     whole = {
         name: set(range(row_found[0], row_found[1] + 1))
@@ -183,9 +184,7 @@ def test_a_profile_keeps_the_weight_of_items() -> None:
     assert VersionProfile("4.3").lookup(11, 9).item_weight == handler_table.lookup(11, 9).item_weight > 1
 
 
-@pytest.mark.parametrize(
-    ("version", "code"), [("3.9", ErrorCode.UNSUPPORTED_VERSION), ("4.3", ErrorCode.INVALID_REQUEST)]
-)
+@for_each("version, code", [("3.9", ErrorCode.UNSUPPORTED_VERSION), ("4.3", ErrorCode.INVALID_REQUEST)])
 def test_the_new_group_protocol_is_off_in_kafka_3(version: str, code: ErrorCode) -> None:
     """It is advertised, and refused, where `group.version` is 0."""
     broker = SimulatedClient().sim.broker

@@ -16,6 +16,7 @@ from freezegun import freeze_time
 
 from kqueue.base import clock as clock_module
 from kqueue.base.clock import OffsetClock, SystemClock, monotonic_ns, monotonic_s, utc_now, wall_ms
+from kqueue.tests.tables import for_each
 
 DAY_MS = 86_400_000
 SLACK_MS = 3_600_000
@@ -102,8 +103,8 @@ def test_an_offset_clock_never_goes_back() -> None:
         clock.move_to(ahead_ms + 2 * DAY_MS)
 
 
-@pytest.mark.parametrize("to", ["2020-01-01", "2035-01-01"])
-@pytest.mark.parametrize("freeze", FREEZES.values(), ids=FREEZES)
+@for_each("to", ["2020-01-01", "2035-01-01"])
+@for_each("freeze", FREEZES.values())
 def test_a_test_that_travels_does_not_move_the_clock(
     freeze: Callable[[str], AbstractContextManager[Any]], to: str
 ) -> None:
@@ -142,9 +143,7 @@ def test_a_patched_function_of_time_does_not_move_the_clock() -> None:
         assert 0 <= (monotonic_s() - start_s) * 1000 < SLACK_MS
 
 
-@pytest.mark.parametrize(
-    "freeze", ["freezegun.freeze_time('2020-01-01')", "time_machine.travel('2020-01-01', tick=False)"]
-)
+@for_each("freeze", ["freezegun.freeze_time('2020-01-01')", "time_machine.travel('2020-01-01', tick=False)"])
 def test_a_clock_first_imported_while_a_test_travels_shows_the_machines_time(freeze: str) -> None:
     text = f"""
 import freezegun, time_machine

@@ -7,9 +7,8 @@ from __future__ import annotations
 import ast
 import re
 
-import pytest
-
 from kqueue.tests.source_tree import shipped_files
+from kqueue.tests.tables import for_each
 
 CLOCK = "kqueue.base.clock"
 READS_CLOCK = {
@@ -50,7 +49,7 @@ def clock_reads(tree: ast.Module) -> list[str]:
     return reads
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "import time\ntime.time()",
@@ -69,9 +68,7 @@ def test_a_read_of_the_clock_is_found(text: str) -> None:
     assert MENTIONS.search(text)
 
 
-@pytest.mark.parametrize(
-    "text", ["import time\ntime.sleep(1)", "import time\ntime.gmtime(0)", "time.strftime('%Y', at)"]
-)
+@for_each("text", ["import time\ntime.sleep(1)", "import time\ntime.gmtime(0)", "time.strftime('%Y', at)"])
 def test_code_without_clock_reads_is_not_reported(text: str) -> None:
     assert clock_reads(ast.parse(text)) == []
 

@@ -12,10 +12,11 @@ from kqueue.base.coordinators import (
     coordinator_error,
     coordinator_partition,
 )
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize(
-    ("failure", "expected"),
+@for_each(
+    "failure, expected",
     [
         (errors.StorageFailed("disk"), errors.NotCoordinator),
         (errors.NotLeader("moved"), errors.NotCoordinator),
@@ -31,8 +32,8 @@ def test_clients_are_told_where_to_turn(failure: errors.KqueueError, expected: t
     assert str(failure) in str(error)
 
 
-@pytest.mark.parametrize(
-    ("group_id", "count", "partition"),
+@for_each(
+    "group_id, count, partition",
     [
         ("", 50, 0),
         ("a", 50, 47),
@@ -110,7 +111,7 @@ def test_writes_of_a_partition_that_leaves_fail_once() -> None:
     assert partitions.write_count == 0
 
 
-@pytest.mark.parametrize("state", ["not here", "loading", "unreadable"])
+@for_each("state", ["not here", "loading", "unreadable"])
 def test_nothing_is_written_to_a_partition_that_is_not_served(state: str) -> None:
     partitions = CoordinatorPartitions("group", lambda: 50)
     marks = {

@@ -6,18 +6,19 @@ import pytest
 
 from kqueue.base.errors import InvalidConfig
 from kqueue.base.group_setting import BoundedGroupSetting, broker_names
+from kqueue.tests.tables import for_each
 
 SETTING = BoundedGroupSetting("share.delivery.count.limit", default=5, low=2, high=10)
 
 
-@pytest.mark.parametrize(("own", "value"), [({}, 5), ({SETTING.name: 7}, 7)])
+@for_each("own, value", [({}, 5), ({SETTING.name: 7}, 7)])
 def test_a_value_within_the_bounds_is_taken_as_it_is(own: dict[str, int], value: int) -> None:
     SETTING.check(own)
     assert SETTING.of(own) == value
 
 
-@pytest.mark.parametrize(
-    ("value", "words", "moved"),
+@for_each(
+    "value, words, moved",
     [
         (1, "must be greater than or equal to group.share.min.delivery.count.limit: ", 2),
         (11, "must be less than or equal to group.share.max.delivery.count.limit: ", 10),

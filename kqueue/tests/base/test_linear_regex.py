@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kqueue.base.linear_regex import LinearRegex, PatternError
 from kqueue.tests.steps import steps
+from kqueue.tests.tables import for_each
 
 atoms = st.sampled_from(
     ["a", "b", "-", ".", "[ab]", "[^a]", "[a-c]", "(a|b)", "(?:ab)", "()", r"\d", r"\W", r"\.", "^", "$"]
@@ -27,8 +28,8 @@ def test_matches_are_those_of_re(pattern: str, text: str) -> None:
     assert LinearRegex(pattern).fullmatch(text) == expected
 
 
-@pytest.mark.parametrize(
-    ("pattern", "text", "matches"),
+@for_each(
+    "pattern, text, matches",
     [
         ("", "", True),
         ("", "a", False),
@@ -64,7 +65,7 @@ def test_details(pattern: str, text: str, matches: bool) -> None:
     assert LinearRegex(pattern).fullmatch(text) is matches
 
 
-@pytest.mark.parametrize(
+@for_each(
     "pattern",
     ["(", ")", "a)", "[", "[a", "*", "a**", "a{", "a{x}", "a{2,1}", "a{1001}", "\\", r"\1", r"\b", "(?=a)", "(?P<n>a)",
      "[b-a]", "[[:nothing:]]", "[[::]]", "[[:Digit:]]", r"\pL", r"\x41", r"\Qa\E", r"a\z",
@@ -75,7 +76,7 @@ def test_malformed_or_too_large_pattern_is_refused(pattern: str) -> None:
         LinearRegex(pattern)
 
 
-@pytest.mark.parametrize("pattern", ["a" * 98, "(a?){20}", "(?:a|b){14}"])
+@for_each("pattern", ["a" * 98, "(a?){20}", "(?:a|b){14}"])
 def test_states_are_limited(pattern: str) -> None:
     LinearRegex(pattern, 100)
     with pytest.raises(PatternError, match="needs more than 50 states"):
@@ -107,7 +108,7 @@ def test_posix_classes_are_those_of_re2(name: str, form: str) -> None:
         assert actual.fullmatch(char) is (expected.fullmatch(char) is not None), repr(char)
 
 
-@pytest.mark.parametrize("pattern", ["[[:digit:]]", "[a[bc]]", "[a-z&&[^b]]", "[a&&b]"])
+@for_each("pattern", ["[[:digit:]]", "[a[bc]]", "[a-z&&[^b]]", "[a&&b]"])
 def test_classes_that_java_reads_otherwise_are_refused(pattern: str) -> None:
     with pytest.raises(PatternError, match="classes within classes"):
         LinearRegex(pattern, java=True)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kqueue.base import names
 from kqueue.base.errors import InvalidTopic
+from kqueue.tests.tables import for_each
 
 topics = st.text(string.ascii_letters + string.digits + "._-", min_size=1, max_size=249).filter(
     lambda name: name not in (".", "..")
@@ -20,13 +21,13 @@ def test_a_folder_name_gives_back_its_topic_and_partition(topic: str, partition:
     assert names.parse_partition_folder(names.partition_folder(topic, partition)) == (topic, partition)
 
 
-@pytest.mark.parametrize("name", ["", None, ".", "..", "a/b", "a\0b", "a" * 250, "ä", "a b", "a\n", "../x", "a\\b"])
+@for_each("name", ["", None, ".", "..", "a/b", "a\0b", "a" * 250, "ä", "a b", "a\n", "../x", "a\\b"])
 def test_names_that_can_not_be_a_topic(name: str | None) -> None:
     with pytest.raises(InvalidTopic):
         names.check_topic(name)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "folder",
     ["orders", "orders-", "orders-01", "orders-0.abc-delete", "orders-0-stray", "-0", "orders-x", "..-0", "a/b-0"],
 )

@@ -5,15 +5,16 @@ import re
 import pytest
 
 from kqueue.base.patterns import compile_pattern
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize("pattern", ["[[:digit:]]+", "a[[:^alpha:]]", "[a-z&&[^b]]", "[a--b]"])
+@for_each("pattern", ["[[:digit:]]+", "a[[:^alpha:]]", "[a-z&&[^b]]", "[a--b]"])
 def test_classes_of_other_languages_are_refused(pattern: str) -> None:
     with pytest.raises(re.error, match=r"Possible (nested set|set \w+) at position .*; Python has no classes such"):
         compile_pattern(pattern)
 
 
-@pytest.mark.parametrize("pattern", ["[0-9]+", r"[\[:]+", ".*"])
+@for_each("pattern", ["[0-9]+", r"[\[:]+", ".*"])
 def test_patterns_of_python_are_compiled(pattern: str) -> None:
     assert compile_pattern(pattern, re.DOTALL).flags & re.DOTALL
 

@@ -20,6 +20,7 @@ from kqueue.base.settings import (
     format_value,
     one_of,
 )
+from kqueue.tests.tables import for_each
 
 RETENTION = Setting(
     "retention.ms",
@@ -94,9 +95,7 @@ def test_numbers_survive_writing_and_parsing(number: int) -> None:
     assert row.parse(format_value(number)) == number
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), [(None, None), (True, "true"), (["a", "b"], "a,b"), ([], ""), (0.5, "0.5"), ("x", "x")]
-)
+@for_each("value, text", [(None, None), (True, "true"), (["a", "b"], "a,b"), ([], ""), (0.5, "0.5"), ("x", "x")])
 def test_values_are_written_as_kafka_does(value: object, text: str | None) -> None:
     assert format_value(value) == text
 
@@ -123,7 +122,7 @@ PREFIX_CATALOG = Catalog(
 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["listener.name.inner.z", "listener.name.inner.plain.ssl.x", "listener.name.inner.nothing", "listener.name.ssl.x"],
 )

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.base.text import SHOWN_CHARACTERS, counted, java_text, short_repr, size_text
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize(
-    ("size", "text"),
+@for_each(
+    "size, text",
     [
         (0, "0 B"),
         (999, "999 B"),
@@ -29,13 +29,13 @@ def test_size_text_never_shows_a_thousand_below_the_largest_unit(size: int) -> N
     assert unit == "GB" or float(number.replace(",", "")) < 1000
 
 
-@pytest.mark.parametrize(("count", "text"), [(0, "0 records"), (1, "1 record"), (1234567, "1,234,567 records")])
+@for_each("count, text", [(0, "0 records"), (1, "1 record"), (1234567, "1,234,567 records")])
 def test_counted(count: int, text: str) -> None:
     assert counted(count, "record") == text
 
 
-@pytest.mark.parametrize(
-    ("data", "shown"),
+@for_each(
+    "data, shown",
     [  # as java.lang.String shows them
         ("c3a4", "ä"),
         ("41ededa0", "A\ufffd\ufffd"),

@@ -17,6 +17,7 @@ from kqueue.broker.config_changes import (
     check_size,
     replaced_values,
 )
+from kqueue.tests.tables import for_each
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 ROWS = {
@@ -35,8 +36,8 @@ def change(own: dict[str, Any], *changes: ConfigChange) -> dict[str, Any]:
     return changed_values(find, own, lambda row: row.default, changes)
 
 
-@pytest.mark.parametrize(
-    ("own", "operation", "value", "new"),
+@for_each(
+    "own, operation, value, new",
     [
         ({}, SET, "a,b", "a,b"),
         ({"list": ["a"]}, SET, "", ""),
@@ -60,8 +61,8 @@ def test_delete_unsets_also_what_is_unknown() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "words"),
+@for_each(
+    "changes, error, words",
     [
         ([ConfigChange(SET, "number", "1"), ConfigChange(DELETE, "number")], InvalidRequest, "twice"),
         ([ConfigChange(SET, "number", None)], InvalidRequest, "expects a value, found null"),
@@ -92,7 +93,7 @@ def test_the_values_of_a_resource_are_bounded() -> None:
         check_size("topic a", full | {"list-7": "x" * (RESOURCE_BYTES_MAX // 8 - 5)})
 
 
-@pytest.mark.parametrize("value", ["x" * (VALUE_BYTES_MAX + 1), "é" * (VALUE_BYTES_MAX // 2 + 1), ["xx"] * 10_923])
+@for_each("value", ["x" * (VALUE_BYTES_MAX + 1), "é" * (VALUE_BYTES_MAX // 2 + 1), ["xx"] * 10_923])
 def test_a_value_that_no_response_can_carry_is_refused(value: object) -> None:
     with pytest.raises(InvalidConfig, match=f"the value of list has [0-9]+ bytes, expected at most {VALUE_BYTES_MAX}"):
         check_size("topic a", {"list": value})

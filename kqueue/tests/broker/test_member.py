@@ -24,6 +24,7 @@ from kqueue.replication.registrations import NO_LEADER
 from kqueue.tests.broker.members import Members
 from kqueue.tests.broker.replicas.test_partition import append
 from kqueue.tests.network.harness import until
+from kqueue.tests.tables import for_each
 
 FREE_PORT = "PLAINTEXT://127.0.0.1:0"
 
@@ -277,7 +278,7 @@ def test_members_outlive_a_tool_that_holds_the_lock_of_the_store(
     assert sum("the session with the cluster was lost; registered again" in line for line in caplog.messages) >= 2
 
 
-@pytest.mark.parametrize("enabled", [True, False])
+@for_each("enabled", [True, False])
 def test_without_controlled_shutdown_nothing_is_waited_for(enabled: bool) -> None:
     members = Members(2, {"controlled.shutdown.enable": enabled})
     members.result(members[1].broker.topics.create(NewTopic("t", 2, 2)))

@@ -16,6 +16,7 @@ from kqueue.metadata.sqlite import SqliteStore
 from kqueue.storage import LocalStorage, MemoryStorage
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.tests import golden
+from kqueue.tests.tables import for_each
 
 MARK = ".kafka_cleanshutdown"
 
@@ -117,7 +118,7 @@ def test_a_read_only_folder_is_a_valid_snapshot(broker: kqueue.Broker, tmp_path:
             path.chmod(0o755)
 
 
-@pytest.mark.parametrize("version", golden.VERSIONS)
+@for_each("version", golden.VERSIONS)
 def test_a_stopped_kafkas_folder_is_a_snapshot(version: str) -> None:
     folder = golden.data_folder(version)
     before = contents(folder)

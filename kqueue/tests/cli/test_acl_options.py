@@ -9,10 +9,11 @@ from kqueue.cli.acl_options import Selection, bindings_of, filters_of
 from kqueue.security.acl_text import parse_acls
 from kqueue.security.acls import AclFilter
 from kqueue.security.operations import AclOperation, AclPermission, PatternType, ResourceType
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize(
-    ("flags", "lines"),
+@for_each(
+    "flags, lines",
     [
         ({"topic": ["orders"]}, ["User:ann allow all topic:orders"]),
         ({"topic": ["orders"], "operation": ["Read", "Write"]}, ["User:ann allow read,write topic:orders"]),
@@ -79,8 +80,8 @@ def test_without_principals_filters_find_all_of_the_resources() -> None:
     assert only[3:] == ("User:eve", "*", AclOperation.READ, AclPermission.DENY)
 
 
-@pytest.mark.parametrize(
-    ("flags", "words"),
+@for_each(
+    "flags, words",
     [
         ({}, "say of which resource"),
         ({"topic": ["t"], "operation": ["ClusterAction"]}, "TOPIC has no operation CLUSTER_ACTION; it has Read"),

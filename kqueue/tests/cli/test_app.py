@@ -3,11 +3,11 @@ from __future__ import annotations
 import logging
 
 import click
-import pytest
 from click.testing import CliRunner
 
 from kqueue import __version__
 from kqueue.cli.app import COMMANDS, _set_up_logging, kqueue
+from kqueue.tests.tables import for_each
 
 
 def test_version_option() -> None:
@@ -19,7 +19,7 @@ def test_without_arguments_it_explains_itself() -> None:
     assert "Usage: kqueue" in result.output
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@for_each("name", COMMANDS)
 def test_every_command_loads_and_teaches(name: str) -> None:
     command = COMMANDS[name].load()
     assert isinstance(command, click.Command)

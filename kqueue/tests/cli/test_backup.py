@@ -8,6 +8,7 @@ from click.testing import CliRunner, Result
 
 import kqueue
 from kqueue.cli.app import kqueue as command
+from kqueue.tests.tables import for_each
 
 
 def run(*arguments: object) -> Result:
@@ -73,6 +74,6 @@ def test_errors_name_the_remedy_and_are_exit_status_2(data: Path, tmp_path: Path
         assert words in result.output.replace("\n", " ")
 
 
-@pytest.mark.parametrize("name", [(), ("create",), ("verify",), ("restore",)])
+@for_each("name", [(), ("create",), ("verify",), ("restore",)])
 def test_the_help_has_an_example(name: tuple[str, ...]) -> None:
     assert "  kqueue backup " in run(*name, "--help").output

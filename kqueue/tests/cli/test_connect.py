@@ -17,6 +17,7 @@ import kqueue
 from kqueue.cli import broker_wait, connect, error_texts
 from kqueue.cli.connect import PersistentAdmin
 from kqueue.client.errors import BrokerRefused, ClientError
+from kqueue.tests.tables import for_each
 
 HOSTS = st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,20}[a-z0-9])?", fullmatch=True)
 
@@ -31,7 +32,7 @@ def test_addresses_know_the_default_port_and_ipv6() -> None:
     assert connect.addresses("[::1]:9094,[fe80::1]") == [("::1", 9094), ("fe80::1", 9092)]
 
 
-@pytest.mark.parametrize("text", ["a:b", "a:0", "a:65536", ":9092", "", ",", "a:-1"])
+@for_each("text", ["a:b", "a:0", "a:65536", ":9092", "", ",", "a:-1"])
 def test_addresses_refuse(text: str) -> None:
     with pytest.raises(click.BadParameter, match="HOST:PORT"):
         connect.addresses(text)
@@ -119,7 +120,7 @@ def test_name_values() -> None:
             connect.parse_name_values([text], "--config")
 
 
-@pytest.mark.parametrize("name", error_texts.MESSAGES)
+@for_each("name", error_texts.MESSAGES)
 def test_explained_errors_exist_in_kafka_python(name: str) -> None:
     assert issubclass(getattr(errors, name), errors.KafkaError)
 
@@ -138,8 +139,8 @@ def test_long_texts_are_truncated() -> None:
     assert text.endswith("...")
 
 
-@pytest.mark.parametrize(
-    ("error", "words"),
+@for_each(
+    "error, words",
     [
         (errors.KafkaTimeoutError("Unable to bootstrap from x"), "no broker answers at here:1"),
         (errors.KafkaTimeoutError("late"), "did not answer in time"),

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import pytest
-
 import kqueue
 from kqueue.cli.direct_producer import DirectProducer, needs_direct_producer
 from kqueue.cli.formats import RecordToSend
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize(
-    ("record", "needs"),
+@for_each(
+    "record, needs",
     [
         (RecordToSend(b"v"), False),
         (RecordToSend(None, b"k"), False),

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue import Broker
 from kqueue.cli.connect import admin
 from kqueue.cli.effective_settings import broker_settings, topic_settings
+from kqueue.tests.tables import for_each
 
 
 def test_requested_settings_of_existing_topics() -> None:
@@ -36,7 +35,7 @@ def test_many_topics_are_described_in_batches() -> None:
     assert client.asked == [500, 500, 100]
 
 
-@pytest.mark.parametrize("version", ["2.8", "3.9"])
+@for_each("version", ["2.8", "3.9"])
 def test_older_brokers_return_their_settings(version: str) -> None:
     with Broker(as_version=version) as broker, admin(broker.bootstrap) as client:
         assert broker_settings(client, broker.bootstrap, ["num.partitions"]) == {1: {"num.partitions": "1"}}

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 import kqueue
 from kqueue.cli.app import kqueue as root
 from kqueue.cli.error_texts import MESSAGES, explain_code, remedy_of
+from kqueue.tests.tables import for_each
 
 REMEDY = "`kqueue acls add`"
 
@@ -83,7 +84,7 @@ def test_denied_command_prints_the_remedy(ann: Callable[..., Result], args: tupl
     assert words in result.stderr.lower()
 
 
-@pytest.mark.parametrize("code", [29, 30, 31, 53, 58, 65])
+@for_each("code", [29, 30, 31, 53, 58, 65])
 def test_every_refusal_of_security_has_a_remedy(code: int) -> None:
     """By code: topic, group, cluster, transactional id, SASL, delegation token."""
     text = explain_code(code, None)

@@ -10,14 +10,15 @@ import pytest
 from click.testing import Result
 
 from kqueue.tests.cli.test_serve import ANY_PORT, refused_here
+from kqueue.tests.tables import for_each
 
 Kq = Callable[..., Result]
 TWICE = re.compile(r"(?<![\w/.])([\w./-]{4,}(?::\d+)?)(?:'?: \(?| \()'?\1(?![\w/-])|\bError: Error\b|\.\.(?:\s|$)")
 """``name: name``, ``name (name``: what is wrapped names it already."""
 
 
-@pytest.mark.parametrize(
-    ("text", "is_double"),
+@for_each(
+    "text, is_double",
     [
         ("meta.properties: meta.properties: expected", True),
         ("127.0.0.1:1 (127.0.0.1:1: refused)", True),

@@ -8,10 +8,10 @@ import shlex
 from collections.abc import Iterator
 
 import click
-import pytest
 
 from kqueue.cli.app import kqueue
 from kqueue.tests.cli.command_tree import client_commands, commands
+from kqueue.tests.tables import for_each
 
 COMMANDS = commands()
 CLIENT_COMMANDS = client_commands()
@@ -42,7 +42,7 @@ def options_of(command: click.Command) -> dict[str, tuple[str, ...]]:
     return {parameter.name or "": tuple(parameter.opts) for parameter in command.params}
 
 
-@pytest.mark.parametrize("words", COMMANDS)
+@for_each("words", COMMANDS)
 def test_help_has_an_example_of_the_command_itself(words: str) -> None:
     command = COMMANDS[words]
     examples = example_lines(command)
@@ -68,14 +68,14 @@ def unparsed(arguments: list[str]) -> list[str]:
     return command.make_parser(leaf).parse_args(arguments)[1]
 
 
-@pytest.mark.parametrize("words", COMMANDS)
+@for_each("words", COMMANDS)
 def test_examples_of_help_work_when_they_are_pasted(words: str) -> None:
     for line in example_lines(COMMANDS[words]):
         for arguments in commands_in(line):
             assert unparsed(arguments) == [], line
 
 
-@pytest.mark.parametrize("words", CLIENT_COMMANDS)
+@for_each("words", CLIENT_COMMANDS)
 def test_client_commands_have_the_same_options_of_the_connection(words: str) -> None:
     options = options_of(CLIENT_COMMANDS[words])
     assert options["bootstrap"] == ("-b", "--bootstrap-server")
@@ -84,12 +84,12 @@ def test_client_commands_have_the_same_options_of_the_connection(words: str) -> 
     assert ("connect_timeout_s" in options) == (words not in OWN_WAIT)
 
 
-@pytest.mark.parametrize("words", [words for words in COMMANDS if SHOWING.match(words)])
+@for_each("words", [words for words in COMMANDS if SHOWING.match(words)])
 def test_commands_that_print_data_print_json(words: str) -> None:
     assert "-o" in options_of(COMMANDS[words])["as_json"]
 
 
-@pytest.mark.parametrize("words", CLIENT_COMMANDS)
+@for_each("words", CLIENT_COMMANDS)
 def test_names_of_topics_and_groups_are_completed(words: str) -> None:
     for parameter in CLIENT_COMMANDS[words].params:
         names = {parameter.name, *(option.lstrip("-") for option in parameter.opts)}

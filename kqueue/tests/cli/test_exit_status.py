@@ -18,6 +18,7 @@ from kqueue.cli.app import kqueue
 from kqueue.cli.exit_status import ends_quietly
 from kqueue.testing.process_environment import process_environment
 from kqueue.tests.cli.command_tree import client_commands
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import corners
 
 ARGUMENTS = {
@@ -103,7 +104,7 @@ def run(*args: str, code: str | None = None) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=process_environment())
 
 
-@pytest.mark.parametrize("body", BODIES)
+@for_each("body", BODIES)
 def test_ctrl_c_is_status_130_and_silent(body: str) -> None:
     result = run(code=PROGRAM.format(body=BODIES[body]))
     assert (result.returncode, result.stdout, result.stderr) == (130, "", "")

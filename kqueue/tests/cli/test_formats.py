@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.cli.formats import RecordToSend, formatter, parse_json, parse_line, parse_time, time_text
+from kqueue.tests.tables import for_each
 
 
 class Record(NamedTuple):
@@ -52,7 +53,7 @@ def test_json_headers_may_be_an_object_and_a_null_header_stays_null() -> None:
     assert parse_json(b'{"value": "v", "headers": {"a": "1", "b": null}}').headers == (("a", b"1"), ("b", None))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "line",
     [
         b"hello",
@@ -105,9 +106,7 @@ def test_template() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "spec", ["{nothing}", "{}", "{key!r}", "{key:>3}", "{key.__class__}", "plain", "", "{key", "key}"]
-)
+@for_each("spec", ["{nothing}", "{}", "{key!r}", "{key:>3}", "{key.__class__}", "plain", "", "{key", "key}"])
 def test_bad_formats_are_refused(spec: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         formatter(spec)

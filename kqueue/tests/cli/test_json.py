@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 import kqueue
 from kqueue.cli.app import kqueue as root
+from kqueue.tests.tables import for_each
 
 Kq = Callable[..., Result]
 PRINTS_A_TABLE = ("columns(", "Table(")
@@ -74,7 +75,7 @@ def test_the_tree_is_walked() -> None:
     } <= set(COMMANDS)
 
 
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - WITHOUT))
+@for_each("name", sorted(set(COMMANDS) - WITHOUT))
 def test_every_command_that_prints_a_table_prints_json_too(name: str) -> None:
     (option,) = (param for param in COMMANDS[name].params if param.name == "as_json")
     assert {"-o", "--output"} <= set(option.opts), "demo" in name

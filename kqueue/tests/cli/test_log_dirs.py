@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 import kqueue
 from kqueue.cli.app import kqueue as main
 from kqueue.cli.log_dirs import _heading, _progress, kafka_json
+from kqueue.tests.tables import for_each
 from kqueue.tests.waits import eventually
 
 Kq = Callable[..., Result]
@@ -61,8 +62,8 @@ def test_a_topic_that_is_not_there_is_an_error_and_the_others_are_shown(kq: Kq, 
     assert "3 partitions" in result.stdout
 
 
-@pytest.mark.parametrize(
-    ("fields", "expected"),
+@for_each(
+    "fields, expected",
     [
         ({}, "Broker 3, /data: 1 partition, 1.5 kB; 2.0 kB free of 4.0 kB"),
         ({"total_bytes": -1}, "Broker 3, /data: 1 partition, 1.5 kB; 2.0 kB free"),
@@ -137,7 +138,7 @@ def test_progress_counts_what_is_copied_and_what_is_there() -> None:
     )
 
 
-@pytest.mark.parametrize("order", [1, -1])
+@for_each("order", [1, -1])
 def test_a_move_that_ends_between_the_lists_of_two_folders_has_ended(order: int) -> None:
     """Each folder is listed by itself: the former one before the end, the new one after it."""
     row = {"partition_index": 0, "partition_size": 5, "offset_lag": 0, "is_future_key": False}

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.cli.partition_conditions import Condition, conditions_of
+from kqueue.tests.tables import for_each
 
 UNDER, GONE, BELOW, AT = (
     Condition.UNDER_REPLICATED,
@@ -12,8 +11,8 @@ UNDER, GONE, BELOW, AT = (
 )
 
 
-@pytest.mark.parametrize(
-    ("leader", "isr", "min_isr", "conditions"),
+@for_each(
+    "leader, isr, min_isr, conditions",
     [
         (1, [1, 2, 3], 1, set()),
         (1, [1, 2], 1, {UNDER}),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kqueue.cli.reassignment_plan import plan_document, plan_text, read_plan
 from kqueue.client import TopicPartition
+from kqueue.tests.tables import for_each
 
 partitions = st.builds(TopicPartition, st.text(min_size=1), st.integers(0, 2**31 - 1))
 plans = st.dictionaries(
@@ -44,8 +45,8 @@ def row(**fields: object) -> str:
     )
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
+@for_each(
+    "text, words",
     [
         ("", "expected a plan in JSON"),
         ("[" * 100_000, "expected a plan in JSON"),

@@ -20,6 +20,7 @@ from kqueue.config.environment import ENVIRONMENT_PREFIX
 from kqueue.config.kafka_settings import reason_for
 from kqueue.testing.process_environment import process_environment
 from kqueue.tests.processes import started
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import corners
 from kqueue.tests.waits import eventually
 
@@ -172,8 +173,8 @@ def test_a_port_in_use_is_refused_and_leaves_no_new_folder(tmp_path: Path) -> No
     )
 
 
-@pytest.mark.parametrize(
-    ("args", "words"),
+@for_each(
+    "args, words",
     [
         (["--set", "num.partition=3"], "did you mean 'num.partitions'?"),
         (

@@ -10,6 +10,7 @@ import click
 import pytest
 
 from kqueue.cli import signals
+from kqueue.tests.tables import for_each
 
 INSIST = """
 import signal, time
@@ -22,7 +23,7 @@ with signals.stop_on_signal(lambda: print("asked", flush=True)):
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@for_each("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_signal_asks_and_an_echo_of_it_is_ignored(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     asked = []
@@ -68,7 +69,7 @@ with signals.interrupt_on_signal():
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@for_each("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_first_signal_interrupts_and_an_echo_of_it_does_not(number: signal.Signals) -> None:
     before = signal.getsignal(number)
     with signals.interrupt_on_signal() as take:

@@ -17,6 +17,7 @@ from kqueue.client.connection import FIRST_RECEIVE_BYTES, Connection, Connection
 from kqueue.client.deadline import Deadline
 from kqueue.client.errors import BadAnswer, BrokerUnreachable, ConnectionLost, DeadlinePassed, IncompatibleBroker
 from kqueue.tests.client.serving import ORDERS, Impostor, answer_of, batch, framed, greeting
+from kqueue.tests.tables import for_each
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kqueue.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -93,8 +94,8 @@ def ask(broker: Impostor, timeout_ms: int = 5_000, **options: int) -> object:
 EMPTY = answer_of(LIST_GROUPS.key, 0, 2, ListGroupsResponse())
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
+@for_each(
+    "answer, words",
     [
         (
             struct.pack(">i", 1_000_001),
@@ -147,7 +148,7 @@ def test_records_are_not_copied_between_the_socket_and_the_caller() -> None:
         connection.close()
 
 
-@pytest.mark.parametrize("cut", [0, 1, 3, 4, 6, len(EMPTY) - 1])
+@for_each("cut", [0, 1, 3, 4, 6, len(EMPTY) - 1])
 def test_answers_cut_off_are_lost(cut: int) -> None:
     """The rest never comes: once because the connection ends, once because nothing more is sent."""
     with (

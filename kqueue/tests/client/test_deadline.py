@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.client.deadline import Deadline
+from kqueue.tests.tables import for_each
 
 
 def test_deadline_reports_the_remaining_time() -> None:
@@ -15,6 +14,6 @@ def test_deadline_reports_the_remaining_time() -> None:
     assert (over.is_expired, over.remaining_s, over.remaining_ms, over.broker_timeout_ms) == (True, 0.0, 0, 0)
 
 
-@pytest.mark.parametrize(("outer_ms", "inner_ms", "found_ms"), [(60_000, 10, 10), (10, 60_000, 10)])
+@for_each("outer_ms, inner_ms, found_ms", [(60_000, 10, 10), (10, 60_000, 10)])
 def test_the_earlier_one_counts(outer_ms: int, inner_ms: int, found_ms: int) -> None:
     assert Deadline(outer_ms).within(inner_ms).timeout_ms == found_ms

@@ -5,6 +5,7 @@ import pickle
 import pytest
 
 from kqueue.client import ClientOptions
+from kqueue.tests.tables import for_each
 
 
 def test_options_can_be_pickled() -> None:
@@ -13,8 +14,8 @@ def test_options_can_be_pickled() -> None:
     assert options.addresses == (("a", 1), ("b", 9092))
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
+@for_each(
+    "wrong, words",
     [
         ({"bootstrap": "a:b"}, "HOST:PORT"),
         ({"timeout_ms": 0}, "timeout_ms=0"),

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.client import TopicPartition
 from kqueue.client.errors import BadAnswer, BrokerRefused, BrokerUnreachable, ConnectionLost, FetchOutOfRange
 from kqueue.client.retry_policy import (
@@ -13,6 +11,7 @@ from kqueue.client.retry_policy import (
     response_error,
     retry_action,
 )
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 
 KAFKA_RETRIABLE = {
@@ -36,7 +35,7 @@ def test_kafkas_retriable_errors_have_a_remedy_or_a_reason() -> None:
     assert RetryAction.FAIL not in RETRY_ACTIONS.values()
 
 
-@pytest.mark.parametrize("code", ErrorCode)
+@for_each("code", ErrorCode)
 def test_each_error_has_its_remedy_and_its_words(code: ErrorCode) -> None:
     error = response_error(code, "Produce", "b:1", TopicPartition("t", 3), "said so")
     assert retry_action(error) is RETRY_ACTIONS.get(code, RetryAction.FAIL)

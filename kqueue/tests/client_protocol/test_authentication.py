@@ -16,6 +16,7 @@ from kqueue.security.sasl.passwords import Passwords
 from kqueue.security.sasl.plain import PlainServer
 from kqueue.security.sasl.scram import ScramServer
 from kqueue.security.scram_credentials import SCRAM_MECHANISMS, ScramAccount, make_credential
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kqueue.wire.messages.sasl_handshake import SaslHandshakeResponse
@@ -57,7 +58,7 @@ def begun(login: Login) -> ClientAuthentication:
     return authentication
 
 
-@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+@for_each("mechanism", ["PLAIN", "SCRAM-SHA-256"])
 def test_the_exchange_ends_with_the_lifetime_of_the_session(mechanism: str) -> None:
     server = SERVERS[mechanism]()
     assert run(SaslLogin(mechanism, "ann", "secret"), server).session_lifetime_ms == 5_000

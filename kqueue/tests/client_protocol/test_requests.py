@@ -13,6 +13,7 @@ from kqueue.client_protocol.requests import (
     next_correlation_id,
 )
 from kqueue.schema import decode, encode, join
+from kqueue.tests.tables import for_each
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.frame import LENGTH_SIZE
@@ -59,8 +60,8 @@ def test_the_response_to_the_request_is_read() -> None:
     assert [group.group_id for group in decoded.groups] == ["g"]
 
 
-@pytest.mark.parametrize(
-    ("correlation_id", "more", "items_max", "words"),
+@for_each(
+    "correlation_id, more, items_max, words",
     [
         (8, b"", 10, "ListGroups: expected the response to request 8, found one to request 7"),
         (7, b"\0", 10, "ListGroups: expected the end at byte .*, found 1 bytes more"),

@@ -12,6 +12,7 @@ from kqueue.client_protocol.versions import (
     older_version,
     served_versions,
 )
+from kqueue.tests.tables import for_each
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -24,16 +25,16 @@ def response(*rows: tuple[int, int, int], error_code: int = 0) -> ApiVersionsRes
     return ApiVersionsResponse(error_code=error_code, api_keys=keys)
 
 
-@pytest.mark.parametrize(
-    ("served", "wanted", "expected"),
+@for_each(
+    "served, wanted, expected",
     [((0, 99), None, 5), ((0, 3), None, 3), ((0, 0), None, 0), ((2, 5), (0, 4), 4), ((4, 5), (4, 9), 5)],
 )
 def test_the_highest_version_of_both_sides_is_chosen(served: Versions, wanted: Versions | None, expected: int) -> None:
     assert common_version(LIST_GROUPS, {LIST_GROUPS.key: served}, wanted) == expected
 
 
-@pytest.mark.parametrize(
-    ("served", "wanted", "words"),
+@for_each(
+    "served, wanted, words",
     [
         ((4, 5), (0, 3), "ListGroups is needed in versions 0 to 3, but this broker serves it in versions 4 to 5"),
         ((6, 9), None, "ListGroups is needed in versions 0 to 5, but this broker serves it in versions 6 to 9"),
@@ -55,8 +56,8 @@ def test_a_version_in_the_making_is_not_chosen() -> None:
     assert (api.versions[1], common_version(api, {api.key: (0, 99)})) == (6, 5)
 
 
-@pytest.mark.parametrize(
-    ("rows", "version", "older"),
+@for_each(
+    "rows, version, older",
     [([(18, 0, 2)], 4, 2), ([(18, 0, 9)], 4, 3), ([], 4, 0), ([(18, 0, 2)], 0, None)],
 )
 def test_apiversions_is_sent_again_in_an_older_version(

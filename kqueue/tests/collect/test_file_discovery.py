@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kqueue.collect.file_discovery import find_files, is_rotated_name, siblings
+from kqueue.tests.tables import for_each
 
 
 def names(patterns: list[str], folder: Path, ignored: set[str] = frozenset()) -> list[str]:  # type: ignore[assignment]
@@ -51,15 +52,11 @@ def test_siblings(folder: Path) -> None:
     assert siblings(str(folder / "no" / "x")) == []
 
 
-@pytest.mark.parametrize(
-    "name", ["app.log.1", "app.log-20260131", "app.log.2026-01-31_12:00", "app-20260131.log", "app.1.log"]
-)
+@for_each("name", ["app.log.1", "app.log-20260131", "app.log.2026-01-31_12:00", "app-20260131.log", "app.1.log"])
 def test_names_that_a_rotation_gives(name: str) -> None:
     assert is_rotated_name(name, "app.log")
 
 
-@pytest.mark.parametrize(
-    "name", ["app.log", "app.log.err", "app.log.1.gz", "application.log", "app-web.log", "app2.log"]
-)
+@for_each("name", ["app.log", "app.log.err", "app.log.1.gz", "application.log", "app-web.log", "app2.log"])
 def test_names_that_it_does_not_give(name: str) -> None:
     assert not is_rotated_name(name, "app.log")

@@ -6,6 +6,7 @@ from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
 from kqueue.base.settings import Scope
 from kqueue.config.catalog import CATALOG, OWN_SETTINGS
+from kqueue.tests.tables import for_each
 
 
 def test_every_default_of_the_server_is_valid_and_explained() -> None:
@@ -40,8 +41,8 @@ def test_the_default_listener_is_reached_from_this_machine_only() -> None:
     assert Config(CATALOG)["listeners"] == ["PLAINTEXT://localhost:9092"]
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
+@for_each(
+    "name, value",
     [
         ("socket.send.buffer.bytes", 100),
         ("connections.max.idle.ms", 0),

@@ -12,6 +12,7 @@ from kqueue.config.client_security import ClientSecurity, kafka_python_arguments
 from kqueue.security.jaas import PLAIN_MODULE, SCRAM_MODULE
 from kqueue.security.protocols import SecurityProtocol
 from kqueue.security.sasl.login import SaslLogin
+from kqueue.tests.tables import for_each
 
 JAAS = f'{PLAIN_MODULE} required username="ann" password="secret";'
 SASL = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
@@ -52,8 +53,8 @@ def test_tls_checks_names_unless_told_otherwise() -> None:
     assert "secret" not in repr(keys)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
+@for_each(
+    "given, message",
     [
         ({"security.protocol": "TLS"}, "security.protocol=TLS: expected one of"),
         ({"ssl.trustore.location": "x"}, "did you mean 'ssl.truststore.location'"),

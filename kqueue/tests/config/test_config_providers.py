@@ -9,6 +9,7 @@ import pytest
 
 from kqueue.base.errors import SettingError
 from kqueue.tests.config.configs import read_config
+from kqueue.tests.tables import for_each
 
 PROVIDERS = """config.providers=env,file,dir
 config.providers.env.class=org.apache.kafka.common.config.provider.EnvVarConfigProvider
@@ -85,14 +86,14 @@ def test_config_providers_read_allowed_paths_and_variables_only(
             read_config(pairs=[*limits, f"broker.rack={reference}"])
 
 
-@pytest.mark.parametrize("given", ["", "com.example.VaultConfigProvider"])
+@for_each("given", ["", "com.example.VaultConfigProvider"])
 def test_config_providers_of_other_classes_are_refused(given: str) -> None:
     with pytest.raises(SettingError, match="config.providers.vault.class: expected one of .*EnvVarConfigProvider"):
         read_config(pairs=["config.providers=vault", f"config.providers.vault.class={given}"])
 
 
-@pytest.mark.parametrize(
-    ("provider", "misspelt", "right"),
+@for_each(
+    "provider, misspelt, right",
     [
         ("FileConfigProvider", "allowed.path", "allowed.paths"),
         ("DirectoryConfigProvider", "allowlist.pattern", "allowed.paths"),

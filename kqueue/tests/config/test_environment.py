@@ -8,6 +8,7 @@ from kqueue.base.errors import SettingError
 from kqueue.config.environment import setting_names
 from kqueue.config.security_names import MECHANISMS
 from kqueue.security.sasl.mechanisms import SUPPORTED
+from kqueue.tests.tables import for_each
 
 LISTENERS = ("SASL_PLAINTEXT", "MY-OWN", "A", "A_PLAIN")
 
@@ -16,7 +17,7 @@ def meant(stem: str, listeners: tuple[str, ...] = LISTENERS) -> str | None:
     return setting_names([f"KQUEUE_{stem}"], listeners).get(f"KQUEUE_{stem}")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "spelling",
     ["SASL_PLAINTEXT_SCRAM_SHA_256", "SASL__PLAINTEXT_SCRAM___SHA___256", "SASL___PLAINTEXT_SCRAM__SHA__256"],
 )
@@ -53,8 +54,8 @@ def test_names_that_differ_in_hyphens_only_take_escapes() -> None:
     assert meant("LISTENER_NAME_A__PLAIN_SASL_JAAS_CONFIG") == "listener.name.a_plain.sasl.jaas.config"
 
 
-@pytest.mark.parametrize(
-    ("stem", "words"),
+@for_each(
+    "stem, words",
     [
         ("SASL_ENABLED_MECHANISM", "did you mean KQUEUE_SASL_ENABLED_MECHANISMS .* looks like a setting of security"),
         ("SALS_ENABLED_MECHANISMS", "did you mean KQUEUE_SASL_ENABLED_MECHANISMS"),

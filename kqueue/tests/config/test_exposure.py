@@ -9,6 +9,7 @@ from kqueue.base.errors import SettingError
 from kqueue.config.catalog import CATALOG
 from kqueue.config.exposure import check_exposure, client_auth
 from kqueue.config.listeners import parse_listeners
+from kqueue.tests.tables import for_each
 
 ALL = "://0.0.0.0:9092"
 ADVERTISED = {"advertised.listeners": "A://kq.example.com:9092"}
@@ -26,8 +27,8 @@ def test_loopback_needs_no_authentication(address: str, caplog: pytest.LogCaptur
     assert not caplog.records
 
 
-@pytest.mark.parametrize("address", [ALL, "://:9092", "://[::]:9092", "://10.1.2.3:9092", "://kq.example.com:9092"])
-@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+@for_each("address", [ALL, "://:9092", "://[::]:9092", "://10.1.2.3:9092", "://kq.example.com:9092"])
+@for_each("protocol", ["PLAINTEXT", "SSL"])
 def test_other_addresses_without_authentication_are_refused(protocol: str, address: str) -> None:
     with pytest.raises(SettingError, match=r"need not authenticate: listen on loopback .*kqueue\.allow\.insecure=true"):
         check(protocol, address)
@@ -40,7 +41,7 @@ def test_the_setting_allows_it_with_a_warning(caplog: pytest.LogCaptureFixture) 
     assert "clients need not authenticate (kqueue.allow.insecure=true)" in record.getMessage()
 
 
-@pytest.mark.parametrize("mode", ["none", "requested"])
+@for_each("mode", ["none", "requested"])
 def test_a_certificate_that_may_be_missing_is_no_authentication(mode: str) -> None:
     with pytest.raises(SettingError, match="ssl.client.auth=required"):
         check("SSL", ssl_client_auth=mode)

@@ -12,6 +12,7 @@ from urllib.request import Request
 import pytest
 
 from kqueue.config.http_client import HttpOptions, read_url
+from kqueue.tests.tables import for_each
 
 
 @contextmanager
@@ -37,7 +38,7 @@ def dripping(begin: bytes = b"HTTP/1.1 200 OK\r\n\r\n") -> Iterator[str]:
             thread.join()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "begin",
     [
         b"HTTP/1.1 200 OK\r\n\r\n",
@@ -51,7 +52,7 @@ def test_an_answer_that_never_ends_is_given_up(begin: bytes) -> None:
         read_url(Request(url), HttpOptions(1_000_000, 1))
 
 
-@pytest.mark.parametrize("begin", [b"\xff\0garbage\r\n\r\n", b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200])
+@for_each("begin", [b"\xff\0garbage\r\n\r\n", b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200])
 def test_an_answer_that_is_no_http_is_an_error(begin: bytes) -> None:
     with dripping(begin) as url, pytest.raises(OSError, match="the answer is no HTTP: "):
         read_url(Request(url), HttpOptions(1_000_000, 30))

@@ -34,6 +34,7 @@ from kqueue.groups.config import TIMINGS, ModernType
 from kqueue.share.config import BOUNDED
 from kqueue.tests.config.configs import read_config
 from kqueue.tests.network.harness import connect, serving
+from kqueue.tests.tables import for_each
 
 SOURCE = Path(kqueue.__file__).parent
 LIKE_A_NAME = re.compile(r"""["'](?:[a-z]+\.[a-z0-9.{]|preallocate["']|listeners["'])""")
@@ -56,7 +57,7 @@ def test_the_two_tables_share_no_name() -> None:
     assert not UNDECLARED & REMOVED
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "num.replica.alter.log.dirs.threads",
@@ -70,7 +71,7 @@ def test_settings_of_kafka_are_known(name: str) -> None:
     assert is_undeclared(name)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     ["", "log.dirs", "num.network.thread", "kqueue.flush", "listener.name", "ssl.keystore.type", "ssl.keystor.type"],
 )
@@ -84,7 +85,7 @@ def test_others_are_not(name: str) -> None:
 # --- each does, is warned of, or is refused
 
 
-@pytest.mark.parametrize("scope", ["broker", "topic"])
+@for_each("scope", ["broker", "topic"])
 def test_every_setting_of_kafka_is_in_the_list_once(scope: str) -> None:
     """The names of Kafka 4.3's AbstractKafkaConfig.configDef and LogConfig."""
     kafkas = (DATA / f"kafka-4.3-{scope}-settings.txt").read_text().split()
@@ -131,8 +132,8 @@ def test_undeclared_setting_is_warned_of_once_or_refused(name: str, caplog: pyte
         assert caplog.messages == [f"--set {name}: {name} has no effect and is left out: {reason_for(name)}"]
 
 
-@pytest.mark.parametrize(
-    ("pair", "refused"),
+@for_each(
+    "pair, refused",
     [
         ("ssl.client.auth=none", False),
         ("listener.name.plaintext.ssl.client.auth=required", False),
@@ -247,7 +248,7 @@ def test_a_clusters_setting_is_warned_of_on_a_single_broker_only(caplog: pytest.
     ]
 
 
-@pytest.mark.parametrize("store", ["", "sqlite", "sqlite:", "zookeeper:", "etcd:host:1", "/path"])
+@for_each("store", ["", "sqlite", "sqlite:", "zookeeper:", "etcd:host:1", "/path"])
 def test_a_cluster_store_that_no_one_can_open_is_refused(store: str) -> None:
     with pytest.raises(SettingError, match="expected text, sqlite:PATH, zookeeper:HOST:PORT"):
         read_config(pairs=[f"kqueue.cluster.store={store}"])
@@ -297,7 +298,7 @@ KAFKAS_REFUSALS = [
 ]
 
 
-@pytest.mark.parametrize("scope", [Scope.TOPIC, Scope.GROUP, Scope.BROKER])
+@for_each("scope", [Scope.TOPIC, Scope.GROUP, Scope.BROKER])
 def test_refusals_of_values_begin_with_kafkas_words(scope: Scope) -> None:
     """Scope, name, value, and the message of Kafka's ConfigDef about it."""
     refusals = [row[1:] for row in KAFKAS_REFUSALS if row[0] == scope.value]

@@ -8,14 +8,15 @@ from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
 from kqueue.config.catalog import CATALOG
 from kqueue.config.listeners import ListenerAddress, parse_listener_address, parse_listeners
+from kqueue.tests.tables import for_each
 
 
 def plan(**values: str):
     return parse_listeners(Config(CATALOG, {name.replace("_", "."): value for name, value in values.items()}))
 
 
-@pytest.mark.parametrize(
-    ("text", "address"),
+@for_each(
+    "text, address",
     [
         ("PLAINTEXT://127.0.0.1:9092", ListenerAddress("PLAINTEXT", "127.0.0.1", 9092)),
         ("inside://broker-1.example.com:0", ListenerAddress("INSIDE", "broker-1.example.com", 0)),
@@ -28,7 +29,7 @@ def test_addresses_are_read_and_written(text: str, address: ListenerAddress) -> 
     assert str(address).lower() == text.lower()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "",
@@ -46,8 +47,8 @@ def test_invalid_address_is_refused(text: str) -> None:
         parse_listener_address(text, "listeners")
 
 
-@pytest.mark.parametrize(
-    ("host", "loopback"),
+@for_each(
+    "host, loopback",
     [
         ("127.0.0.1", True),
         ("127.9.9.9", True),
@@ -82,8 +83,8 @@ def test_empty_host_advertises_the_host_name() -> None:
     assert listener.endpoint(9092) == (socket.getfqdn(), 9092)
 
 
-@pytest.mark.parametrize(
-    ("values", "words"),
+@for_each(
+    "values, words",
     [
         ({"listeners": "PLAINTEXT://127.0.0.1:1,plaintext://127.0.0.1:2"}, "names PLAINTEXT twice"),
         ({"listeners": "INSIDE://h:1"}, "INSIDE has no entry in listener.security.protocol.map"),
@@ -143,8 +144,8 @@ def test_listeners_of_controllers_are_not_opened_nor_advertised() -> None:
     assert listener.bind.name == "PLAINTEXT"
 
 
-@pytest.mark.parametrize(
-    ("values", "words"),
+@for_each(
+    "values, words",
     [
         ({"controller_listener_names": "PLAINTEXT,CONTROLLER,other-one"}, "listeners of controllers only"),
         ({"controller_listener_names": ""}, "the role controller, and controller.listener.names is not set"),

@@ -29,6 +29,7 @@ from kqueue.testing.process_environment import process_environment
 from kqueue.tests.cli.plugins.installed import add_distribution
 from kqueue.tests.config.configs import read_config
 from kqueue.tests.plugged import MARKED, NAMED_GZIP, NEVER, KeptStore, LastPartition, MarkedCodec, OtherStorage
+from kqueue.tests.tables import for_each
 
 HERE = "kqueue.tests.plugged"
 
@@ -100,8 +101,8 @@ def test_failed_registration_removes_earlier_ones() -> None:
     assert "last" not in PARTITIONERS.names()
 
 
-@pytest.mark.parametrize(
-    ("setting", "value", "words"),
+@for_each(
+    "setting, value, words",
     [
         ("kqueue.codecs", "gzp", "kqueue.codecs=gzp: no codec is called 'gzp'; did you mean 'gzip'?"),
         (
@@ -127,8 +128,8 @@ def test_unusable_plugin_is_reported_with_its_setting(setting: str, value: str, 
         pass
 
 
-@pytest.mark.parametrize(
-    ("setting", "value", "words"),
+@for_each(
+    "setting, value, words",
     [
         ("kqueue.storage", "lokal", "kqueue.storage=lokal: no storage is called 'lokal'; did you mean 'local'?"),
         ("kqueue.storage", "", "expected text, local, memory"),

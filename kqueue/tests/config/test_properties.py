@@ -16,14 +16,15 @@ from kqueue.base.settings import Catalog, Scope, Setting, SettingType, at_least,
 from kqueue.config.catalog import CATALOG
 from kqueue.config.properties import from_environment, keyword_name, parse_properties
 from kqueue.tests.config.configs import read_config
+from kqueue.tests.tables import for_each
 
 
 def parse(text: str) -> dict[str, str]:
     return {name: value for _, name, value in parse_properties(text)}
 
 
-@pytest.mark.parametrize(
-    ("text", "properties"),
+@for_each(
+    "text, properties",
     [
         ("a=b", {"a": "b"}),
         ("  a = b  ", {"a": "b  "}),
@@ -260,7 +261,7 @@ KAFKAS_PASSWORDS = [
 SECRET = "hunter2"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name", [*KAFKAS_PASSWORDS, "listener.name.internal.ssl.key.password", "listener.name.a.plain.sasl.jaas.config"]
 )
 def test_kafkas_settings_of_type_password_are_secret(name: str) -> None:
@@ -268,9 +269,7 @@ def test_kafkas_settings_of_type_password_are_secret(name: str) -> None:
     assert is_secret(name)
 
 
-@pytest.mark.parametrize(
-    "name", ["log.dirs", "kqueue.flush", "compression.type", "max.connections.per.ip", "kqueue.partitioner"]
-)
+@for_each("name", ["log.dirs", "kqueue.flush", "compression.type", "max.connections.per.ip", "kqueue.partitioner"])
 def test_settings_of_ours_are_shown(name: str) -> None:
     assert not is_secret(name)
 
@@ -319,7 +318,7 @@ def test_values_of_secrets_and_of_unknown_settings_are_never_shown(
     assert SECRET not in said + caplog.text
 
 
-@pytest.mark.parametrize("pair", [SECRET, f"={SECRET}", f"ssl.key.password:{SECRET}", f"ssl.key.password {SECRET}"])
+@for_each("pair", [SECRET, f"={SECRET}", f"ssl.key.password:{SECRET}", f"ssl.key.password {SECRET}"])
 def test_malformed_pair_is_not_shown(pair: str) -> None:
     with pytest.raises(SettingError, match="--set: expected name=value, found no name before a =") as caught:
         read_config(pairs=[pair])

@@ -10,6 +10,7 @@ import pytest
 from kqueue.base.errors import SettingError
 from kqueue.config.security_names import STOPS, is_misspelt
 from kqueue.tests.config.configs import read_config
+from kqueue.tests.tables import for_each
 
 SECURED = """listeners=CLIENTS://127.0.0.1:0,PLAIN_ONE://127.0.0.1:0,CONTROLLER://127.0.0.1:0
 listener.security.protocol.map=CLIENTS:SASL_PLAINTEXT,PLAIN_ONE:PLAINTEXT,CONTROLLER:PLAINTEXT,LATER:SASL_SSL
@@ -19,7 +20,7 @@ sasl.enabled.mechanisms=SCRAM-SHA-256
 PREFIX = "listener.name.clients"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "authoriser.class.name",
@@ -41,7 +42,7 @@ def test_misspelt_names_of_security_are_recognised(name: str) -> None:
     assert is_misspelt(name)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "confluent.license.topic.replication.factor",

@@ -8,9 +8,10 @@ import pytest
 
 from kqueue.base.errors import SettingError
 from kqueue.config.tls_options import reason_of, use_protocols, use_suites
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize("protocol", [ssl.PROTOCOL_TLS_CLIENT, ssl.PROTOCOL_TLS_SERVER])
+@for_each("protocol", [ssl.PROTOCOL_TLS_CLIENT, ssl.PROTOCOL_TLS_SERVER])
 def test_protocols_and_suites_are_limited(protocol: int) -> None:
     context = ssl.SSLContext(protocol)
     use_protocols(context, ["TLSv1.3", "TLSv1.2"])

@@ -11,6 +11,7 @@ from kqueue.base.errors import SettingError
 from kqueue.config.client_security import ClientSecurity
 from kqueue.config.token_login import TokenLogin
 from kqueue.security.jaas import OAUTHBEARER_MODULE, PLAIN_MODULE
+from kqueue.tests.tables import for_each
 
 URL = "sasl.oauthbearer.token.endpoint.url"
 TOKEN = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", URL: "https://idp.example/token"}
@@ -32,8 +33,8 @@ def test_credentials_of_tokens_come_from_properties_or_the_login_module() -> Non
     assert pickle.loads(pickle.dumps(module)) == module
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
+@for_each(
+    "given, message",
     [
         ({**TOKEN, URL: ""}, f"OAUTHBEARER needs {URL}"),
         (TOKEN, "or clientId and clientSecret in sasl.jaas.config"),

@@ -15,6 +15,7 @@ from kqueue.demo.delivery_tracker import DeliveryTracker
 from kqueue.demo.flights import Flight
 from kqueue.demo.progress_display import ProgressDisplay
 from kqueue.log_tools.comparison import ComparisonReport, Difference, PartitionComparison
+from kqueue.tests.tables import for_each
 
 FOLDERS = ["a", "b", "c"]
 
@@ -45,8 +46,8 @@ def test_complete_run_has_no_differences() -> None:
     assert good().differences() == []
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
+@for_each(
+    "change, words",
     [
         ({"confirmed": 3}, "3 of 4 flights were confirmed"),
         ({"flights": 5}, "4 of 5 flights were confirmed"),
@@ -98,7 +99,7 @@ def test_waiting_for_confirmations_ends_with_the_sender() -> None:
     confirmations.await_count(1_000, ended)
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@for_each("width", [80, 120])
 def test_each_row_of_the_table_is_one_line(width: int) -> None:
     result = good()
     result.tracker.sent = result.confirmed = result.tracker.read = 336_776

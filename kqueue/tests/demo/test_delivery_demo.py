@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-import pytest
 from rich.console import Console
 
 from kqueue.demo import clients, delivery_demo
@@ -12,6 +11,7 @@ from kqueue.demo.delivery_demo import DeliveryResult
 from kqueue.demo.delivery_tracker import DeliveryTracker
 from kqueue.demo.flights import Flight
 from kqueue.demo.progress_display import ProgressDisplay
+from kqueue.tests.tables import for_each
 
 
 def good() -> DeliveryResult:
@@ -29,8 +29,8 @@ def test_complete_run_has_no_differences() -> None:
     assert good().differences() == []
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
+@for_each(
+    "change, words",
     [
         ({"flights": 3}, "2 of 3 flights were sent"),
         ({"stored": 1, "stored_after": 1}, "the topic held 1 record after 2 were sent"),

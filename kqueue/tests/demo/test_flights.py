@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kqueue.demo.flights import Flights, row_of
+from kqueue.tests.tables import for_each
 
 
 def test_rows_become_records(flights_file: Path) -> None:
@@ -37,7 +38,7 @@ def test_rows_become_records(flights_file: Path) -> None:
     assert [row_of(flight.value) for flight in (first, second, third)] == [0, 1, 2]
 
 
-@pytest.mark.parametrize("value", [b"", b"{}", b'{"row":', b'{"row":x,', b'{"row":1}', b'{"year":1,'])
+@for_each("value", [b"", b"{}", b'{"row":', b'{"row":x,', b'{"row":1}', b'{"year":1,'])
 def test_malformed_flight_is_refused(value: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         row_of(value)

@@ -13,6 +13,7 @@ from aiokafka import AIOKafkaProducer
 import kqueue
 from kqueue.embedded.aio import AsyncBroker, AsyncNode
 from kqueue.embedded.cluster_aio import AsyncCluster
+from kqueue.tests.tables import for_each
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +60,7 @@ def test_a_call_that_would_block_names_the_one_that_does_not(broker: kqueue.Brok
     asyncio.run(test())
 
 
-@pytest.mark.parametrize("kind", [AsyncNode, AsyncBroker, AsyncCluster])
+@for_each("kind", [AsyncNode, AsyncBroker, AsyncCluster])
 def test_each_call_is_a_coroutine_with_the_words_of_its_model(kind: type) -> None:
     calls = {name: one for name, one in inspect.getmembers(kind, callable) if not name.startswith("_")}
     assert len(calls) >= 10

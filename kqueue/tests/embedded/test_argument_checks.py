@@ -12,6 +12,7 @@ from kqueue.embedded.argument_checks import (
     check_seconds,
     near,
 )
+from kqueue.tests.tables import for_each
 
 
 def test_a_bool_is_no_number_unless_it_may_be_one() -> None:
@@ -21,7 +22,7 @@ def test_a_bool_is_no_number_unless_it_may_be_one() -> None:
         check_kind("times", True, int, "a number")
 
 
-@pytest.mark.parametrize("value", ["text", b"bytes", {"a": 1}, 5, None])
+@for_each("value", ["text", b"bytes", {"a": 1}, 5, None])
 def test_value_that_is_no_list_is_refused(value: object) -> None:
     with pytest.raises(TypeError, match="values=.*: expected a list"):
         check_list("values", value, "a list")
@@ -52,7 +53,7 @@ def test_settings_in_a_dict_are_shown_as_keywords() -> None:
         check_no_configs("call", {"config": {"retention.ms": 5, "cleanup.policy": "compact"}})
 
 
-@pytest.mark.parametrize("value", ["5", True, None, [1]])
+@for_each("value", ["5", True, None, [1]])
 def test_seconds_are_a_number(value: object) -> None:
     with pytest.raises(TypeError, match="within_s=.*: expected a number of seconds, 0 or more"):
         check_seconds("within_s", value)
@@ -66,8 +67,8 @@ def test_seconds_are_0_or_more() -> None:
             check_seconds("within_s", value)
 
 
-@pytest.mark.parametrize(
-    ("keywords", "message"),
+@for_each(
+    "keywords, message",
     [
         ({"path": 3}, "path=3: expected a folder"),
         ({"snapshot": b"x"}, "snapshot=b'x': expected a folder"),

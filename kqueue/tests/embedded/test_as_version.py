@@ -20,6 +20,7 @@ from kqueue.records.batch import iter_batches, iter_records
 from kqueue.schema import decode, encode
 from kqueue.tests.embedded.test_broker import ask
 from kqueue.tests.network.harness import API, framed
+from kqueue.tests.tables import for_each
 from kqueue.wire.headers import read_response_header, request_header
 from kqueue.wire.messages.api_versions import ApiVersionsResponse
 from kqueue.wire.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -41,7 +42,7 @@ def plain(name: str, version: int) -> bytes:
     return request_header(api.key, version, 1, "t") + encode(api.request_class(), version)
 
 
-@pytest.mark.parametrize("version", version_profiles.VERSIONS)
+@for_each("version", version_profiles.VERSIONS)
 def test_broker_advertises_the_versions_of_the_profile(version: str) -> None:
     """Without those of clients' metrics, for which this broker has no receiver."""
     hidden = {API[name].key for name in version_profiles.WITH_RECEIVER}
@@ -52,8 +53,8 @@ def test_broker_advertises_the_versions_of_the_profile(version: str) -> None:
             assert [(row.api_key, row.min_version, row.max_version) for row in answer.api_keys] == expected
 
 
-@pytest.mark.parametrize(
-    ("version", "name", "served", "closed"),
+@for_each(
+    "version, name, served, closed",
     [
         ("2.8", "Fetch", [0, 11], [13, 16]),  # topic ids came with 3.1
         ("2.8", "OffsetFetch", [1, 7], [8]),  # several groups at once came with 3.0
@@ -112,14 +113,14 @@ def produce_and_consume(bootstrap: str) -> tuple[int, ...]:
     return version
 
 
-@pytest.mark.parametrize("version", version_profiles.VERSIONS)
+@for_each("version", version_profiles.VERSIONS)
 def test_kafka_python_detects_the_emulated_version(version: str) -> None:
     with kqueue.Broker(as_version=version) as broker:
         assert produce_and_consume(broker.bootstrap) == DETECTED[version]
         assert broker.groups["g"].offsets == {"orders": {0: 1}}
 
 
-@pytest.mark.parametrize("version", version_profiles.VERSIONS)
+@for_each("version", version_profiles.VERSIONS)
 def test_aiokafka_works_with_it(version: str) -> None:
     async def through(bootstrap: str) -> bytes | None:
         async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:

@@ -10,6 +10,7 @@ import pytest
 
 import kqueue
 from kqueue.network import advance
+from kqueue.tests.tables import for_each
 from kqueue.tests.waits import eventually
 
 SLACK = timedelta(minutes=10)  # a machine may stop a test for long
@@ -23,8 +24,8 @@ def test_clock_shows_the_time_of_day_in_utc() -> None:
     assert str(now.year) in repr(broker.clock)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "passed"),
+@for_each(
+    "arguments, passed",
     [
         ({"days": 8}, timedelta(days=8)),
         ({"hours": 1, "minutes": 2, "seconds": 3, "ms": 4}, timedelta(hours=1, minutes=2, seconds=3, milliseconds=4)),
@@ -141,8 +142,8 @@ def test_advance_by_days_does_not_stop_at_each_second(
     assert stops < 20_000
 
 
-@pytest.mark.parametrize(
-    ("delta", "units", "message"),
+@for_each(
+    "delta, units, message",
     [
         (8, {}, r"delta=8: expected a timedelta, or a unit: advance\(days=8\)"),
         ("8 days", {}, "expected a timedelta"),

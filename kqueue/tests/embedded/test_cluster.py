@@ -16,6 +16,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 
 import kqueue
 from kqueue.base.errors import SettingError
+from kqueue.tests.tables import for_each
 
 
 def test_three_brokers_are_one_cluster_for_clients() -> None:
@@ -191,7 +192,7 @@ def test_in_a_forked_child_it_belongs_to_the_parent() -> None:
         cluster.create_topic("coffee")
 
 
-@pytest.mark.parametrize("call", ["kill", "stop", "start", "restart", "pause", "resume"])
+@for_each("call", ["kill", "stop", "start", "restart", "pause", "resume"])
 def test_a_broker_that_there_is_not_is_named_with_those_that_there_are(call: str) -> None:
     cluster = kqueue.Cluster(brokers=2)
     with pytest.raises(ValueError, match=f"{call}: expected the node id .* from 0 to 1: there is no broker 7"):

@@ -14,6 +14,7 @@ import kqueue
 from kqueue.embedded import Cluster
 from kqueue.embedded.cluster_broker import ClusterBroker
 from kqueue.testing import faults
+from kqueue.tests.tables import for_each
 from kqueue.tests.waits import eventually
 
 TIMEOUT_S = 60
@@ -142,7 +143,7 @@ def test_a_broker_is_killed_while_it_waits_for_the_end_of_its_session(cluster: C
     assert cluster[1].is_unfenced
 
 
-@pytest.mark.parametrize("end", ["kill", "stop"])
+@for_each("end", ["kill", "stop"])
 def test_a_broker_is_ended_while_it_waits_for_a_controller(end: str) -> None:
     with Cluster(3, settings={"broker.session.timeout.ms": 60_000}) as cluster:
         cluster.stop(1)

@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 import kqueue
 from kqueue.testing import faults
+from kqueue.tests.tables import for_each
 
 
 async def send(bootstrap: str, *values: bytes) -> None:
@@ -67,7 +68,7 @@ CALLS: list[tuple[Callable[[kqueue.Broker], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "instead"), CALLS)
+@for_each("call, instead", CALLS)
 def test_blocking_calls_on_a_loop_name_the_alternative(call: Callable[[kqueue.Broker], object], instead: str) -> None:
     async def test(broker: kqueue.Broker) -> None:
         with pytest.raises(RuntimeError) as caught:

@@ -21,12 +21,13 @@ from freezegun import freeze_time
 import kqueue
 from kqueue.base.clock import utc_now, wall_ms
 from kqueue.testing import faults
+from kqueue.tests.tables import for_each
 from kqueue.tests.waits import HangLimit
 
 WITHIN_S = 60.0
 Freeze = Callable[[str], AbstractContextManager[Any]]
 FREEZES: dict[str, Freeze] = {"freezegun": freeze_time, "time-machine": lambda to: time_machine.travel(to, tick=False)}
-frozen = pytest.mark.parametrize("freeze", FREEZES.values(), ids=FREEZES)
+frozen = for_each("freeze", FREEZES.values())
 
 
 def produce(bootstrap: str, value: bytes, *, timestamp_ms: int = 0) -> KafkaError | None:
@@ -56,7 +57,7 @@ def consume(bootstrap: str, group: str, count: int) -> list[bytes]:
 
 
 @frozen
-@pytest.mark.parametrize("to", ["2020-01-01", "2035-01-01"])
+@for_each("to", ["2020-01-01", "2035-01-01"])
 def test_clients_are_served_while_a_test_has_frozen_the_time_and_afterwards(freeze: Freeze, to: str) -> None:
     with kqueue.Broker(log_retention_ms=86_400_000, log_retention_check_interval_ms=1) as broker:
         broker.create_topic("orders")
@@ -115,7 +116,7 @@ def test_the_calls_that_wait_end_while_the_time_is_frozen(freeze: Freeze) -> Non
             broker.reset()
 
 
-@pytest.mark.parametrize("name", ["sleep", "monotonic", "monotonic_ns", "time", "time_ns"])
+@for_each("name", ["sleep", "monotonic", "monotonic_ns", "time", "time_ns"])
 def test_functions_of_time_that_a_test_replaces_are_not_called(name: str) -> None:
     with kqueue.Broker() as broker, mock.patch(f"time.{name}", side_effect=AssertionError(name)) as replaced:
         broker.create_topic("orders")

@@ -9,6 +9,7 @@ import pytest
 
 from kqueue.embedded.green_threads import replaced_by
 from kqueue.testing.process_environment import process_environment
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import corners
 
 GEVENT = "from gevent import monkey; monkey.patch_all({})"
@@ -80,7 +81,7 @@ def run(*lines: str) -> str:
     return ran.stderr
 
 
-@pytest.mark.parametrize("patch", [GEVENT, EVENTLET])
+@for_each("patch", [GEVENT, EVENTLET])
 def test_a_broker_works_as_a_greenlet_and_says_which_clients_block_it(patch: str) -> None:
     assert run(patch.format(""), PROGRAM, SENT).count(WARNING) == 1
 
@@ -95,17 +96,17 @@ def test_a_broker_works_where_the_process_is_patched_after_the_import(patch: str
     assert WARNING in run(IMPORT, patch.format(""), PROGRAM)
 
 
-@pytest.mark.parametrize("patch", [GEVENT, EVENTLET])
+@for_each("patch", [GEVENT, EVENTLET])
 def test_several_brokers_and_event_loops_run_as_greenlets_of_one_thread(patch: str) -> None:
     assert run(patch.format(""), SEVERAL).count(WARNING) == 1
 
 
-@pytest.mark.parametrize("patch", [GEVENT.format("queue=False"), GEVENT.format("time=False")])
+@for_each("patch", [GEVENT.format("queue=False"), GEVENT.format("time=False")])
 def test_a_broker_works_as_a_greenlet_beside_modules_that_stay_as_they_are(patch: str) -> None:
     assert WARNING in run(patch, PROGRAM)
 
 
-@pytest.mark.parametrize("patch", [GEVENT, EVENTLET])
+@for_each("patch", [GEVENT, EVENTLET])
 def test_a_broker_that_would_block_its_greenlets_is_refused(patch: str) -> None:
     program = """
 import kqueue

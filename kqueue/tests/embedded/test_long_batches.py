@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 import kqueue
+from kqueue.tests.tables import for_each
 
 COUNT = 6000
 
 
-@pytest.mark.parametrize("codec", [None, "gzip"])
-@pytest.mark.parametrize(
-    "configs", [{"cleanup_policy": "compact"}, {"compression_type": "lz4"}], ids=["compacted", "recompressed"]
-)
+@for_each("codec", [None, "gzip"])
+@for_each("configs", [{"cleanup_policy": "compact"}, {"compression_type": "lz4"}])
 def test_long_and_short_batches_of_an_idempotent_producer_stay_in_order(
     codec: str | None, configs: dict[str, str]
 ) -> None:

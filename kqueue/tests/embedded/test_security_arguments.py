@@ -17,6 +17,7 @@ from kqueue.security.acl_text import parse_acls
 from kqueue.testing import faults
 from kqueue.tests.embedded.test_client_configs import ROUND_TRIPS
 from kqueue.tests.embedded.test_cluster_security import security_of
+from kqueue.tests.tables import for_each
 from kqueue.tests.waits import eventually
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -53,15 +54,14 @@ def test_a_client_of_each_library_uses_a_secured_cluster(client: str, secured: k
     assert ROUND_TRIPS[client](config, 20) == b"hello"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "user"),
+@for_each(
+    "arguments, user",
     [
         ({"tls": True}, None),
         ({"users": USERS}, "bob"),
         ({"tls": True, "acls": ["User:CN=ann allow all topic:t"]}, "ann"),
         ({"acls": ["User:ANONYMOUS allow all topic:t"]}, None),
     ],
-    ids=["tls", "users", "certificates", "anonymous"],
 )
 def test_brokers_replicate_with_each_of_the_arguments(arguments: dict[str, Any], user: str | None) -> None:
     with kqueue.Cluster(min_insync_replicas=3, **arguments) as cluster:

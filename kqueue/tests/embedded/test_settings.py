@@ -9,6 +9,7 @@ from kqueue.base.errors import SettingError
 from kqueue.config.properties import make_config
 from kqueue.embedded.settings import DEFAULTS, setting_values, with_bound_ports
 from kqueue.tests.network.harness import serving
+from kqueue.tests.tables import for_each
 
 
 def test_nothing_given_means_memory_and_a_free_port_on_this_machine() -> None:
@@ -42,8 +43,8 @@ def test_log_dirs_mean_a_disk() -> None:
     assert make_config(setting_values(None, 0, {}, {"log_dirs": ["x", "y"]}))["kqueue.storage"] == "local"
 
 
-@pytest.mark.parametrize(
-    ("path", "port", "settings", "keywords", "words"),
+@for_each(
+    "path, port, settings, keywords, words",
     [
         ("x", 0, {"log.dirs": "y"}, {}, "data folder is given twice"),
         (None, 5, {"listeners": "PLAINTEXT://h:1"}, {}, "port is given twice"),

@@ -6,6 +6,7 @@ from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
 from kqueue.base.settings import Catalog
 from kqueue.groups.config import SETTINGS, GroupConfig
+from kqueue.tests.tables import for_each
 
 
 def config(**values: object) -> GroupConfig:
@@ -42,8 +43,8 @@ def test_every_value_comes_from_its_setting() -> None:
     ) == GroupConfig(1, 2, 3, 4, 9, 10, 11, 12, 13, 5, 6, 420_000, 8)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
+@for_each(
+    "name, value",
     [
         ("group.max.size", 0),
         ("group.initial.rebalance.delay.ms", -1),

@@ -22,6 +22,7 @@ from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.tests.golden import data_folder
 from kqueue.tests.groups.log.test_records import golden, partition_count
 from kqueue.tests.groups.support import HeldLog, World, commit_simple, committed_offsets, group_ids
+from kqueue.tests.tables import for_each
 
 WEEK_MS = 7 * 24 * 3_600_000
 DAY_MS = 24 * 3_600_000
@@ -54,8 +55,8 @@ def test_a_simple_group_has_no_protocol() -> None:
         world.groups.describe("other")
 
 
-@pytest.mark.parametrize(
-    ("states", "types", "expected"),
+@for_each(
+    "states, types, expected",
     [
         ((), (), {"s", "g"}),
         (("empty",), (), {"s"}),
@@ -108,7 +109,7 @@ def test_deletion_writes_a_tombstone_for_every_record() -> None:
     assert left == {records.group_key("g"): None, records.offset_key("g", "t", 0): None}
 
 
-@pytest.mark.parametrize("there_is", [False, True])
+@for_each("there_is", [False, True])
 def test_a_group_is_deleted_once(there_is: bool) -> None:
     world = World()
     if there_is:
@@ -298,7 +299,7 @@ def test_a_record_that_can_not_be_read_is_named() -> None:
         World(log)
 
 
-@pytest.mark.parametrize("change", [{"member_id": "i2"}, {"group_instance_id": "i1"}])
+@for_each("change", [{"member_id": "i2"}, {"group_instance_id": "i1"}])
 def test_members_that_can_not_be_together_are_refused(change: dict[str, str]) -> None:
     world = World()
     world.stable(2)
@@ -329,7 +330,7 @@ def test_the_oldest_keys_count_in_their_order() -> None:
     assert committed_offsets(World(log)) == {("t", 0): 1}
 
 
-@pytest.mark.parametrize("version", ["2.8", "4.3"])
+@for_each("version", ["2.8", "4.3"])
 def test_kafkas_own_offsets_topic_is_taken_over(version: str) -> None:
     assert data_folder(version).exists()
     log = HeldLog(partition_count(version))

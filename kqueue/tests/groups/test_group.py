@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.groups.group import Committer
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize(
-    ("committer", "is_anonymous", "is_producer"),
+@for_each(
+    "committer, is_anonymous, is_producer",
     [
         (Committer(-1, "", None), True, False),
         (Committer(-1, "", None, in_transaction=True), True, True),

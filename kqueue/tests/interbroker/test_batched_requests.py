@@ -6,12 +6,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from kqueue.broker.metadata.brokers import ClusterBrokers
 from kqueue.interbroker.batched_requests import BatchedRequests
 from kqueue.interbroker.errors import PeerUnavailable
 from kqueue.tests.api.cluster_client import broker
+from kqueue.tests.tables import for_each
 
 
 class HeldPeers:
@@ -88,7 +87,7 @@ def test_an_answer_may_bring_more() -> None:
     assert not world.requests._queues
 
 
-@pytest.mark.parametrize("is_removed", [True, False])
+@for_each("is_removed", [True, False])
 def test_items_for_a_fenced_broker_fail(is_removed: bool) -> None:
     world = World()
     for item in range(3):

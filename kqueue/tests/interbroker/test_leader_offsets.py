@@ -2,14 +2,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from kqueue.base.errors import KqueueError
 from kqueue.interbroker.errors import BadPeerResponse, PeerError, PeerUnavailable
 from kqueue.interbroker.leader_offsets import LeaderOffsets, ask_leader_offsets
 from kqueue.tests.broker.replicas.test_partition import append
 from kqueue.tests.broker.replication import KAFKA
 from kqueue.tests.interbroker.fetching_members import FetchingMembers
+from kqueue.tests.tables import for_each
 from kqueue.wire.messages.list_offsets import ListOffsetsResponse
 
 
@@ -47,7 +46,7 @@ def test_another_epoch_and_a_leader_that_is_away_are_errors() -> None:
     assert isinstance(ask(members), PeerUnavailable)
 
 
-@pytest.mark.parametrize("response", [ListOffsetsResponse(topics=[])])
+@for_each("response", [ListOffsetsResponse(topics=[])])
 def test_an_answer_of_another_form_is_an_error(response: Any) -> None:
     class Peers:
         def send(self, node_id: int, request: Any, done: Any, **_: Any) -> Any:

@@ -16,6 +16,7 @@ from kqueue.tests.broker.members import Members
 from kqueue.tests.broker.replicas.test_partition import append
 from kqueue.tests.broker.replication import KAFKA, MEMORY, elect
 from kqueue.tests.interbroker.fetching_members import BACKOFF_MS, FetchingMembers
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.fetch import FetchRequest
 from kqueue.wire.messages.list_offsets import ListOffsetsRequest
@@ -31,7 +32,7 @@ def named(request: FetchRequest) -> list[int]:
     return [row.partition for topic in request.topics for row in topic.partitions]
 
 
-@pytest.mark.parametrize("settings", [{}, KAFKA, MEMORY], ids=["group", "kafka", "memory"])
+@for_each("settings", [{}, KAFKA, MEMORY])
 def test_followers_copy_verbatim_and_the_leader_commits(settings: dict[str, object]) -> None:
     members = FetchingMembers(3, settings)
     members.topic("t", ALL)

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.api.errors import code_of
 from kqueue.base.errors import KqueueError, NotCoordinator
 from kqueue.interbroker.response_errors import _EXCEPTIONS, error_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 
 
-@pytest.mark.parametrize("code", _EXCEPTIONS, ids=lambda code: ErrorCode(code).name)
+@for_each("code", _EXCEPTIONS)
 def test_an_error_comes_as_it_was_sent(code: int) -> None:
     error = error_of(code, "t-0")
     assert code_of(error) == code

@@ -34,6 +34,7 @@ from kqueue.testing.manual_clock import ManualClock
 from kqueue.testing.stepped_jobs import SteppedJobs
 from kqueue.tests.log.helpers import START_MS, append, flush, open_log, read_records
 from kqueue.tests.log.test_log_segments import compact, filled, state
+from kqueue.tests.tables import for_each
 
 CATALOG = Catalog(SETTINGS)
 TOPIC = {
@@ -216,7 +217,7 @@ def is_seven(record: Any) -> bool:
     return bool(record.offset == 7)
 
 
-@pytest.mark.parametrize(("owns", "offset"), [(True, 18), (False, None)])
+@for_each("owns, offset", [(True, 18), (False, None)])
 def test_a_filter_decides_in_place_of_keys_and_rests_afterwards(owns: bool, offset: int | None) -> None:
     desk = Desk()
     log = desk.log("t")
@@ -238,8 +239,8 @@ def fail_with(error: BaseException) -> Callable[[CpuJob[Any]], None]:
     return lambda job: job.finish(None, error)
 
 
-@pytest.mark.parametrize(
-    ("error", "retried"),
+@for_each(
+    "error, retried",
     [(CorruptBatch("a bad sum"), False), (StorageFailed("no room"), True), (JobFailed("it died"), True)],
 )
 def test_a_failing_log_is_excluded_and_retried_where_that_may_help(error: Exception, retried: bool) -> None:
@@ -390,8 +391,8 @@ def test_a_commit_can_be_rolled_back() -> None:
     assert read_records(open_log(storage, recovery_point=30, cleanup_policy="compact")) == before
 
 
-@pytest.mark.parametrize("remains", list(Remains))
-@pytest.mark.parametrize("cut", range(1, 8))
+@for_each("remains", list(Remains))
+@for_each("cut", range(1, 8))
 def test_a_power_cut_during_a_roll_back_leaves_all_old_or_all_new(cut: int, remains: Remains) -> None:
     storage = FaultyStorage()
     log = filled(storage)

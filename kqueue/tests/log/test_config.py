@@ -8,10 +8,11 @@ from kqueue.base.config import Config, ConfigSource
 from kqueue.base.errors import SettingError
 from kqueue.base.settings import Catalog, SettingType
 from kqueue.log.config import BROKER_SETTINGS, SETTINGS, LogConfig
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize(
-    ("broker", "topic", "value"),
+@for_each(
+    "broker, topic, value",
     [
         ({"log.roll.hours": 2}, "segment.ms", 7_200_000),
         ({"log.roll.hours": 2, "log.roll.ms": 5}, "segment.ms", 5),

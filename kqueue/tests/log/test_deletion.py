@@ -17,6 +17,7 @@ from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.testing.stepped_jobs import SteppedJobs
 from kqueue.tests.log.helpers import START_MS, append, check_log, flush, keep_producers, open_log, read_values
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
 SETTINGS = {"segment_bytes": 200, "index_interval_bytes": 0}
@@ -64,8 +65,8 @@ def test_dropped_segments_are_invisible_to_readers_at_once() -> None:
     check_log(log)
 
 
-@pytest.mark.parametrize(
-    ("offset", "high_watermark", "start"),
+@for_each(
+    "offset, high_watermark, start",
     [(0, 6, 0), (1, 6, 1), (6, 6, 5), (100, 6, 5), (4, 2, 2), (4, 0, 0)],
 )
 def test_neither_the_active_segment_nor_what_lies_above_the_high_watermark_is_dropped(

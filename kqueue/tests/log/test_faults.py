@@ -20,6 +20,7 @@ from kqueue.storage import LocalStorage, Storage
 from kqueue.testing.faulty_storage import FaultyStorage, Remains
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, append, batch, check_log, flush, note_high_watermarks, read_values
+from kqueue.tests.tables import for_each
 
 ID = bytes(range(16))
 CONFIG = LogConfig.of(segment_bytes=400, index_interval_bytes=100)
@@ -52,7 +53,7 @@ def two_folders() -> tuple[FaultyStorage, FaultyStorage, list[bytes | None]]:
     return *storages, values[0]
 
 
-@pytest.mark.parametrize("room", [0, 1, 40, 70])
+@for_each("room", [0, 1, 40, 70])
 def test_a_full_disk_costs_only_what_did_not_fit(room: int) -> None:
     first, second, values = two_folders()
     manager = start(first, second)
@@ -92,11 +93,11 @@ def test_without_space_for_quarantine_nothing_is_cut() -> None:
     assert first.exists(f"t-0/{name}.damaged")
 
 
-@pytest.mark.parametrize(
-    ("number", "words"),
+@for_each(
+    "number, words",
     [(errno.EACCES, "Permission denied"), (errno.EROFS, "Read-only file system"), (errno.EIO, "EIO")],
 )
-@pytest.mark.parametrize("clean", [True, False])
+@for_each("clean", [True, False])
 def test_a_partition_that_may_not_be_written_to_is_named_and_the_others_go_on(
     number: int, words: str, clean: bool
 ) -> None:
@@ -118,8 +119,8 @@ def test_a_partition_that_may_not_be_written_to_is_named_and_the_others_go_on(
 FILES = sorted(entry.name for entry in two_folders()[0].list("t-0"))
 
 
-@pytest.mark.parametrize("clean", [True, False])
-@pytest.mark.parametrize("name", FILES)
+@for_each("clean", [True, False])
+@for_each("name", FILES)
 def test_a_file_that_is_missing_costs_what_was_in_it(name: str, clean: bool) -> None:
     first, second, values = two_folders()
     first.remove(f"t-0/{name}")
@@ -170,7 +171,7 @@ def test_unknown_files_are_not_touched() -> None:
     assert first.exists("t-0/sub.deleted/inside")
 
 
-@pytest.mark.parametrize("clean", [True, False])
+@for_each("clean", [True, False])
 def test_a_partition_that_was_restored_from_an_old_copy_goes_on_after_what_was_lost(clean: bool) -> None:
     first, second, values = two_folders()
     copy = {entry.name: first.read(f"t-0/{entry.name}") for entry in first.list("t-0")}

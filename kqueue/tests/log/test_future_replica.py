@@ -9,6 +9,7 @@ from kqueue.log.future_replica import CHUNK_BYTES, STEP_BYTES, FutureReplica
 from kqueue.storage import MemoryStorage
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.log.two_folders import append
+from kqueue.tests.tables import for_each
 
 
 def replica_of(count: int, size: int = 50) -> tuple[Simulation, FutureReplica]:
@@ -33,7 +34,7 @@ def copy(replica: FutureReplica, bytes_max: int = STEP_BYTES) -> int:
     return steps
 
 
-@pytest.mark.parametrize("bytes_max", [STEP_BYTES, 100, 7])
+@for_each("bytes_max", [STEP_BYTES, 100, 7])
 def test_the_copy_is_the_folder_of_a_clean_stop(bytes_max: int) -> None:
     sim, replica = replica_of(20)
     assert replica.copied_offset == 0

@@ -27,6 +27,7 @@ from kqueue.storage import LocalStorage
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.golden import VERSIONS, copy_folder, data_folder, expected
 from kqueue.tests.log.helpers import stable_end
+from kqueue.tests.tables import for_each
 
 NODE = {"2.8": 0, "4.3": 1}
 NOW_MS = 1_795_226_700_000  # just after Kafka stopped, so that no producer has expired
@@ -147,7 +148,7 @@ def test_leader_epochs_answer_as_kafka_does(opened: tuple[str, dict[tuple[str, i
     assert log.epochs.end_offset_for(1, log.end_offset) == (-1, -1)
 
 
-@pytest.mark.parametrize(("version", "path"), files("*.index"), ids=lambda item: getattr(item, "name", item))
+@for_each("version, path", files("*.index"))
 def test_indexes_of_kafka_pass_the_checks(version: str, path: Path) -> None:
     storage = LocalStorage(path.parent)
     index = OffsetIndex(storage, path.name, int(path.stem))
@@ -188,7 +189,7 @@ def test_rebuilt_indexes_equal_those_of_kafka(version: str, tmp_path: Path, capl
     assert compared > 10
 
 
-@pytest.mark.parametrize(("version", "path"), files("*.snapshot"), ids=lambda item: getattr(item, "name", item))
+@for_each("version, path", files("*.snapshot"))
 def test_snapshots_come_out_as_they_went_in(version: str, path: Path) -> None:
     data = path.read_bytes()
     assert encode_snapshot(decode_snapshot(data, int(path.stem))) == data
@@ -216,16 +217,16 @@ def test_epochs_come_out_as_they_went_in() -> None:
         assert encode_epochs(decode_epochs(data)) == data
 
 
-@pytest.mark.parametrize(("version", "path"), files("*.txnindex"), ids=lambda item: getattr(item, "name", item))
+@for_each("version, path", files("*.txnindex"))
 def test_indexes_of_aborted_transactions_are_read(version: str, path: Path) -> None:
     assert [one.first_offset for one in decode_aborted(path.read_bytes())] == [26, 89, 157, 225]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [checkpoints.RECOVERY_POINTS, checkpoints.HIGH_WATERMARKS, checkpoints.LOG_STARTS, "cleaner-offset-checkpoint"],
 )
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_offset_checkpoints_come_out_as_they_went_in(version: str, name: str) -> None:
     data = (data_folder(version) / name).read_bytes()
     offsets = checkpoints.decode_offsets(data)

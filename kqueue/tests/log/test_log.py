@@ -34,6 +34,7 @@ from kqueue.tests.log.helpers import (
     read_values,
     stable_end,
 )
+from kqueue.tests.tables import for_each
 
 
 def names(log: Log) -> list[str]:
@@ -126,7 +127,7 @@ def test_idle_producers_expire() -> None:
 # --- segments
 
 
-@pytest.mark.parametrize("settings", [{"segment_bytes": 300}, {"segment_index_bytes": 24, "index_interval_bytes": 0}])
+@for_each("settings", [{"segment_bytes": 300}, {"segment_index_bytes": 24, "index_interval_bytes": 0}])
 def test_segments_end_by_size_and_by_full_indexes(settings: dict[str, int]) -> None:
     """S3.5"""
     log = open_log(**settings)
@@ -244,7 +245,7 @@ def test_a_malformed_marker_writes_nothing() -> None:
 # --- cutting
 
 
-@pytest.mark.parametrize(("offset", "end"), [(0, 0), (1, 0), (4, 3), (6, 6), (7, 6), (99, 12)])
+@for_each("offset, end", [(0, 0), (1, 0), (4, 3), (6, 6), (7, 6), (99, 12)])
 def test_truncation_cuts_whole_batches(offset: int, end: int) -> None:
     storage = FaultyStorage()
     log = open_log(storage, segment_bytes=250, index_interval_bytes=0)
@@ -310,7 +311,7 @@ def test_the_start_moves_forward_only() -> None:
 # --- a disk that fails
 
 
-@pytest.mark.parametrize("kind", ["append", "create", "sync_folder"])
+@for_each("kind", ["append", "create", "sync_folder"])
 def test_a_failed_write_makes_the_log_read_only_and_a_failed_truncation_takes_it_offline(kind: str) -> None:
     storage = FaultyStorage()
     log = open_log(storage, segment_bytes=200)

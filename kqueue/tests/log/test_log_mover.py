@@ -18,6 +18,7 @@ from kqueue.records.builder import build_batch
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.log.two_folders import NOW_MS, append, check_records, names, place_of, run, start
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import corners, parts
 
 
@@ -111,8 +112,8 @@ def test_a_power_cut_at_any_step_loses_nothing(flush: str, remains: Remains, par
         sim.stop()
 
 
-@pytest.mark.parametrize("clean", [True, False])
-@pytest.mark.parametrize("steps", [2, 3, 5])
+@for_each("clean", [True, False])
+@for_each("steps", [2, 3, 5])
 def test_a_stop_loses_nothing_and_the_move_begins_again(clean: bool, steps: int) -> None:
     storage = FaultyStorage()
     sim = start(storage)
@@ -206,7 +207,7 @@ def test_a_copy_that_would_not_leave_the_reserve_free_is_not_made(caplog: pytest
     append(partition)
 
 
-@pytest.mark.parametrize("kind", ["write_atomic", "rename"])
+@for_each("kind", ["write_atomic", "rename"])
 def test_a_failed_commit_or_rename_leaves_the_log_where_it_is(kind: str) -> None:
     storage = FaultyStorage()
     sim = start(storage)
@@ -275,7 +276,7 @@ def test_move_to_the_same_folder_is_none_and_to_an_unknown_one_is_refused() -> N
         sim.broker.upkeep.moves.alter("t", 1, "b")
 
 
-@pytest.mark.parametrize("place", ["a", "b"])
+@for_each("place", ["a", "b"])
 def test_a_request_decides_where_a_new_partition_is_created(place: str) -> None:
     sim = start(FaultyStorage())
     for index in range(3):
@@ -330,8 +331,8 @@ def test_the_rate_of_a_copy_is_limited() -> None:
     assert place_of(sim) == target
 
 
-@pytest.mark.parametrize("state", MoveState)
-@pytest.mark.parametrize("to", MoveState)
+@for_each("state", MoveState)
+@for_each("to", MoveState)
 def test_states(state: MoveState, to: MoveState) -> None:
     move = Move(("t", 0), None, "")  # type: ignore[arg-type]
     move.state = state

@@ -18,6 +18,7 @@ from kqueue.storage import MemoryStorage, Storage
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, append, flush, open_log, read_records, run_job
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
 SETTINGS = {"segment_bytes": 400, "index_interval_bytes": 0, "cleanup_policy": "compact"}
@@ -130,7 +131,7 @@ def test_compacted_segments_take_the_place_of_those_that_they_were_made_of() -> 
     assert sum(path.endswith(".log.deleted") for path in paths) > 3
 
 
-@pytest.mark.parametrize("clean", [True, False])
+@for_each("clean", [True, False])
 def test_a_restart_finds_what_compaction_left(clean: bool) -> None:
     storage = MemoryStorage()
     log = filled(storage)

@@ -25,6 +25,7 @@ from kqueue.tests.log.helpers import (
     run_job,
     run_through,
 )
+from kqueue.tests.tables import for_each
 
 ID = bytes(range(16))
 OTHER_ID = bytes(16)
@@ -401,7 +402,7 @@ def test_a_disk_that_takes_no_checkpoint_is_told_and_the_folder_unlocked() -> No
     assert start(storage).was_unclean
 
 
-@pytest.mark.parametrize("kind", ["create", "append", "sync", "rename", "sync_folder"])
+@for_each("kind", ["create", "append", "sync", "rename", "sync_folder"])
 def test_a_data_folder_that_fails_is_a_clear_error(kind: str) -> None:
     storage = FaultyStorage()
     storage.fail(kind)

@@ -26,6 +26,7 @@ from kqueue.storage.descriptor_cache import DescriptorCache, OpenFiles
 from kqueue.testing.faulty_storage import FaultyStorage, Remains
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, append, batch, end_transaction, flush, open_log, read_values, stable_end
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import parts
 
 T = TypeVar("T")
@@ -204,7 +205,7 @@ def test_a_flush_that_can_not_open_its_files_is_repeated_whole() -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", ["create", "append"])
+@for_each("kind", ["create", "append"])
 def test_an_abort_marker_is_written_with_its_index_entry_or_not_at_all(kind: str) -> None:
     storage = FaultyStorage()
     log = open_log(storage)

@@ -14,6 +14,7 @@ from kqueue.base.errors import (
 from kqueue.log.producer_state import EPOCH_MAX, SEQUENCE_MAX, EndTransactionMarker, ProducerStateManager
 from kqueue.records.batch import ABORT, COMMIT, BatchHeader, Record, control_key_value, read_header
 from kqueue.tests.log.helpers import START_MS, batch
+from kqueue.tests.tables import for_each
 
 
 def header(
@@ -185,7 +186,7 @@ def ended(epoch: int, coordinator_epoch: int = 0) -> ProducerStateManager:
     return producers
 
 
-@pytest.mark.parametrize("version", [0, 1, 2])
+@for_each("version", [0, 1, 2])
 def test_markers_of_an_older_epoch_are_refused(version: int) -> None:
     with pytest.raises(InvalidProducerEpoch):
         ended(epoch=4).check_marker(1, 3, 0, version)

@@ -11,6 +11,7 @@ from kqueue.log.results import TimestampAndOffset
 from kqueue.log.segment import STEP_BATCHES, LocatedBatch, Segment
 from kqueue.storage import LocalStorage
 from kqueue.tests.log.helpers import START_MS, append, flush, open_log, read_values
+from kqueue.tests.tables import for_each
 
 
 @pytest.fixture
@@ -211,7 +212,7 @@ def finish(
     return run_to_end(look)
 
 
-@pytest.mark.parametrize("greatest", [False, True])
+@for_each("greatest", [False, True])
 def test_a_time_lookup_restarts_if_its_segment_is_deleted(greatest: bool) -> None:
     log = open_log(segment_bytes=1000)
     for _ in range(3):

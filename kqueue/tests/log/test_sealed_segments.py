@@ -18,6 +18,7 @@ from kqueue.records.batch import ABORT, COMMIT, Record
 from kqueue.records.message_set import encode_set
 from kqueue.storage import LocalStorage, MemoryStorage, Storage
 from kqueue.tests.log.helpers import START_MS, append, end_transaction, flush, open_log
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
 ID = bytes(range(16))
@@ -61,7 +62,7 @@ def numbers(first: int, end: int) -> list[bytes]:
 # --- what is handed out
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip", "zstd"])
+@for_each("codec", ["none", "gzip", "zstd"])
 def test_iteration_can_be_repeated(codec: str) -> None:
     segments = sealed(filled(codec=codec))
     assert len(segments.segments) > 3
@@ -116,7 +117,7 @@ def test_an_abort_marker_in_a_later_segment_is_applied() -> None:
     assert values(sealed(log)) == [b"plain"]
 
 
-@pytest.mark.parametrize(("magic", "codec"), [(0, 0), (0, 1), (1, 0), (1, 2)])
+@for_each("magic, codec", [(0, 0), (0, 1), (1, 0), (1, 2)])
 def test_messages_of_old_formats(magic: int, codec: int) -> None:
     records = [Record(number, START_MS if magic else -1, b"k", b"%d" % number) for number in range(6)]
     data = encode_set(records[:3], magic, codec) + encode_set(records[3:], magic, codec)

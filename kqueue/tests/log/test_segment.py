@@ -10,6 +10,7 @@ from kqueue.storage import MemoryStorage
 from kqueue.storage.memory import MemoryFile
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, batch
+from kqueue.tests.tables import for_each
 
 INDEX_BYTES = 1 << 20
 
@@ -103,8 +104,8 @@ def test_whole_batches_are_cut_at_a_size() -> None:
     assert segment.limit_bytes(size, segment.size, 5) == (size, 102)
 
 
-@pytest.mark.parametrize(
-    ("size", "last_offset", "time_ms", "rolls"),
+@for_each(
+    "size, last_offset, time_ms, rolls",
     [
         (1000, 120, START_MS, False),
         (1001, 120, START_MS, True),
@@ -141,7 +142,7 @@ def test_without_times_in_the_records_the_age_is_that_of_the_segment() -> None:
     assert segment.must_roll(1, 101, -1, clock, 10**6, 500)
 
 
-@pytest.mark.parametrize(("index_bytes", "entries"), [(24, 1), (36, 2), (8, 1), (4, 1)])
+@for_each("index_bytes, entries", [(24, 1), (36, 2), (8, 1), (4, 1)])
 def test_a_segment_ends_when_an_index_is_full(index_bytes: int, entries: int) -> None:
     """S3.5"""
     segment = make()
@@ -214,7 +215,7 @@ def test_without_times_the_age_counts_from_the_last_append() -> None:
     assert segment.view(102, True, at + 700, with_first=False).time_ms == at + 700
 
 
-@pytest.mark.parametrize("stored", [-1, 0])
+@for_each("stored", [-1, 0])
 def test_a_segment_that_was_found_without_times_is_as_old_as_its_file(stored: int) -> None:
     """0: what earlier versions stored for records without a time."""
     clock = ManualClock(START_MS)

@@ -10,6 +10,7 @@ from kqueue.base.errors import StorageFailed
 from kqueue.log.formats.transaction_index import AbortedTxn
 from kqueue.log.segment_files import SegmentFiles
 from kqueue.testing.faulty_storage import FaultyStorage
+from kqueue.tests.tables import for_each
 
 BASE = "00000000000000000042"
 
@@ -37,7 +38,7 @@ def test_a_segment_has_three_files_and_a_fourth_with_its_first_aborted_transacti
     assert reopened.txnindex.read() == [AbortedTxn(1, 42, 43, 44)]
 
 
-@pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex"])
+@for_each("suffix", [".log", ".index", ".timeindex"])
 def test_a_segment_that_can_not_be_made_leaves_no_file(suffix: str) -> None:
     storage = storage_with_folder()
     storage.fail("create", lambda path: path.endswith(suffix), number=errno.EMFILE)

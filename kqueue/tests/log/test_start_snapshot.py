@@ -16,6 +16,7 @@ from kqueue.storage import MemoryStorage
 from kqueue.storage.contract import Storage
 from kqueue.testing.faulty_storage import FaultyStorage, Remains
 from kqueue.tests.log.helpers import append, end_transaction, flush, keep_producers, open_log, run_job
+from kqueue.tests.tables import for_each
 
 SETTINGS = {"segment_bytes": 300, "index_interval_bytes": 0}
 OPEN, IDLE = 9, 7
@@ -129,8 +130,8 @@ def test_the_job_is_of_the_new_start_whatever_is_appended_meanwhile() -> None:
     check_producers(reopened(log, recovery_point=6))
 
 
-@pytest.mark.parametrize("left", [True, False])
-@pytest.mark.parametrize("storage", [MemoryStorage, FaultyStorage])
+@for_each("left", [True, False])
+@for_each("storage", [MemoryStorage, FaultyStorage])
 def test_a_missing_snapshot_is_made_of_the_batches(storage: type[Storage], left: bool) -> None:
     """As in a folder that came without snapshots, or with one that is older."""
     log = filled(storage())
@@ -213,7 +214,7 @@ def test_a_truncation_forgets_that_a_snapshot_was_durable() -> None:
     check_producers(reopened(log))
 
 
-@pytest.mark.parametrize("kind", [COMMIT, ABORT])
+@for_each("kind", [COMMIT, ABORT])
 def test_a_transaction_ends_after_all_its_records_were_deleted(kind: int) -> None:
     log = filled()
     delete_all(log).rename()
@@ -229,7 +230,7 @@ def test_a_transaction_ends_after_all_its_records_were_deleted(kind: int) -> Non
 # --- what a start makes of it
 
 
-@pytest.mark.parametrize("clean", [True, False])
+@for_each("clean", [True, False])
 def test_producers_outlive_starts_of_an_empty_log(clean: bool) -> None:
     log = filled()
     delete_all(log).rename()

@@ -9,6 +9,7 @@ from kqueue.base.errors import SettingError
 from kqueue.base.settings import Catalog, Scope, format_value
 from kqueue.log.config import SETTINGS
 from kqueue.log.topic_settings import TOPIC_SETTINGS
+from kqueue.tests.tables import for_each
 
 KAFKA = {  # Kafka 4.3's topic settings with their defaults
     "cleanup.policy": "delete",
@@ -60,8 +61,8 @@ def test_defaults_are_valid_themselves() -> None:
         assert row.parse(format_value(row.default)) == row.default
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
+@for_each(
+    "text, names",
     [
         ("delete", ["delete"]),
         ("compact,delete", ["compact", "delete"]),
@@ -74,8 +75,8 @@ def test_a_topic_may_have_several_policies(text: str, names: list[str]) -> None:
     assert Config(Catalog(SETTINGS)).for_topic({"cleanup.policy": text})["cleanup.policy"] == names
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
+@for_each(
+    "text, words",
     [
         ("compect", "no cleanup policy is called 'compect'; did you mean 'compact'? (there are: "),
         (
@@ -89,8 +90,8 @@ def test_policies_that_are_not_there_are_refused_with_those_that_are(text: str, 
         Config(Catalog(SETTINGS), {"log.cleanup.policy": text})
 
 
-@pytest.mark.parametrize(
-    ("name", "bad"),
+@for_each(
+    "name, bad",
     [
         ("compression.gzip.level", 0),
         ("compression.zstd.level", 23),

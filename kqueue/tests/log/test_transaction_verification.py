@@ -7,6 +7,7 @@ from kqueue.log.producer_state import ProducerStateManager
 from kqueue.log.transaction_verification import VERIFICATIONS_MAX, Verification
 from kqueue.records.batch import ABORT, COMMIT, read_header
 from kqueue.tests.log.helpers import START_MS, append, batch, end_transaction, open_log
+from kqueue.tests.tables import for_each
 
 
 def header(sequence: int, epoch: int = 0, producer_id: int = 1):  # type: ignore[no-untyped-def]
@@ -29,7 +30,7 @@ def test_a_batch_without_its_verification_is_refused() -> None:
     producers.check_verified(header(0), verification)
 
 
-@pytest.mark.parametrize("kind", [COMMIT, ABORT])
+@for_each("kind", [COMMIT, ABORT])
 def test_a_marker_between_the_answer_and_the_append_ends_the_verification(kind: int) -> None:
     log = open_log()
     verification = start(log.producers, 0)

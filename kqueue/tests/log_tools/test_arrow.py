@@ -17,9 +17,10 @@ from kqueue.storage import MemoryStorage
 from kqueue.tests.golden import VERSIONS, data_folder
 from kqueue.tests.log.helpers import START_MS, append
 from kqueue.tests.log.helpers import open_log as new_log
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_a_table_has_what_the_rows_have(version: str) -> None:
     for folder in [*sorted(data_folder(version).glob("v*")), data_folder(version) / "empty-0"]:
         log = open_log(folder)

@@ -25,6 +25,7 @@ from kqueue.tests.log.helpers import START_MS, append
 from kqueue.tests.log.helpers import open_log as new_log
 from kqueue.tests.log_tools.damage import NONE, flip, some_of
 from kqueue.tests.records.arrow.helpers import ENGINES, NEEDS_FAST, EngineName, with_records
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import corners
 
 pytestmark = pytest.mark.timeout(300)  # the first run compiles
@@ -63,7 +64,7 @@ def chunks(table: pa.Table) -> list[int]:
     return [len(chunk) for chunk in table["offset"].chunks]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 @pytest.mark.parametrize("version", corners(VERSIONS, VERSIONS[-1]))
 def test_a_table_has_what_the_rows_have(engine: EngineName, version: str) -> None:
     """All topics as one table: every format and codec, transactions, with and without sequences."""
@@ -76,7 +77,7 @@ def test_a_table_has_what_the_rows_have(engine: EngineName, version: str) -> Non
     assert chunks(by_columns(engine, new, selection, limits)) == chunks(by_rows(new, selection, limits))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_texts(engine: EngineName) -> None:
     storage = MemoryStorage()
     log = new_log(storage)
@@ -89,7 +90,7 @@ def test_texts(engine: EngineName) -> None:
     assert table.equals(by_rows([folder], selection))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_invalid_text_is_reported_as_by_rows(engine: EngineName) -> None:
     storage = MemoryStorage()
     log = new_log(storage)

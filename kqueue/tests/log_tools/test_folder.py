@@ -19,6 +19,7 @@ from kqueue.records.batch import iter_batches
 from kqueue.storage import File, FolderEntry, MemoryStorage
 from kqueue.tests import golden
 from kqueue.tests.log_tools.logs import FOLDER, content, made, names, opened, replace
+from kqueue.tests.tables import for_each
 
 FOLDERS = [
     (version, topic, partition)
@@ -33,7 +34,7 @@ def opened_golden(version: str, topic: str, partition: int) -> LogFolder:
     return kqueue.open_log(golden.data_folder(version) / f"{topic}-{partition}")
 
 
-@pytest.mark.parametrize(("version", "topic", "partition"), FOLDERS)
+@for_each("version, topic, partition", FOLDERS)
 def test_every_record_that_a_client_read(version: str, topic: str, partition: int) -> None:
     """S3.2, S3.3, S3.6: every format and codec of Kafka 2.8 and 4.3."""
     told = golden.expected(version)[topic]
@@ -47,7 +48,7 @@ def test_every_record_that_a_client_read(version: str, topic: str, partition: in
     ]
 
 
-@pytest.mark.parametrize("version", golden.VERSIONS)
+@for_each("version", golden.VERSIONS)
 def test_aborted_transactions_are_left_out(version: str) -> None:
     told = golden.expected(version)["txn:committed"]
     for partition in told.watermarks:
@@ -55,8 +56,8 @@ def test_aborted_transactions_are_left_out(version: str) -> None:
         assert [r.offset for r in records] == [r.offset for r in told.of_partition(partition)]
 
 
-@pytest.mark.parametrize("version", golden.VERSIONS)
-@pytest.mark.parametrize("topic", ["compacted", "v2-gzip", "txn"])
+@for_each("version", golden.VERSIONS)
+@for_each("topic", ["compacted", "v2-gzip", "txn"])
 def test_reading_begins_and_ends_where_told(version: str, topic: str) -> None:
     """S4.1, S5.2: in a gap the next record counts."""
     log = opened_golden(version, topic, 0)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kqueue.base.errors import CorruptIndex
 from kqueue.log_tools.repaired_gaps import decode_gaps, encode_gaps
+from kqueue.tests.tables import for_each
 
 gaps = st.builds(lambda first, size: (first, first + size), st.integers(0, 2**62), st.integers(1, 2**31))
 
@@ -21,7 +22,7 @@ def test_round_trip(rows: list[tuple[int, int]]) -> None:
 NONE = [b"", b"1\n0\n", b"0\n2\n1 2\n", b"0\n1\n5 5\n", b"0\n1\n-1 5\n", b"0\n1\nx y\n", b"\xff", b"0\n1\n1 2 3\n"]
 
 
-@pytest.mark.parametrize("data", NONE)
+@for_each("data", NONE)
 def test_malformed_gap_list_is_refused(data: bytes) -> None:
     with pytest.raises(CorruptIndex):
         decode_gaps(data)

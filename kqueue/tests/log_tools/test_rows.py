@@ -17,6 +17,7 @@ from kqueue.tests.golden import VERSIONS, ExpectedRecord, data_folder, expected
 from kqueue.tests.log.helpers import START_MS, append, end_transaction
 from kqueue.tests.log.helpers import open_log as new_log
 from kqueue.tests.log_tools.damage import NONE, flip, some_of
+from kqueue.tests.tables import for_each
 
 TYPES = {"CreateTime": 1, "LogAppendTime": 2, None: 0}
 
@@ -29,7 +30,7 @@ def as_expected(row: Row) -> ExpectedRecord:
     )
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_all_that_kafka_wrote_is_there(version: str) -> None:
     for name, topic in expected(version).items():
         for partition in topic.watermarks:
@@ -121,7 +122,7 @@ def test_decoders() -> None:
         Selection(value_as="utf-8")
 
 
-@pytest.mark.parametrize("name", sorted(DECODERS.keys() - {"binary"}))
+@for_each("name", sorted(DECODERS.keys() - {"binary"}))
 def test_value_of_another_form_is_refused(name: str) -> None:
     storage = MemoryStorage()
     log = new_log(storage)

@@ -9,6 +9,7 @@ from kqueue.records.batch import BATCH_OVERHEAD, BatchHeader, stamp
 from kqueue.records.message_set import LegacyEntry, encode_entry
 from kqueue.storage import File, MemoryStorage
 from kqueue.tests.log.helpers import batch
+from kqueue.tests.tables import for_each
 
 
 def file_of(data: bytes) -> File:
@@ -38,7 +39,7 @@ def test_batches_of_all_magics_and_sizes() -> None:
         assert [(record.offset, record.timestamp, record.value) for record in records] == [(5, -1, b"v"), (6, 77, b"w")]
 
 
-@pytest.mark.parametrize("check", [True, False])
+@for_each("check", [True, False])
 def test_a_wrong_checksum_is_a_fault_where_it_is_looked_at(check: bool) -> None:
     for data in (bytes(batch(b"abc")), encode_entry(1, 6, 77, None, b"abc")):
         bad = data[:-2] + b"x" + data[-1:] if data[16] == 2 else data[:-1] + b"x"
@@ -72,8 +73,8 @@ def test_a_message_whose_lengths_can_not_be_is_a_fault() -> None:
     assert message.problem.expected == "a valid batch"
 
 
-@pytest.mark.parametrize(
-    ("tail", "expected", "found", "kind"),
+@for_each(
+    "tail, expected, found, kind",
     [
         (b"\1", "a batch", "the last 1 bytes of the file", (True, False)),
         (bytes(16), "a batch", "the last 16 bytes of the file", (True, False)),

@@ -12,6 +12,7 @@ from kqueue.base.errors import Conflict, NodeIdInUse, SessionLost, StorageFailed
 from kqueue.metadata.memory import MemoryStore
 from kqueue.metadata.store import ClusterStore, ControllerInfo, Entry, SessionInfo
 from kqueue.testing.manual_clock import ManualClock
+from kqueue.tests.tables import for_each
 
 
 def test_two_holders_of_one_object_see_each_other_and_two_objects_do_not() -> None:
@@ -170,9 +171,7 @@ def test_closing_ends_sessions_and_watches() -> None:
         store.watch(lambda: None)
 
 
-@pytest.mark.parametrize(
-    ("node_id", "incarnation", "timeout_ms"), [(-1, "a", 1), (0, "", 1), (0, "a" * 256, 1), (0, "a", 0)]
-)
+@for_each("node_id, incarnation, timeout_ms", [(-1, "a", 1), (0, "", 1), (0, "a" * 256, 1), (0, "a", 0)])
 def test_register_checks_its_arguments(node_id: int, incarnation: str, timeout_ms: int) -> None:
     with pytest.raises(ValueError, match="expected"):
         MemoryStore().register(node_id, incarnation, timeout_ms)

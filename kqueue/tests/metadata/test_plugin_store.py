@@ -9,6 +9,7 @@ from kqueue.metadata import METADATA_STORES
 from kqueue.metadata.memory import MemoryStore
 from kqueue.metadata.plugin_store import PluginMetadataStore
 from kqueue.metadata.store import Entry, MetadataStore
+from kqueue.tests.tables import for_each
 
 TITLE = "metadata store 'odd' of some-plugin 2.1"
 
@@ -41,15 +42,13 @@ def test_a_good_one_works_behind_the_guard() -> None:
         store.read("/")
 
 
-@pytest.mark.parametrize(
-    "returned", [None, [], {"/b": Entry(b"", 1)}, {"/a": b"1"}, {"/a": Entry("1", 1)}, {"/a": Entry(b"1", "1")}]
-)
+@for_each("returned", [None, [], {"/b": Entry(b"", 1)}, {"/a": b"1"}, {"/a": Entry("1", 1)}, {"/a": Entry(b"1", "1")}])
 def test_malformed_result_of_read_names_the_store(returned: object) -> None:
     with pytest.raises(StorageFailed, match=f"{TITLE} broke its contract: read"):
         guarded(Returning(returned)).read("/a")
 
 
-@pytest.mark.parametrize("returned", [None, 5, {}, {"/b": 1}, {"/a": "1"}])
+@for_each("returned", [None, 5, {}, {"/b": 1}, {"/a": "1"}])
 def test_a_commit_without_its_versions_is_refused(returned: object) -> None:
     with pytest.raises(StorageFailed, match=f"{TITLE} broke its contract: commit returned"):
         guarded(Returning(returned)).commit({}, {"/a": b"1"}, [])

@@ -15,6 +15,7 @@ from kqueue.base.errors import Conflict, SessionLost, StorageFailed
 from kqueue.metadata.zookeeper import ZookeeperStore, parse_zookeeper_address
 from kqueue.testing.cluster_store_checks import check_cluster_store
 from kqueue.tests.metadata.zookeeper_model import ModelServer, open_store, server
+from kqueue.tests.tables import for_each
 
 __all__ = ["server"]
 
@@ -23,8 +24,8 @@ def test_meets_the_contract(server: ModelServer) -> None:
     check_cluster_store(open_store, isolated=False)
 
 
-@pytest.mark.parametrize(
-    ("text", "servers", "chroot"),
+@for_each(
+    "text, servers, chroot",
     [
         ("localhost:2181", "localhost:2181", ""),
         ("a:1,b:2,[::1]:3/x", "a:1,b:2,[::1]:3", "/x"),
@@ -37,7 +38,7 @@ def test_addresses(text: str, servers: str, chroot: str) -> None:
     assert parse_zookeeper_address(text) == (servers, chroot)
 
 
-@pytest.mark.parametrize("text", ["", "/x", "a:b", "a:1/x//y", "a:1/..", "a:1/zookeeper", "a:1/\n"])
+@for_each("text", ["", "/x", "a:b", "a:1/x//y", "a:1/..", "a:1/zookeeper", "a:1/\n"])
 def test_no_addresses(text: str) -> None:
     with pytest.raises(ValueError, match="is no|no address"):
         parse_zookeeper_address(text)

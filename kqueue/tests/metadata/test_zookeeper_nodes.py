@@ -20,6 +20,7 @@ from kqueue.metadata.zookeeper_nodes import (
     key_of,
     two_numbers,
 )
+from kqueue.tests.tables import for_each
 
 KEYS = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=20).map("/".__add__)
 VALUES = st.binary(max_size=50) | st.integers(0, 9000).map(bytes) | st.binary(min_size=4096, max_size=5000)
@@ -41,7 +42,7 @@ def test_text_that_is_no_utf8_is_no_key() -> None:
         Layout("").key("/\ud800")
 
 
-@pytest.mark.parametrize("name", ["", "1", "-", "1-", "-1", "a-1", "1-²", "1-2-3"])
+@for_each("name", ["", "1", "-", "1-", "-1", "a-1", "1-²", "1-2-3"])
 def test_other_names_are_no_session_and_no_term(name: str) -> None:
     assert two_numbers(name) is None
     assert two_numbers("12-34") == (12, 34)

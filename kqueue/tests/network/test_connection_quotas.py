@@ -8,10 +8,11 @@ from kqueue.base.config import Config, ConfigSource
 from kqueue.base.errors import SettingError
 from kqueue.config.catalog import CATALOG
 from kqueue.network.connection_quotas import ConnectionQuotas, connections_max_within
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize(
-    ("limit", "files", "allowed"),
+@for_each(
+    "limit, files, allowed",
     [(10_000, None, 10_000), (10_000, 1024, 768), (100, 1024, 100), (10_000, 128, 64), (10, 20, 1)],
 )
 def test_connection_limit_reserves_descriptors_for_logs(limit: int, files: int | None, allowed: int) -> None:
@@ -64,8 +65,8 @@ def test_quotas_follow_the_settings() -> None:
     assert "max.connections)" in (quotas.admit("127.0.0.3") or "")
 
 
-@pytest.mark.parametrize(
-    ("values", "words"),
+@for_each(
+    "values, words",
     [
         ({"max.connections": 0}, "no client could connect to raise it"),
         ({"max.connections.per.ip": 0}, "which names none"),

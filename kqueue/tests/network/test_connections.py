@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from kqueue.api.request_context import RequestContext
 from kqueue.network.connections import SWEEP_MS, SessionLimits
 from kqueue.tests.network.harness import LIMITS, network_harness, until
 from kqueue.tests.network.test_session import heartbeat
+from kqueue.tests.tables import for_each
 from kqueue.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kqueue.workers.loop_pass import PASS_S
 
@@ -28,7 +27,7 @@ def test_limits_come_from_the_settings() -> None:
     assert SessionLimits.of(Config(CATALOG)).idle_ms == 600_000
 
 
-@pytest.mark.parametrize(("idle_ms", "sweep_ms"), [(None, SWEEP_MS), (600_000, SWEEP_MS), (2_000, 500), (4, 1)])
+@for_each("idle_ms, sweep_ms", [(None, SWEEP_MS), (600_000, SWEEP_MS), (2_000, 500), (4, 1)])
 def test_sweep_interval_fits_the_shortest_limit(idle_ms: int | None, sweep_ms: float) -> None:
     assert LIMITS._replace(idle_ms=idle_ms).sweep_ms == sweep_ms
 

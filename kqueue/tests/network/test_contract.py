@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.network.contract import BudgetWaiter, Connection, ManagedConnection
 from kqueue.network.session import Session
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize("protocol", [BudgetWaiter, Connection, ManagedConnection])
+@for_each("protocol", [BudgetWaiter, Connection, ManagedConnection])
 def test_session_has_every_member_of_its_interfaces(protocol: type) -> None:
     members = {name for part in protocol.__mro__ for name in (*vars(part), *getattr(part, "__annotations__", {}))}
     public = {name for name in members if not name.startswith("_")}

@@ -20,6 +20,7 @@ from kqueue.network.responses import DeferredResponse
 from kqueue.schema import join
 from kqueue.security.principals import ANONYMOUS
 from kqueue.tests.network.harness import API, request_bytes
+from kqueue.tests.tables import for_each
 from kqueue.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
@@ -118,7 +119,7 @@ def test_cancelled_deferred_response_is_never_sent() -> None:
     assert len(desk.purgatory) == 0
 
 
-@pytest.mark.parametrize("deadline_ms", [None, 1e18])
+@for_each("deadline_ms", [None, 1e18])
 def test_only_a_deferred_response_with_a_deadline_expires(deadline_ms: float | None) -> None:
     desk = Desk(
         lambda request, call: DelayedOperation(
@@ -240,7 +241,7 @@ def test_file_regions_stay_separate_between_joined_bytes() -> None:
     assert b"0123" in whole
 
 
-@pytest.mark.parametrize("end", ["answered", "cancelled"])
+@for_each("end", ["answered", "cancelled"])
 def test_request_is_freed_after_its_response(end: str) -> None:
     """The request is freed without a garbage collection.
 

@@ -9,6 +9,7 @@ from kqueue.api.request_context import RequestContext
 from kqueue.network.fair_scheduler import NEW_SLICE_S, SLICE_S, FairScheduler
 from kqueue.tests.network.harness import API, Harness, network_harness, request_bytes, until
 from kqueue.tests.network.test_session import run
+from kqueue.tests.tables import for_each
 from kqueue.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kqueue.workers.loop_pass import PASS_S
 
@@ -73,7 +74,7 @@ class Busy:
             turns.add(self)
 
 
-@pytest.mark.parametrize(("count", "requests"), [(10, 100), (40, 450), (450, 1)])
+@for_each("count, requests", [(10, 100), (40, 450), (450, 1)])
 def test_quiet_connection_waits_for_two_passes_at_most(count: int, requests: int) -> None:
     world = World()
     quiet = Busy(world, "quiet", 0.0002, 0)

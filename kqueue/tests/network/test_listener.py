@@ -13,6 +13,7 @@ from kqueue.network.connection_quotas import parse_overrides
 from kqueue.security.quotas import entity_of
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.network.harness import FREE_PORT, connect, serving, until
+from kqueue.tests.tables import for_each
 
 
 def lines(caplog: pytest.LogCaptureFixture, words: str) -> list[str]:
@@ -90,8 +91,8 @@ def test_foreign_address_is_refused() -> None:
 
 
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6")
-@pytest.mark.parametrize(
-    ("listen", "via", "host"),
+@for_each(
+    "listen, via, host",
     [("[::1]", "::1", "::1"), ("", "127.0.0.1", "127.0.0.1"), ("localhost", "127.0.0.1", "127.0.0.1")],
 )
 def test_listener_accepts_every_kind_of_host(listen: str, via: str, host: str) -> None:

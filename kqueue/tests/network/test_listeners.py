@@ -19,6 +19,7 @@ from kqueue.network import listener as listener_module
 from kqueue.network.listener import bind
 from kqueue.network.listeners import Listeners
 from kqueue.tests.network.harness import Client, serving
+from kqueue.tests.tables import for_each
 
 
 def listeners_of(addresses: str, sockets: dict[str, socket.socket] | None = None) -> Listeners:
@@ -77,7 +78,7 @@ HAS_IPV6 = socket.has_dualstack_ipv6()
 
 
 @pytest.mark.skipif(not HAS_IPV6, reason="the machine has no IPv6")
-@pytest.mark.parametrize("host", ["localhost", "LocalHost"])
+@for_each("host", ["localhost", "LocalHost"])
 def test_localhost_is_served_on_both_loopback_addresses_with_one_port(host: str) -> None:
     async def test() -> None:
         async with serving(listeners=f"PLAINTEXT://{host}:0") as server:

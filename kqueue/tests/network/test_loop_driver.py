@@ -13,6 +13,7 @@ from kqueue.broker.purgatory import DelayedOperation, Purgatory
 from kqueue.network.loop_driver import LoopDriver
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.network.harness import until
+from kqueue.tests.tables import for_each
 from kqueue.workers.loop_pass import PASS_S
 
 
@@ -168,7 +169,7 @@ def test_work_due_before_the_ticker_starts_is_run() -> None:
     asyncio.run(test())
 
 
-@pytest.mark.parametrize("kind", ["waits", "timers"])
+@for_each("kind", ["waits", "timers"])
 def test_long_work_lets_the_loop_poll_between_passes(kind: str) -> None:
     async def test(room: DriverFixture) -> None:
         now_s, ran, ran_at_poll = 0.0, 0, list[int]()

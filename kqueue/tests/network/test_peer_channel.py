@@ -26,6 +26,7 @@ from kqueue.tests.network.peer_harness import (
     peered,
     response_frame,
 )
+from kqueue.tests.tables import for_each
 from kqueue.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from kqueue.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 
@@ -214,7 +215,7 @@ def test_a_connection_that_ends_between_responses_is_not_logged(caplog: pytest.L
     peered(test)
 
 
-@pytest.mark.parametrize("answers_versions", [True, False])
+@for_each("answers_versions", [True, False])
 def test_a_late_response_closes_the_connection(answers_versions: bool) -> None:
     async def silent(broker: ScriptedBroker, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if answers_versions:

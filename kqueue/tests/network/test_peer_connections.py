@@ -3,8 +3,6 @@ from __future__ import annotations
 import asyncio
 import gc
 
-import pytest
-
 from kqueue.interbroker.contract import PeerAddress
 from kqueue.interbroker.errors import PeerUnavailable
 from kqueue.network.peer_connections import peer_client_id, peer_of
@@ -20,6 +18,7 @@ from kqueue.tests.network.peer_harness import (
     peered,
     response_frame,
 )
+from kqueue.tests.tables import for_each
 from kqueue.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kqueue.wire.messages.metadata import MetadataRequest, MetadataResponse
 
@@ -58,7 +57,7 @@ def test_a_node_outside_of_the_cluster_is_not_asked() -> None:
     peered(test)
 
 
-@pytest.mark.parametrize("by", ["send", "refresh", "forget"])
+@for_each("by", ["send", "refresh", "forget"])
 def test_a_restarted_or_moved_broker_gets_another_connection(by: str) -> None:
     async def first(broker: ScriptedBroker, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await broker.negotiate(reader, writer)

@@ -4,8 +4,6 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from kqueue.api import handler_table
 from kqueue.api.request_context import RequestContext
 from kqueue.broker.purgatory import DelayedOperation
@@ -14,6 +12,7 @@ from kqueue.security.principals import Principal
 from kqueue.security.quotas import USER, entity_of
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.network.harness import connect, serving, until
+from kqueue.tests.tables import for_each
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.fetch import FetchRequest, ReplicaState
 
@@ -78,7 +77,7 @@ def test_only_produce_counts_its_bytes_and_others_are_not_bounded() -> None:
     assert gated.throttled == []
 
 
-@pytest.mark.parametrize("result", [None, SimpleNamespace(throttle_time_ms=0), ValueError()])
+@for_each("result", [None, SimpleNamespace(throttle_time_ms=0), ValueError()])
 def test_time_counts_whatever_the_result_is(result: Any) -> None:
     gated = Gated(request_percentage=10)
     for _ in range(2):

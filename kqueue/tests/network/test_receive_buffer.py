@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from kqueue.base.errors import MalformedMessage
 from kqueue.network.memory_budgets import RequestBudget
 from kqueue.network.receive_buffer import HELD_BYTES_MAX, RECEIVE_BYTES, BufferPool, ReceiveBuffer
+from kqueue.tests.tables import for_each
 
 KiB = 1024
 LIMIT = 1024 * KiB
@@ -89,7 +90,7 @@ def test_requests_do_not_depend_on_how_bytes_arrive(sizes: list[int], cuts: list
     assert budget.used == 0
 
 
-@pytest.mark.parametrize("length", [-1, -(2**31), LIMIT + 1, 2**31 - 1])
+@for_each("length", [-1, -(2**31), LIMIT + 1, 2**31 - 1])
 def test_invalid_length_is_refused_after_its_four_bytes(length: int) -> None:
     buffers = BufferPool()
     receive_buffer = make_receive_buffer(buffers=buffers)
@@ -98,7 +99,7 @@ def test_invalid_length_is_refused_after_its_four_bytes(length: int) -> None:
         receive_buffer.next_frame()
 
 
-@pytest.mark.parametrize(("start", "guess"), [(b"GET ", "HTTP"), (b"POST", "HTTP"), (b"\x16\x03\x01\x00", "TLS")])
+@for_each("start, guess", [(b"GET ", "HTTP"), (b"POST", "HTTP"), (b"\x16\x03\x01\x00", "TLS")])
 def test_other_protocols_are_recognised(start: bytes, guess: str) -> None:
     receive_buffer = make_receive_buffer()
     receive(receive_buffer, memoryview(start))

@@ -21,6 +21,7 @@ from kqueue.schema.reader_codegen import least_size
 from kqueue.schema.structs import Schema, message_schema_of
 from kqueue.tests.costliest import Body, Case, cases
 from kqueue.tests.network.test_dispatch import Caller
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import corners
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.headers import has_error_code, read_response_header, request_header
@@ -93,7 +94,7 @@ def test_allowed_number_of_items_is_handled(row: handler_table.ApiHandler, versi
     assert len(handled) == expected
 
 
-@pytest.mark.parametrize(("row", "version"), SERVED, ids=name_of)
+@for_each("row, version", SERVED)
 def test_every_item_takes_at_least_one_byte(row: handler_table.ApiHandler, version: int) -> None:
     """Every item takes at least one byte, so a request holds at most as many items as bytes."""
     schema = message_schema_of(row.api.request_class)

@@ -8,6 +8,7 @@ from kqueue.base.errors import MalformedMessage
 from kqueue.network.contract import BudgetWaiter
 from kqueue.network.memory_budgets import RequestBudget
 from kqueue.network.response_buffer import COUNTED_BYTES_MIN, CountedBytes, ResponseBuffer
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
 SHARED = 128 * 1024
@@ -59,7 +60,7 @@ def test_frames_come_out_as_they_went_in_however_they_are_cut(sizes: list[int], 
     assert budget.used == 0
 
 
-@pytest.mark.parametrize("length", [-1, 1001, 2**31 - 1])
+@for_each("length", [-1, 1001, 2**31 - 1])
 def test_a_wrong_length_is_refused_before_anything_is_allocated(length: int) -> None:
     budget = RequestBudget(None)
     buffer = new_buffer(budget, 1000)

@@ -17,6 +17,7 @@ from kqueue.security.sasl.scram import ScramClient
 from kqueue.security.scram_credentials import SCRAM_MECHANISMS, salted_password
 from kqueue.tests.network.harness import Client, connect
 from kqueue.tests.network.sasl_clients import SETTINGS, authenticate, in_loop, is_served, sasl_serving
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.alter_user_scram_credentials import ScramCredentialDeletion, ScramCredentialUpsertion
 
@@ -135,7 +136,7 @@ async def test_clients_of_a_listener_without_authentication_have_no_tokens():
         assert refused.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 
 
-@pytest.mark.parametrize("name", list(SCRAM_MECHANISMS))
+@for_each("name", list(SCRAM_MECHANISMS))
 def test_kafka_python_authenticates_as_a_user_of_the_store(name: str) -> None:
     from kafka import KafkaConsumer, KafkaProducer
 

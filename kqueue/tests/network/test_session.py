@@ -20,6 +20,7 @@ from kqueue.tests.network.harness import (
     request_bytes,
     until,
 )
+from kqueue.tests.tables import for_each
 from kqueue.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 
@@ -76,7 +77,7 @@ def send_produce(client: Client, key: str, number: int = 0) -> None:
     )
 
 
-@pytest.mark.parametrize("version", [0, 1, 4])
+@for_each("version", [0, 1, 4])
 def test_request_gets_a_response(version: int) -> None:
     async def test() -> None:
         async with network_harness() as harness:
@@ -222,9 +223,9 @@ def test_produce_after_produces_starts_at_once_and_responses_keep_their_order() 
 PRODUCE_WAITS, WAITS, ANSWERED = "Produce that waits", "request that waits", "request that is answered at once"
 
 
-@pytest.mark.parametrize("split", [False, True], ids=["in one packet", "one by one"])
-@pytest.mark.parametrize("second", [PRODUCE_WAITS, WAITS, ANSWERED])
-@pytest.mark.parametrize("first", [(PRODUCE_WAITS,), (WAITS,), (PRODUCE_WAITS, PRODUCE_WAITS)], ids=", ".join)
+@for_each("split", [False, True])
+@for_each("second", [PRODUCE_WAITS, WAITS, ANSWERED])
+@for_each("first", [(PRODUCE_WAITS,), (WAITS,), (PRODUCE_WAITS, PRODUCE_WAITS)])
 def test_request_starts_after_all_earlier_responses(first: tuple[str, ...], second: str, split: bool) -> None:
     async def test() -> None:
         async with network_harness() as harness:
@@ -265,7 +266,7 @@ def test_request_starts_after_all_earlier_responses(first: tuple[str, ...], seco
     run(test)
 
 
-@pytest.mark.parametrize("size", [5_000, 100_000, 300_000])
+@for_each("size", [5_000, 100_000, 300_000])
 def test_blocked_large_request_is_read_up_to_one_receive_buffer(size: int) -> None:
     async def test() -> None:
         async with network_harness() as harness:

@@ -31,13 +31,14 @@ from kqueue.tests.network.tls_harness import (
     run,
     serving_tls,
 )
+from kqueue.tests.tables import for_each
 from kqueue.tests.waits import eventually
 
 PAIR = {"ssl.keystore.certificate.chain": broker_pair().certificate, "ssl.keystore.key": broker_pair().key}
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
+@for_each(
+    "settings, words",
     [
         ({"listeners": "SSL://127.0.0.1:0"}, "listener SSL needs a certificate"),
         (
@@ -68,8 +69,8 @@ def test_setting_of_the_listener_takes_precedence() -> None:
     assert settings_of(ssl_client_auth="requested").client_auth == "requested"
 
 
-@pytest.mark.parametrize(
-    ("values", "low", "high", "suites"),
+@for_each(
+    "values, low, high, suites",
     [
         ({}, "TLSv1_2", "TLSv1_3", set()),
         ({"ssl_enabled_protocols": "TLSv1.3"}, "TLSv1_3", "TLSv1_3", set()),
@@ -92,8 +93,8 @@ def test_protocols_and_suites(values: dict[str, str], low: str, high: str, suite
     assert built.context.options & ssl.OP_NO_RENEGOTIATION
 
 
-@pytest.mark.parametrize(
-    ("values", "words"),
+@for_each(
+    "values, words",
     [
         ({"ssl_cipher_suites": "NONE_OF_THEM"}, "OpenSSL has none of these"),
         (

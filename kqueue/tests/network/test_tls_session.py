@@ -19,9 +19,10 @@ from kqueue.tests.network.tls_harness import (
     run,
     serving_tls,
 )
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+@for_each("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_client_is_served(version: ssl.TLSVersion) -> None:
     async def test() -> None:
         context = client_context()

@@ -15,6 +15,7 @@ from kqueue.tests.network.tls_harness import (
     broker_pair,
     client_context,
 )
+from kqueue.tests.tables import for_each
 
 
 def pair() -> tuple[TlsSocket, ssl.SSLSocket]:
@@ -127,7 +128,7 @@ def test_whatever_a_client_begins_with_is_a_step_or_an_error_of_its_connection(d
     other.close()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [
         b"\x17\x03\x03\xff\xff" + b"x" * 100,  # longer than a record may be

@@ -20,6 +20,7 @@ from kqueue.records.batch import (
 from kqueue.records.builder import BatchBuilder, build_batch
 from kqueue.records.record import Record
 from kqueue.tests.records.strategies import CODEC_NAMES, record_lists
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
 RECORDS = [
@@ -82,7 +83,7 @@ def test_stamping_leaves_the_checksum_alone() -> None:
     assert [record.offset for record in iter_records(log, 3)] == [2**50 + delta for delta in range(4)]
 
 
-@pytest.mark.parametrize("codec", CODEC_NAMES)
+@for_each("codec", CODEC_NAMES)
 def test_log_append_time(codec: str) -> None:
     log = bytearray(b"...") + build_batch(RECORDS, codec=codec) + b"..."
     before = read_header(log, 3)
@@ -115,13 +116,13 @@ def test_records_of_a_batch_that_is_cut_off() -> None:
         list(iter_records(batch[:-1]))
 
 
-@pytest.mark.parametrize("codec_id", [5, 6, 7])
+@for_each("codec_id", [5, 6, 7])
 def test_a_codec_that_nobody_has(codec_id: int) -> None:
     with pytest.raises(UnsupportedCodec, match=f"id {codec_id}"):
         iter_records(changed(build_batch(RECORDS), attributes=codec_id))
 
 
-@pytest.mark.parametrize("codec", CODEC_NAMES[1:])
+@for_each("codec", CODEC_NAMES[1:])
 def test_decompressed_size_is_bounded(codec: str) -> None:
     batch = build_batch([Record(0, 0, None, bytes(100_000))], codec=codec)
     assert len(batch) < 10_000
@@ -130,7 +131,7 @@ def test_decompressed_size_is_bounded(codec: str) -> None:
     assert len(list(iter_records(batch, limit_bytes=100_020))) == 1
 
 
-@pytest.mark.parametrize("codec", CODEC_NAMES)
+@for_each("codec", CODEC_NAMES)
 def test_an_emptied_batch_holds_nothing(codec: str) -> None:
     batch = BatchBuilder(codec=codec, base_offset=7).build(last_offset=9)
     assert len(batch) == BATCH_OVERHEAD
@@ -139,7 +140,7 @@ def test_an_emptied_batch_holds_nothing(codec: str) -> None:
         list(iter_records(changed(batch + b"\0", batch_length=50)))
 
 
-@pytest.mark.parametrize("codec", CODEC_NAMES)
+@for_each("codec", CODEC_NAMES)
 @settings(max_examples=examples(40), deadline=None)
 @given(records=record_lists(gaps=True))
 def test_built_batch_is_read_back(codec: str, records: list[Record]) -> None:
@@ -155,7 +156,7 @@ def test_built_batch_is_read_back(codec: str, records: list[Record]) -> None:
     assert list(iter_records(memoryview(batch))) == records
 
 
-@pytest.mark.parametrize("codec", CODEC_NAMES)
+@for_each("codec", CODEC_NAMES)
 @settings(max_examples=examples(150), deadline=None)
 @given(data=st.data())
 def test_damage_that_the_checksum_does_not_see_raises_only_our_errors(codec: str, data: st.DataObject) -> None:

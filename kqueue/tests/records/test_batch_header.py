@@ -12,6 +12,7 @@ from kqueue.records.batch import (
 from kqueue.records.builder import LOG_APPEND_TIME_TYPE, build_batch
 from kqueue.records.record import Record
 from kqueue.tests.records.strategies import CODEC_NAMES
+from kqueue.tests.tables import for_each
 
 RECORDS = [
     Record(5 + number, 1000 + number, b"key %d" % number, b"value " * number, (("h", b"x"), ("n", None)))
@@ -38,7 +39,7 @@ def test_header_has_every_field_of_the_batch() -> None:
     assert header.delete_horizon_ms is None
 
 
-@pytest.mark.parametrize("name", CODEC_NAMES)
+@for_each("name", CODEC_NAMES)
 def test_codec_id_follows_the_name(name: str) -> None:
     assert read_header(build_batch(RECORDS, codec=name)).codec_id == CODEC_NAMES.index(name)
 
@@ -51,8 +52,8 @@ def test_a_batch_without_a_producer_has_no_sequence() -> None:
     assert header.is_log_append_time
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
+@for_each(
+    "fields, words",
     [
         ({"magic": 1}, "magic"),
         ({"magic": 3}, "magic"),

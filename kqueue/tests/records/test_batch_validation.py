@@ -20,13 +20,14 @@ from kqueue.records.record import Record
 from kqueue.tests.records.produced import EVERY, NOW, check, produced, sealed
 from kqueue.tests.records.strategies import CODEC_NAMES, record_lists
 from kqueue.tests.records.validation import validate_batch
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
-BOTH = pytest.mark.parametrize("rules", [ValidationRules(), EVERY], ids=["header", "records"])
+BOTH = for_each("rules", [ValidationRules(), EVERY])
 
 
 @BOTH
-@pytest.mark.parametrize("codec", CODEC_NAMES)
+@for_each("codec", CODEC_NAMES)
 def test_a_good_batch(rules: ValidationRules, codec: str) -> None:
     for batch in (
         produced(codec=codec),
@@ -54,15 +55,15 @@ def test_a_cut_at_every_byte(rules: ValidationRules) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("magic", [0, 1])
+@for_each("magic", [0, 1])
 def test_old_formats_are_not_for_here(rules: ValidationRules, magic: int) -> None:
     with pytest.raises(InvalidRecord, match="magic 2, found magic"):
         check(encode_set([Record(0, NOW, b"key", b"value")], magic), rules)
 
 
 @BOTH
-@pytest.mark.parametrize(
-    ("fields", "error", "words"),
+@for_each(
+    "fields, error, words",
     [
         ({"record_count": 2}, InvalidRecord, "2 records"),
         ({"record_count": 4}, InvalidRecord, "4 records"),
@@ -88,7 +89,7 @@ def test_headers_that_are_refused(
 
 
 @BOTH
-@pytest.mark.parametrize("length", [48, 0, -1, -(2**31)])
+@for_each("length", [48, 0, -1, -(2**31)])
 def test_a_length_below_the_headers(rules: ValidationRules, length: int) -> None:
     batch = produced()
     batch[8:12] = length.to_bytes(4, signed=True)

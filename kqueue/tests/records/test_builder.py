@@ -7,6 +7,7 @@ from kqueue.base.errors import InvalidRecord, PluginError
 from kqueue.records.batch import BATCH_OVERHEAD, check_crc, iter_records, read_header
 from kqueue.records.builder import LOG_APPEND_TIME_TYPE, BatchBuilder, build_batch
 from kqueue.records.record import COMMIT, Record, control_key_value
+from kqueue.tests.tables import for_each
 
 
 def test_bytes_of_a_small_batch() -> None:
@@ -63,7 +64,7 @@ def test_offsets_with_gaps_and_an_end_of_their_own() -> None:
     assert [(record.offset, record.sequence) for record in iter_records(batch)] == [(103, 8), (104, 9), (110, 15)]
 
 
-@pytest.mark.parametrize("offset", [99, 102, 100 + 2**31])
+@for_each("offset", [99, 102, 100 + 2**31])
 def test_an_offset_that_can_not_follow(offset: int) -> None:
     builder = BatchBuilder(base_offset=100)
     builder.append(0, None, None, offset=102)
@@ -96,8 +97,8 @@ def test_built_marker_is_a_control_batch() -> None:
     assert header.size == len(batch) == 78, "as Kafka's own: see its dumps"
 
 
-@pytest.mark.parametrize(
-    ("base", "time"), [(2**63, 2**63), (-(2**63) - 1, -(2**63) - 1), (0, 2**63), (0, -(2**63) - 1), (2**62, -(2**63))]
+@for_each(
+    "base, time", [(2**63, 2**63), (-(2**63) - 1, -(2**63) - 1), (0, 2**63), (0, -(2**63) - 1), (2**62, -(2**63))]
 )
 def test_a_time_beyond_64_bits_is_refused(base: int, time: int) -> None:
     def build() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder as AioBuilder
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder as AioLegacyBuilder
 from aiokafka.record.memory_records import MemoryRecords as AioRecords
@@ -23,14 +22,13 @@ from kqueue.records.record import Record
 from kqueue.tests.records.conversions import down_convert, up_convert
 from kqueue.tests.records.strategies import CODEC_NAMES, record_lists
 from kqueue.tests.records.validation import validate_batch
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
-BUILDERS = pytest.mark.parametrize("builder", [KafkaBuilder, AioBuilder], ids=["kafka-python", "aiokafka"])
-LEGACY_BUILDERS = pytest.mark.parametrize(
-    "builder", [KafkaLegacyBuilder, AioLegacyBuilder], ids=["kafka-python", "aiokafka"]
-)
-READERS = pytest.mark.parametrize("reader", [KafkaRecords, AioRecords], ids=["kafka-python", "aiokafka"])
-CODECS = pytest.mark.parametrize("codec", CODEC_NAMES)
+BUILDERS = for_each("builder", [KafkaBuilder, AioBuilder])
+LEGACY_BUILDERS = for_each("builder", [KafkaLegacyBuilder, AioLegacyBuilder])
+READERS = for_each("reader", [KafkaRecords, AioRecords])
+CODECS = for_each("codec", CODEC_NAMES)
 BIG = 2**62
 
 RECORDS = [
@@ -149,7 +147,7 @@ def timed(records: list[Record], magic: int) -> list[Record]:
 
 
 @LEGACY_BUILDERS
-@pytest.mark.parametrize(("magic", "codec_id"), [pair for pair in OLD if pair != (0, 3)])
+@for_each("magic, codec_id", [pair for pair in OLD if pair != (0, 3)])
 def test_we_read_their_message_sets(builder: Any, magic: int, codec_id: int) -> None:
     theirs = builder(magic=magic, compression_type=codec_id, batch_size=2**30)
     for record in PLAIN:
@@ -165,7 +163,7 @@ def test_we_read_their_message_sets(builder: Any, magic: int, codec_id: int) -> 
 
 
 @READERS
-@pytest.mark.parametrize(("magic", "codec_id"), [pair for pair in OLD if pair != (0, 3)])
+@for_each("magic, codec_id", [pair for pair in OLD if pair != (0, 3)])
 def test_clients_read_our_message_sets(reader: Any, magic: int, codec_id: int) -> None:
     shifted = [record._replace(offset=record.offset * 3 + 100) for record in PLAIN]
     assert theirs_read(reader, encode_set(shifted, magic, codec_id)) == timed(shifted, magic)

@@ -14,9 +14,10 @@ from kqueue.records.record import COMMIT, Record, control_key_value
 from kqueue.tests.records.conversions import down_convert, up_convert
 from kqueue.tests.records.strategies import CODEC_NAMES, record_lists
 from kqueue.tests.records.validation import validate_batch
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
-MAGICS = pytest.mark.parametrize("magic", [0, 1])
+MAGICS = for_each("magic", [0, 1])
 RECORDS = [Record(20 + number, 1000 + number, b"k%d" % number, b"v" * number, (("h", b"x"),)) for number in range(3)]
 
 
@@ -32,7 +33,7 @@ def from_zero(records: list[Record]) -> list[Record]:
 
 
 @MAGICS
-@pytest.mark.parametrize("codec_id", [0, 1, 2, 3])
+@for_each("codec_id", [0, 1, 2, 3])
 def test_message_set_is_converted_to_one_batch(magic: int, codec_id: int) -> None:
     (batch,) = up_convert(encode_set(RECORDS, magic, codec_id))
     header = read_header(batch)
@@ -126,7 +127,7 @@ def test_up_of_damage_raises_only_our_errors(magic: int, data: st.DataObject) ->
 
 
 @MAGICS
-@pytest.mark.parametrize("codec", CODEC_NAMES)
+@for_each("codec", CODEC_NAMES)
 @settings(max_examples=examples(20), deadline=None)
 @given(records=record_lists(gaps=True))
 def test_down_keeps_what_the_format_has(magic: int, codec: str, records: list[Record]) -> None:

@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from kqueue.records.any_format import iter_any_batches, iter_any_records
 from kqueue.records.batch import (
     BatchHeader,
@@ -23,6 +21,7 @@ from kqueue.records.message_set import LegacyEntry, check_entry
 from kqueue.records.record import ABORT, COMMIT, Record, decode_control
 from kqueue.tests import golden
 from kqueue.tests.records.conversions import down_convert, up_convert
+from kqueue.tests.tables import for_each
 
 TOPICS = [
     (version, topic)
@@ -64,7 +63,7 @@ def as_a_client_says(unit: BatchHeader | LegacyEntry, record: Record, partition:
     return golden.ExpectedRecord(partition, record.offset, kind, time, record.key, record.value, record.headers)
 
 
-@pytest.mark.parametrize(("version", "topic"), TOPICS)
+@for_each("version, topic", TOPICS)
 def test_every_record_is_read(version: str, topic: str) -> None:
     about = golden.expected(version)[topic]
     for partition, (_, high) in about.watermarks.items():
@@ -106,7 +105,7 @@ def test_the_folders_hold_all_that_this_is_to_show() -> None:
     }
 
 
-@pytest.mark.parametrize("version", golden.VERSIONS)
+@for_each("version", golden.VERSIONS)
 def test_every_log_file_is_read_to_its_end(version: str) -> None:
     """Internal topics, cleaned and uncleaned segments, the metadata log of 4.3 and its snapshot
     too.
@@ -131,7 +130,7 @@ def test_every_log_file_is_read_to_its_end(version: str) -> None:
     assert count > 100
 
 
-@pytest.mark.parametrize("version", golden.VERSIONS)
+@for_each("version", golden.VERSIONS)
 def test_markers_of_kafka_tell_committed_records(version: str) -> None:
     """Markers say which records a reader of committed ones may see."""
     committed: list[int] = []
@@ -154,7 +153,7 @@ def test_markers_of_kafka_tell_committed_records(version: str) -> None:
     assert sorted(committed) == [record.offset for record in golden.expected(version)["txn:committed"].of_partition(0)]
 
 
-@pytest.mark.parametrize(("version", "topic"), TOPICS)
+@for_each("version, topic", TOPICS)
 def test_down_and_up(version: str, topic: str) -> None:
     """For fetchers of magic 0 and 1, and from producers of these."""
     about = golden.expected(version)[topic]
@@ -170,7 +169,7 @@ def test_down_and_up(version: str, topic: str) -> None:
                 assert [(record.key, record.value) for record in again] == [(key, value) for _, key, value in plain]
 
 
-@pytest.mark.parametrize("version", golden.VERSIONS)
+@for_each("version", golden.VERSIONS)
 def test_we_stamp_and_seal_as_kafka_does(version: str) -> None:
     """Kafka's LogAppendTime batch, taken back to what a producer sent, comes out the same byte for
     byte.

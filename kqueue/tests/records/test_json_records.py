@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.records.json_records import document_bytes, json_of, read_record
+from kqueue.tests.tables import for_each
 
 
 @given(st.none() | st.binary(max_size=40))
@@ -21,7 +22,7 @@ def test_absent_and_null_fields_are_none() -> None:
     assert read_record('{"value": null}') == (None, None, (), None, None, None)
 
 
-@pytest.mark.parametrize("headers", ['[["a", "1"], ["a", null]]', "[]", "null", '{"a": "1"}', "{}"])
+@for_each("headers", ['[["a", "1"], ["a", null]]', "[]", "null", '{"a": "1"}', "{}"])
 def test_headers_are_pairs_or_an_object(headers: str) -> None:
     pairs = json.loads(headers) or []
     expected = list(pairs.items()) if isinstance(pairs, dict) else pairs
@@ -29,7 +30,7 @@ def test_headers_are_pairs_or_an_object(headers: str) -> None:
     assert [[name, value and value.decode()] for name, value in read] == [list(pair) for pair in expected]
 
 
-@pytest.mark.parametrize("value", [{"coffees": 2}, [1, None], {"base64": "eA==", "more": 1}])
+@for_each("value", [{"coffees": 2}, [1, None], {"base64": "eA==", "more": 1}])
 def test_a_document_is_a_value_where_it_may_be(value: object) -> None:
     row = {"value": value}
     assert read_record(row, has_documents=True).value == document_bytes(value)  # type: ignore[arg-type]
@@ -37,8 +38,8 @@ def test_a_document_is_a_value_where_it_may_be(value: object) -> None:
         read_record(row)
 
 
-@pytest.mark.parametrize(
-    ("fields", "message"),
+@for_each(
+    "fields, message",
     [
         ('"timestamp": -2', '"timestamp" must be a whole number from -1 to 9223372036854775807, not -2'),
         ('"timestamp": 9223372036854775808', '"timestamp" must be a whole number'),
@@ -58,7 +59,7 @@ def test_what_a_record_can_not_have_is_refused(fields: str, message: str) -> Non
         read_record(f'{{"value": "v", {fields}}}')
 
 
-@pytest.mark.parametrize("line", ["[]", "3", "{}", '{"topic": "t"}', '{"valeu": "x"}'])
+@for_each("line", ["[]", "3", "{}", '{"topic": "t"}', '{"valeu": "x"}'])
 def test_another_object_is_shown(line: str) -> None:
     with pytest.raises(ValueError, match="expected an object .* found "):
         read_record(line)

@@ -10,10 +10,11 @@ from kqueue.base.errors import CorruptBatch, KqueueError, UnsupportedCodec
 from kqueue.records.message_set import check_entry, encode_entry, encode_set, entry_records, iter_entries
 from kqueue.records.record import Record
 from kqueue.tests.records.strategies import record_lists
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
-MAGICS = pytest.mark.parametrize("magic", [0, 1])
-CODEC_IDS = pytest.mark.parametrize("codec_id", [0, 1, 2, 3])
+MAGICS = for_each("magic", [0, 1])
+CODEC_IDS = for_each("codec_id", [0, 1, 2, 3])
 LIMIT = 1 << 20
 RECORDS = [Record(10, 1000, b"k", b"value"), Record(11, 1001, None, b""), Record(15, 999, b"", None)]
 
@@ -115,7 +116,7 @@ def lying(magic: int, place: int, number: int) -> bytes:
     return bytes(data)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [lying(0, 8, 13), lying(1, 8, 21), lying(0, 8, -1), lying(0, 18, -2), lying(0, 18, 4), lying(0, 18, 2**31 - 1)],
 )
@@ -124,7 +125,7 @@ def test_lengths_that_can_not_be(data: bytes) -> None:
         list(iter_entries(data))
 
 
-@pytest.mark.parametrize("number", [-2, 4, 6, 2**31 - 1])
+@for_each("number", [-2, 4, 6, 2**31 - 1])
 def test_a_value_that_does_not_fill_its_message(number: int) -> None:
     with pytest.raises(CorruptBatch, match=r"length of|ends at"):
         list(iter_entries(lying(0, 25, number)))
@@ -163,7 +164,7 @@ BAD_WRAPPERS = {
 }
 
 
-@pytest.mark.parametrize("data", BAD_WRAPPERS.values(), ids=BAD_WRAPPERS.keys())
+@for_each("data", BAD_WRAPPERS.values())
 def test_wrappers_that_can_not_be(data: bytes) -> None:
     assert len(read(wrapper(1, ONE))) == 1, "the plain wrapper must be right, or this test shows nothing"
     with pytest.raises(CorruptBatch):
@@ -171,7 +172,7 @@ def test_wrappers_that_can_not_be(data: bytes) -> None:
 
 
 @MAGICS
-@pytest.mark.parametrize("codec_id", [4, 5, 7])
+@for_each("codec_id", [4, 5, 7])
 def test_codecs_that_these_formats_do_not_have(magic: int, codec_id: int) -> None:
     with pytest.raises(UnsupportedCodec):
         read(wrapper(magic, ONE, codec_id))
@@ -180,7 +181,7 @@ def test_codecs_that_these_formats_do_not_have(magic: int, codec_id: int) -> Non
 
 
 @MAGICS
-@pytest.mark.parametrize("codec_id", [1, 2, 3])
+@for_each("codec_id", [1, 2, 3])
 def test_a_bomb_meets_the_limit(magic: int, codec_id: int) -> None:
     (entry,) = iter_entries(encode_set([Record(0, 0, None, bytes(100_000))], magic, codec_id))
     assert entry.size < 10_000

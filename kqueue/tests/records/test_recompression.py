@@ -13,6 +13,7 @@ from kqueue.records.batch import check_crc, decompressed, iter_records, read_hea
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.codecs import CODECS
 from kqueue.records.recompression import recompress
+from kqueue.tests.tables import for_each
 
 NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 LIMIT = 1 << 24
@@ -67,7 +68,7 @@ def test_too_large_or_corrupt_batch_is_not_recompressed() -> None:
         recompress(batch, header, CODECS.get("lz4"), None, LIMIT)
 
 
-@pytest.mark.parametrize("name", ["gzip", "lz4", "snappy", "zstd"])
+@for_each("name", ["gzip", "lz4", "snappy", "zstd"])
 def test_other_threads_run_meanwhile(name: str) -> None:
     value = b"".join(b"%d;" % (number * number) for number in range(100_000))
     batch = batch_of([value], "none")

@@ -11,6 +11,7 @@ from kqueue.records.batch import BATCH_OVERHEAD, HEADER, BatchHeader, read_heade
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.record import ABORT, COMMIT, Record, control_key_value, decode_control, decode_records
 from kqueue.records.varints import encode
+from kqueue.tests.tables import for_each
 
 BASE = 1_600_000_000_000
 
@@ -96,7 +97,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("data", WRONG.values(), ids=WRONG.keys())
+@for_each("data", WRONG.values())
 def test_corrupt_record_is_refused(data: bytes) -> None:
     assert decode(raw_record()), "the plain record must be right, or this test shows nothing"
     with pytest.raises(CorruptBatch):
@@ -108,9 +109,7 @@ def test_offset_deltas_have_to_rise() -> None:
         decode(raw_record() + raw_record(), header(2))
 
 
-@pytest.mark.parametrize(
-    ("base", "time"), [(2**63 - 1, 1), (-(2**63), -1), (BASE, 2**63 - 1), (2**62 + 5, 2**62), (-5, -(2**63))]
-)
+@for_each("base, time", [(2**63 - 1, 1), (-(2**63), -1), (BASE, 2**63 - 1), (2**62 + 5, 2**62), (-5, -(2**63))])
 def test_a_time_beyond_64_bits_is_corrupt(base: int, time: int) -> None:
     with pytest.raises(CorruptBatch, match="64 bits"):
         decode(raw_record(time=time), header(base_timestamp=base))
@@ -133,7 +132,7 @@ def test_control_record_encodes_its_kind() -> None:
     assert control_key_value(COMMIT, 7) == (bytes.fromhex("00000001"), bytes.fromhex("000000000007"))
 
 
-@pytest.mark.parametrize("key", [None, b"", b"\0\0\0"])
+@for_each("key", [None, b"", b"\0\0\0"])
 def test_a_control_record_needs_its_key(key: bytes | None) -> None:
     with pytest.raises(CorruptBatch, match="control"):
         decode_control(Record(0, BASE, key, b""))

@@ -12,6 +12,7 @@ from kqueue.records.builder import BatchBuilder, build_batch
 from kqueue.records.record import Record
 from kqueue.records.record_count_check import check_compressed, check_record_lengths
 from kqueue.tests.records.strategies import CODEC_NAMES, record_lists
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import corners, examples
 
 NOW = 1_700_000_000_000
@@ -39,22 +40,22 @@ def check(batch: bytes | bytearray, count: int | None = None) -> None:
         check_record_lengths(view, BATCH_OVERHEAD, len(view), count)
 
 
-@pytest.mark.parametrize("codec", CODEC_NAMES)
-@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
-@pytest.mark.parametrize("count", [1, 2, 8, 9, 63, 64, 65, 66, 200])
+@for_each("codec", CODEC_NAMES)
+@for_each("sizes", SIZES.values())
+@for_each("count", [1, 2, 8, 9, 63, 64, 65, 66, 200])
 def test_a_batch_that_is_right(codec: str, sizes: tuple[int, int], count: int) -> None:
     check(built(count, sizes, codec))
 
 
 @pytest.mark.parametrize("codec", corners(CODEC_NAMES, "none", "gzip"))
-@pytest.mark.parametrize("sizes", [(0, 40), (40, 40), (0, 5)])
-@pytest.mark.parametrize("count", [8192, 8194])
+@for_each("sizes", [(0, 40), (40, 40), (0, 5)])
+@for_each("count", [8192, 8194])
 def test_a_batch_of_many_records_that_is_right(codec: str, sizes: tuple[int, int], count: int) -> None:
     check(built(count, sizes, codec))
 
 
-@pytest.mark.parametrize("last", [5000, 20_000, 300_000])
-@pytest.mark.parametrize("count", [2, 65, 300])
+@for_each("last", [5000, 20_000, 300_000])
+@for_each("count", [2, 65, 300])
 def test_a_last_record_much_larger_than_the_others(count: int, last: int) -> None:
     check(built(count, last=last))
 
@@ -65,8 +66,8 @@ def test_built_batch_passes(records: list[Record], codec: str) -> None:
     check(build_batch([record._replace(offset=offset) for offset, record in enumerate(records)], codec=codec))
 
 
-@pytest.mark.parametrize("count", [1, 2, 8, 64, 65, 66, 300, 9000])
-@pytest.mark.parametrize("more", [-1, 1, 100, 2**30])
+@for_each("count", [1, 2, 8, 64, 65, 66, 300, 9000])
+@for_each("more", [-1, 1, 100, 2**30])
 def test_another_count_than_there_are_records(count: int, more: int) -> None:
     batch = built(count)
     if count + more >= 1:
@@ -74,15 +75,15 @@ def test_another_count_than_there_are_records(count: int, more: int) -> None:
             check(batch, count + more)
 
 
-@pytest.mark.parametrize("codec", [name for name in CODEC_NAMES if name != "none"])
-@pytest.mark.parametrize("more", [-1, 1, 2**30])
+@for_each("codec", [name for name in CODEC_NAMES if name != "none"])
+@for_each("more", [-1, 1, 2**30])
 def test_another_count_than_there_are_compressed_records(codec: str, more: int) -> None:
     with pytest.raises(InvalidRecord):
         check(built(5, (40, 40), codec), 5 + more)
 
 
-@pytest.mark.parametrize("count", [1, 3, 64, 65, 300])
-@pytest.mark.parametrize("change", ["cut", "left over", "negative length", "long length", "random bytes", "first cut"])
+@for_each("count", [1, 3, 64, 65, 300])
+@for_each("change", ["cut", "left over", "negative length", "long length", "random bytes", "first cut"])
 def test_bytes_that_are_not_these_records(count: int, change: str) -> None:
     batch = built(count)
     if change == "cut":
@@ -101,8 +102,8 @@ def test_bytes_that_are_not_these_records(count: int, change: str) -> None:
         check(batch, count)
 
 
-@pytest.mark.parametrize("codec", [name for name in CODEC_NAMES if name != "none"])
-@pytest.mark.parametrize("size", [3, 100, 20_000])
+@for_each("codec", [name for name in CODEC_NAMES if name != "none"])
+@for_each("size", [3, 100, 20_000])
 def test_bytes_that_no_codec_made(codec: str, size: int) -> None:
     batch = built(5, codec=codec)
     batch[BATCH_OVERHEAD:] = random.Random(size).randbytes(size)
@@ -112,7 +113,7 @@ def test_bytes_that_no_codec_made(codec: str, size: int) -> None:
         check(batch, 5)
 
 
-@pytest.mark.parametrize("codec", ["gzip", "lz4"])
+@for_each("codec", ["gzip", "lz4"])
 def test_compressed_records_that_were_cut(codec: str) -> None:
     batch = built(300, (90, 100), codec)
     assert len(batch) > 20_000

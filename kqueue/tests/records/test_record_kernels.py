@@ -14,6 +14,7 @@ from kqueue.records.record import Record, decode_records
 from kqueue.records.varints import encode
 from kqueue.tests.records.strategies import record_lists
 from kqueue.tests.records.test_varints import unzigzag
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
 np = pytest.importorskip("numpy", reason="kqueue[fast] is not installed")
@@ -63,7 +64,7 @@ def test_whatever_the_kernel_refuses_the_python_code_refuses(data: st.DataObject
     assert by_kernel == by_python
 
 
-@pytest.mark.parametrize("number", [0, 1, -1, 63, -64, 64, 2**31 - 1, -(2**31), 2**31, 2**63 - 1, -(2**63)])
+@for_each("number", [0, 1, -1, 63, -64, 64, 2**31 - 1, -(2**31), 2**31, 2**63 - 1, -(2**63)])
 def test_varints_are_read_as_by_the_python_code(number: int) -> None:
     data = np.frombuffer(b"\xff" + encode(number) + b"\xff", np.uint8)
     end = len(data) - 1

@@ -12,9 +12,10 @@ from kqueue.records.builder import LOG_APPEND_TIME_TYPE, BatchBuilder, build_bat
 from kqueue.records.record import Record
 from kqueue.tests.records.produced import DAY, EVERY, NOW, check, produced, sealed
 from kqueue.tests.records.strategies import CODEC_NAMES
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize("codec", CODEC_NAMES)
+@for_each("codec", CODEC_NAMES)
 def test_keys_are_needed_on_a_compacted_topic(codec: str) -> None:
     rules = ValidationRules(keys_required=True)
     check(produced(codec=codec, key=b""), rules)
@@ -93,7 +94,7 @@ def test_log_append_time_topics_have_no_bounds() -> None:
         check(produced(timestamp_type=LOG_APPEND_TIME_TYPE), rules)
 
 
-@pytest.mark.parametrize("claimed", [-1, 5, NOW + 60_000])
+@for_each("claimed", [-1, 5, NOW + 60_000])
 def test_a_wrong_max_timestamp_is_put_right(claimed: int) -> None:
     batch = sealed(produced(), max_timestamp=claimed)
     header = check(memoryview(batch), EVERY)
@@ -107,8 +108,8 @@ def read_times(batch: bytearray) -> tuple[int, int]:
     return header.base_timestamp, header.max_timestamp
 
 
-@pytest.mark.parametrize("codec", CODEC_NAMES)
-@pytest.mark.parametrize("claimed", [0, 5, NOW])
+@for_each("codec", CODEC_NAMES)
+@for_each("claimed", [0, 5, NOW])
 def test_records_without_a_time_give_a_batch_without_one(codec: str, claimed: int) -> None:
     """librdkafka writes max timestamp 0 there; Kafka stores the greatest of the records, -1."""
     batch = sealed(produced(codec=codec, time=-1), max_timestamp=claimed)
@@ -118,7 +119,7 @@ def test_records_without_a_time_give_a_batch_without_one(codec: str, claimed: in
     check_crc(batch, 0, read_header(batch))
 
 
-@pytest.mark.parametrize("claimed", [0, -1, -5, NOW - 1, NOW + 3_600_001, 2**63 - 1])
+@for_each("claimed", [0, -1, -5, NOW - 1, NOW + 3_600_001, 2**63 - 1])
 def test_a_max_timestamp_below_the_base_or_beyond_the_bound_is_replaced(claimed: int) -> None:
     batch = sealed(produced(), max_timestamp=claimed)
     assert check(batch, ValidationRules()) == read_header(batch)

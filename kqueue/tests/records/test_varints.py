@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from kqueue.base.errors import CorruptBatch, InvalidRecord
 from kqueue.records.varints import VARINTS, Varints, encode, read_raw
+from kqueue.tests.tables import for_each
 
 PUBLISHED = [  # the protocol buffers documentation's zigzag table, and the edges of one, two and more bytes
     (0, "00"),
@@ -30,7 +31,7 @@ def unzigzag(raw: int) -> int:
     return (raw >> 1) ^ -(raw & 1)
 
 
-@pytest.mark.parametrize(("number", "encoded"), PUBLISHED)
+@for_each("number, encoded", PUBLISHED)
 def test_varints_have_the_known_encodings(number: int, encoded: str) -> None:
     assert encode(number).hex() == encoded
     raw, end = read_raw(bytes.fromhex(encoded), 0, 64)
@@ -45,14 +46,14 @@ def test_round_trip_in_the_midst_of_other_bytes(number: int, before: bytes, afte
     assert end == len(before) + len(encoded)
 
 
-@pytest.mark.parametrize("number", [2**63, -(2**63) - 1])
+@for_each("number", [2**63, -(2**63) - 1])
 def test_a_number_beyond_64_bits_is_refused(number: int) -> None:
     with pytest.raises(InvalidRecord, match="64 bits"):
         encode(number)
 
 
-@pytest.mark.parametrize(
-    ("data", "bits"),
+@for_each(
+    "data, bits",
     [
         ("ffffffff1f", 32),
         ("8080808080", 32),

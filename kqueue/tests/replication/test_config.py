@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.base.config import Config
 from kqueue.config.catalog import CATALOG
 from kqueue.replication.config import (
@@ -12,6 +10,7 @@ from kqueue.replication.config import (
     RebalanceConfig,
     TopicReplication,
 )
+from kqueue.tests.tables import for_each
 
 
 def test_the_defaults_are_kafkas() -> None:
@@ -30,6 +29,6 @@ def test_values_are_those_in_force() -> None:
     assert TopicReplication.of(config.for_topic({"min.insync.replicas": "1"})).min_insync == 1
 
 
-@pytest.mark.parametrize("name", [row.name for row in SETTINGS if row.name != CLUSTER_STORE])
+@for_each("name", [row.name for row in SETTINGS if row.name != CLUSTER_STORE])
 def test_all_but_the_store_have_no_effect_on_a_single_broker(name: str) -> None:
     assert CATALOG.broker[name].cluster_only

@@ -1,6 +1,5 @@
 """The decisions of the controller: by table, and as a state machine that must come to rest."""
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -8,6 +7,7 @@ from kqueue.replication.controller import DecisionOptions, balance_leaders, deci
 from kqueue.replication.registrations import NO_LEADER, ClusterImage, PartitionRegistration
 from kqueue.tests.replication.support import broker, brokers, image, topic
 from kqueue.tests.steps import steps
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
 P = PartitionRegistration
@@ -48,8 +48,8 @@ def test_a_session_of_another_epoch_is_none() -> None:
     assert [each.id for each in decision.fenced] == [1]
 
 
-@pytest.mark.parametrize(
-    ("registered", "sessions", "partition", "isr", "elr", "leader"),
+@for_each(
+    "registered, sessions, partition, isr, elr, leader",
     [
         # fenced, with a session: leaves the sets before it is unfenced; clean, and eligible
         ({1: broker(1, fenced=True), 2: broker(2)}, {1: 1, 2: 1}, P((1, 2), (1, 2), 1), (2,), (1,), 2),
@@ -102,8 +102,8 @@ def test_the_only_replica_leads_again_after_it_lost_records() -> None:
     assert second.unclean_elections == (("t", 0),)
 
 
-@pytest.mark.parametrize(
-    ("options", "configs", "leader"),
+@for_each(
+    "options, configs, leader",
     [
         (MIN_2, {}, NO_LEADER),
         (MIN_2, {"unclean_leader_election_enable": "true"}, 3),
@@ -253,7 +253,7 @@ def _spread(first: int) -> PartitionRegistration:
     return P(replicas, replicas, replicas[0])
 
 
-@pytest.mark.parametrize(("min_isr", "elr"), [(3, (2, 3)), (2, (2, 3)), (1, ())])
+@for_each("min_isr, elr", [(3, (2, 3)), (2, (2, 3)), (1, ())])
 def test_rule_6_a_lower_minimum_of_the_cluster_leaves_nobody_eligible(min_isr: int, elr: tuple[int, ...]) -> None:
     """As Kafka: the in-sync set is enough now, and commits without them."""
     partition = P((1, 2, 3), (1,), 1, 4, 9, elr=(2, 3))

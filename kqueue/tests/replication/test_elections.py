@@ -1,7 +1,5 @@
 """In-sync sets and elections of one partition: rules 3 to 6 and 29."""
 
-import pytest
-
 from kqueue.replication.elections import (
     effective_min_isr,
     elect,
@@ -17,12 +15,13 @@ from kqueue.replication.elections import (
 )
 from kqueue.replication.registrations import NO_LEADER, PartitionRegistration
 from kqueue.tests.replication.support import topic
+from kqueue.tests.tables import for_each
 
 P = PartitionRegistration
 
 
-@pytest.mark.parametrize(
-    ("partition", "isr", "lost", "expected_isr", "expected_elr"),
+@for_each(
+    "partition, isr, lost, expected_isr, expected_elr",
     [
         (P((1, 2, 3), (1, 2, 3), 1), (1, 3), (), (1, 3), ()),  # still enough
         (P((1, 2, 3), (1, 2), 1), (2,), (), (2,), (1,)),  # below the minimum: eligible
@@ -47,8 +46,8 @@ def test_the_last_leader_is_known_while_there_is_none() -> None:
     assert raise_epochs(later, elect(later, {1}, 2)) == P((1, 2, 3), (1,), 1, 2, 3, recovering=True)
 
 
-@pytest.mark.parametrize(
-    ("partition", "active", "leader", "isr", "elr"),
+@for_each(
+    "partition, active, leader, isr, elr",
     [
         (P((1, 2, 3), (2, 3), 1), {1, 2, 3}, 2, (2, 3), ()),
         (P((1, 2, 3), (2, 3), 2), {1, 3}, 3, (2, 3), ()),
@@ -71,8 +70,8 @@ def test_the_last_leader_leads_where_all_lost_records() -> None:
     assert is_unclean(before, after)
 
 
-@pytest.mark.parametrize(
-    ("before", "outdated", "last_leader", "last_elr"),
+@for_each(
+    "before, outdated, last_leader, last_elr",
     [
         (P((1, 2, 3), (), -1, elr=(2,), last_known_leader=3), (), 3, (2,)),  # it was killed
         (P((1, 2, 3), (), -1, elr=(2,), last_known_leader=3), (3,), -1, (2, 3)),  # and the last leader is outdated

@@ -1,9 +1,8 @@
 """A follower takes the answer to its outstanding fetch only, and truncates where the logs part."""
 
-import pytest
-
 from kqueue.replication.follower_replica import FollowerReplica, Truncation
 from kqueue.replication.registrations import PartitionRegistration
+from kqueue.tests.tables import for_each
 
 REGISTRATION = PartitionRegistration((1, 2, 3), (1, 2), 1, leader_epoch=5)
 
@@ -19,7 +18,7 @@ def test_only_the_outstanding_fetch_is_accepted_once() -> None:
     assert follower.accepts(later, 10, 4)
 
 
-@pytest.mark.parametrize(("log_end", "last_epoch"), [(11, 4), (9, 4), (10, 5)])
+@for_each("log_end, last_epoch", [(11, 4), (9, 4), (10, 5)])
 def test_an_answer_for_another_end_of_the_log_is_void(log_end, last_epoch) -> None:
     follower = FollowerReplica(REGISTRATION)
     assert not follower.accepts(follower.next_fetch(10, 4), log_end, last_epoch)
@@ -44,8 +43,8 @@ def test_a_fetch_without_answer_is_abandoned() -> None:
     assert not follower.accepts(fetch, 10, 4)
 
 
-@pytest.mark.parametrize(
-    ("diverging", "own_end", "expected"),
+@for_each(
+    "diverging, own_end, expected",
     [
         ((3, 8), (3, 9), Truncation(8, False)),
         ((3, 9), (3, 8), Truncation(8, False)),

@@ -14,6 +14,7 @@ from kqueue.log.formats.leader_epochs import LeaderEpochCache
 from kqueue.replication.leader_replica import LeaderReplica, ReplicaFetch, accept_proposal
 from kqueue.replication.registrations import PartitionRegistration
 from kqueue.tests.replication.support import broker, brokers
+from kqueue.tests.tables import for_each
 
 P = PartitionRegistration
 LAG_MS = 100
@@ -62,7 +63,7 @@ def test_nothing_is_committed_below_the_minimum_or_while_others_are_eligible() -
     assert below.advance(10, 1)
 
 
-@pytest.mark.parametrize(("epoch", "error"), [(4, FencedLeaderEpoch), (6, UnknownLeaderEpoch)])
+@for_each("epoch, error", [(4, FencedLeaderEpoch), (6, UnknownLeaderEpoch)])
 def test_another_leader_epoch_is_refused(epoch, error) -> None:
     """Rule 15."""
     with pytest.raises(error, match=f"of leader epoch {epoch}, this leader of 5"):
@@ -84,8 +85,8 @@ def test_fetches_that_record_nothing() -> None:
     assert leader.followers[2].leo == 8
 
 
-@pytest.mark.parametrize(
-    ("offset", "last_epoch", "expected"),
+@for_each(
+    "offset, last_epoch, expected",
     [
         (0, -1, None),
         (6, 1, (1, 5)),  # epoch 1 ended at 5
@@ -133,8 +134,8 @@ def test_follower_that_never_fetches_leaves_the_isr() -> None:
     assert propose(leader_of(), now_ms=100) is None
 
 
-@pytest.mark.parametrize(
-    ("offset", "active", "joins"),
+@for_each(
+    "offset, active, joins",
     [
         (10, {3: 1}, True),
         (9, {3: 1}, False),  # below the start of the epoch
@@ -205,8 +206,8 @@ def test_an_unclean_leader_says_that_its_log_is_in_order() -> None:
     assert (after.leader_epoch, after.partition_epoch) == (5, 1)
 
 
-@pytest.mark.parametrize(
-    ("change", "registered"),
+@for_each(
+    "change, registered",
     [
         ({"leader_epoch": 6}, brokers(1, 2, 3)),
         ({"leader": 2}, brokers(1, 2, 3)),

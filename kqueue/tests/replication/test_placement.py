@@ -16,6 +16,7 @@ from kqueue.replication.placement import (
     place_replicas,
 )
 from kqueue.tests.replication.support import broker, brokers
+from kqueue.tests.tables import for_each
 
 
 class First(random.Random):
@@ -71,8 +72,8 @@ def test_fenced_brokers_come_last_and_never_lead() -> None:
         assert replicas[2] in {0, 2}
 
 
-@pytest.mark.parametrize(
-    ("registered", "factor", "message"),
+@for_each(
+    "registered, factor, message",
     [
         (brokers(1, 2), 3, "the replication factor 3 can't be reached: the cluster has 2 brokers"),
         ({}, 1, "the cluster has 0 brokers"),
@@ -90,8 +91,8 @@ def test_racks_alternate() -> None:
     assert alternate_racks([3, 1, 2, 4, 5], {1: "b", 2: "b", 3: "a", 4: "a", 5: "c"}) == [3, 1, 5, 4, 2]
 
 
-@pytest.mark.parametrize(
-    ("replicas", "message"),
+@for_each(
+    "replicas, message",
     [
         ([], "the list of replicas is empty"),
         ([1, 2, 1], "broker 1 is named more than once"),

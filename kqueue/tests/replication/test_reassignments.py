@@ -14,13 +14,14 @@ from kqueue.replication.reassignments import (
 )
 from kqueue.replication.registrations import PartitionRegistration
 from kqueue.tests.replication.support import brokers, image, topic
+from kqueue.tests.tables import for_each
 
 P = PartitionRegistration
 BROKERS = brokers(1, 2, 3, 4, 5)
 
 
-@pytest.mark.parametrize(
-    ("partition", "target", "replicas", "adding", "removing"),
+@for_each(
+    "partition, target, replicas, adding, removing",
     [
         (P((1, 2), (1, 2), 1), (2, 3), (2, 3, 1), (3,), (1,)),
         (P((1, 2), (1, 2), 1), (1, 2, 3), (1, 2, 3), (3,), ()),
@@ -43,8 +44,8 @@ def test_an_invalid_target() -> None:
         start_reassignment(P((1,), (1,), 1), (9,), BROKERS)
 
 
-@pytest.mark.parametrize(
-    ("partition", "expected"),
+@for_each(
+    "partition, expected",
     [
         (P((1, 2), (1, 2), 1), False),
         (P((2, 3, 1), (2, 1), 1, adding=(3,), removing=(1,)), False),

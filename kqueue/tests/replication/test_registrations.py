@@ -14,6 +14,7 @@ from kqueue.replication.registrations import (
     PartitionRegistration,
     TopicRegistration,
 )
+from kqueue.tests.tables import for_each
 
 node = st.integers(-1, 2**31 - 1)
 epoch = st.integers(0, 2**31 - 1)
@@ -71,7 +72,7 @@ def test_a_number_of_partitions_stands_for_the_sole_replica() -> None:
         TopicRegistration.from_bytes("orders", record)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "record",
     [
         b"",
@@ -86,8 +87,8 @@ def test_damaged_records_are_named(record: bytes) -> None:
         TopicRegistration.from_bytes("orders", record)
 
 
-@pytest.mark.parametrize(
-    ("partition", "why"),
+@for_each(
+    "partition, why",
     [
         (([1, 2], [1, 3], 1, 0, 0), r"isr names \[3\], and the replicas are \[1, 2\]"),
         (([1, 2], [1], 2, 0, 0), r"leader 2 is not in the in-sync set \[1\]"),
@@ -105,7 +106,7 @@ def test_a_partition_whose_sets_name_other_nodes_than_its_replicas_is_refused(
         TopicRegistration.from_bytes("orders", record)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "record",
     [
         b"",

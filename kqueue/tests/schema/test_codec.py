@@ -4,6 +4,7 @@ import pytest
 
 from kqueue.base.errors import MalformedMessage, UnsupportedVersion
 from kqueue.schema import decode, encode, field, int32, join, message, reader, struct, writer
+from kqueue.tests.tables import for_each
 
 
 @message(versions="1-2")
@@ -23,7 +24,7 @@ def test_functions_are_compiled_once_per_class_and_version() -> None:
     assert writer(Two, 1) is not writer(Two, 2)
 
 
-@pytest.mark.parametrize("version", [0, 3, -1])
+@for_each("version", [0, 3, -1])
 def test_versions_that_do_not_exist_are_refused(version: int) -> None:
     for make in (reader, writer):
         with pytest.raises(UnsupportedVersion, match=f"Two has versions 1-2, not {version}"):
@@ -37,7 +38,7 @@ def test_a_part_of_messages_has_no_reader_of_its_own() -> None:
         encode("text", 0)
 
 
-@pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview])
+@for_each("wrap", [bytes, bytearray, memoryview])
 def test_any_buffer_is_decoded(wrap: type[bytes]) -> None:
     assert decode(Two, 1, wrap(b"\0\0\0\5")) == Two(number=5)
 

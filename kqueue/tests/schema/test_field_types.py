@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import struct
 
-import pytest
-
 from kqueue.schema import (
     FileRegionLike,
     array,
@@ -21,9 +19,10 @@ from kqueue.schema import (
 )
 from kqueue.schema import struct as a_struct
 from kqueue.schema.field_types import ArrayType, FixedSizeType, StructType, field_type_of
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize("kind", [boolean, int8, int16, int32, int64, uint16, float64, uuid], ids=repr)
+@for_each("kind", [boolean, int8, int16, int32, int64, uint16, float64, uuid])
 def test_a_fixed_kind_has_the_size_of_its_struct_format_and_a_zero_of_zeros(kind: FixedSizeType[object]) -> None:
     assert struct.calcsize(">" + kind.code) == kind.size
     assert struct.pack(">" + kind.code, kind.zero) == bytes(kind.size)

@@ -31,6 +31,7 @@ from kqueue.schema import (
 from kqueue.schema.field_types import field_type_of
 from kqueue.schema.reader_codegen import least_size, reader_source
 from kqueue.schema.structs import schema_of
+from kqueue.tests.tables import for_each
 
 
 @struct
@@ -142,14 +143,14 @@ class Perhaps:
     part: Part | None = field(Part, nullable="1+", default=None)
 
 
-@pytest.mark.parametrize("size", [0, 1, 126, 127, 128, 16382, 16383, 16384, 32767])
+@for_each("size", [0, 1, 126, 127, 128, 16382, 16383, 16384, 32767])
 def test_strings_of_all_sizes(size: int) -> None:
     old = size.to_bytes(2, "big") + b"x" * size
     assert decode(Strings, 0, old).text == "x" * size
 
 
-@pytest.mark.parametrize(
-    ("version", "data", "text"),
+@for_each(
+    "version, data, text",
     [
         (0, "0002 c328", "\ufffd("),
         (1, "03 ff62 00", "\ufffdb"),
@@ -184,8 +185,8 @@ def test_a_message_that_is_not_utf_8_and_ends_too_early_is_malformed() -> None:
         decode(Strings, 1, bytes.fromhex("02ff"))
 
 
-@pytest.mark.parametrize(
-    ("cls", "version", "data", "words"),
+@for_each(
+    "cls, version, data, words",
     [
         (
             Strings,
@@ -290,7 +291,7 @@ def counted(made: Any, version: int, room: int) -> Any:
     return counted_reader(type(made), version)(memoryview(encode(made, version)), 0, room)[0]
 
 
-@pytest.mark.parametrize("version", [0, 1])
+@for_each("version", [0, 1])
 def test_counted_reader_counts_the_elements_of_all_arrays_and_the_tagged_fields(version: int) -> None:
     inner = All(names=["a", "b"], ids=[bytes(16)], numbers=[1, 2, 3], parts=[Part()], records=b"xyz", blob=b"1")
     if version:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from kqueue.base.errors import MalformedMessage, UnencodableMessage
 from kqueue.schema import runtime
+from kqueue.tests.tables import for_each
 
 values = st.integers(0, 2**32 - 1)
 
@@ -27,14 +28,12 @@ def test_a_varint_is_read_as_it_was_written(value: int) -> None:
     assert data[-1] < 128
 
 
-@pytest.mark.parametrize(
-    ("value", "data"), [(0, "00"), (1, "01"), (127, "7f"), (128, "8001"), (300, "ac02"), (2**32 - 1, "ffffffff0f")]
-)
+@for_each("value, data", [(0, "00"), (1, "01"), (127, "7f"), (128, "8001"), (300, "ac02"), (2**32 - 1, "ffffffff0f")])
 def test_varints_written_out(value: int, data: str) -> None:
     assert runtime.uvarint(value).hex() == data
 
 
-@pytest.mark.parametrize("data", ["ffffffff10", "ffffffffff", "8080808080", "ffffffffff01"])
+@for_each("data", ["ffffffff10", "ffffffffff", "8080808080", "ffffffffff01"])
 def test_a_varint_of_more_than_32_bits_is_malformed(data: str) -> None:
     with pytest.raises(MalformedMessage, match="expected a varint of at most 32 bits"):
         runtime.uvarint_at(memoryview(bytes.fromhex(data)), 0)
@@ -63,7 +62,7 @@ def test_a_string_too_long_is_not_written() -> None:
         runtime.uvarint_text(runtime.STRING_SIZE_MAX + 2)
 
 
-@pytest.mark.parametrize("letter", ["n", "\u00e9", "\u20ac", "\U0001f600"])
+@for_each("letter", ["n", "\u00e9", "\u20ac", "\U0001f600"])
 def test_text_too_long_for_a_string_loses_its_middle(letter: str) -> None:
     text = f"<{letter * 20_000}x{letter * 20_000}>"
     short = runtime.shortened_text(text).decode()

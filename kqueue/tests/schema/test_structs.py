@@ -20,6 +20,7 @@ from kqueue.schema import (
     struct,
     uuid,
 )
+from kqueue.tests.tables import for_each
 
 
 @struct
@@ -77,7 +78,7 @@ def test_nullable_list_keeps_none() -> None:
     assert Order(maybe=None).maybe is None
 
 
-@pytest.mark.parametrize("wrong", [{"nothing": 1}, {"Count": 1}])
+@for_each("wrong", [{"nothing": 1}, {"Count": 1}])
 def test_unknown_keywords_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match="unexpected keyword"):
         Order(**wrong)

@@ -29,6 +29,7 @@ from kqueue.schema import (
 )
 from kqueue.schema.structs import schema_of
 from kqueue.schema.writer_codegen import writer_source
+from kqueue.tests.tables import for_each
 
 
 @struct
@@ -70,7 +71,7 @@ class Refusal:
     words: str | None = shortened(field(string, nullable="0+", default=None))
 
 
-@pytest.mark.parametrize("version", [0, 1])
+@for_each("version", [0, 1])
 def test_only_a_shortened_field_takes_a_text_that_is_too_long(version: int) -> None:
     long = "<" + "n" * 40_000 + ">"
     words = decode(Refusal, version, encode(Refusal(words=long), version)).words
@@ -96,7 +97,7 @@ def test_tags_are_written_where_not_default() -> None:
     assert hexed(Sample(tag_a=Part()), 1) == hexed(Sample(), 1)
 
 
-@pytest.mark.parametrize("count", [0, 1, 126, 127, 128, 16383, 16384])
+@for_each("count", [0, 1, 126, 127, 128, 16383, 16384])
 def test_lists_and_texts_of_all_sizes(count: int) -> None:
     sample = Sample(name="x" * count, parts=[Part(number=7)] * count, words=["y"] * count, tag_b=[3] * count)
     for version in (1, 2):
@@ -110,7 +111,7 @@ class Holder:
     after: int = field(int8)
 
 
-@pytest.mark.parametrize("size", [0, 1, 126, 127, 128, 16382, 16383, 2097150, 2097151, 2097152])
+@for_each("size", [0, 1, 126, 127, 128, 16382, 16383, 2097150, 2097151, 2097152])
 def test_records_of_all_sizes(size: int) -> None:
     for version in (0, 1):
         holder = Holder(index=5, records=bytes(size), after=3)
@@ -132,7 +133,7 @@ class Region:
         return self.data
 
 
-@pytest.mark.parametrize("version", [0, 1])
+@for_each("version", [0, 1])
 def test_a_region_is_handed_on_untouched_as_a_chunk_of_its_own(version: int) -> None:
     region = Region(b"abc")
     chunks: list[Chunk] = []
@@ -141,7 +142,7 @@ def test_a_region_is_handed_on_untouched_as_a_chunk_of_its_own(version: int) -> 
     assert encode(Holder(records=region, after=9), version) == encode(Holder(records=b"abc", after=9), version)
 
 
-@pytest.mark.parametrize("wrap", [bytes, bytearray, memoryview])
+@for_each("wrap", [bytes, bytearray, memoryview])
 def test_records_are_never_copied(wrap: Any) -> None:
     data = wrap(b"x" * 1000)
     chunks: list[Chunk] = []
@@ -149,8 +150,8 @@ def test_records_are_never_copied(wrap: Any) -> None:
     assert any(chunk is data for chunk in chunks)
 
 
-@pytest.mark.parametrize(
-    ("sample", "version", "words"),
+@for_each(
+    "sample, version, words",
     [
         (Sample(ids=[bytes(16)]), 1, r"Sample\.ids is \[.*\], which only versions 2\+ carry, not 1"),
         (Sample(real=2.0), 1, r"Sample\.real is 2.0, which only versions 0 carry, not 1"),
@@ -179,8 +180,8 @@ class Narrow:
     numbers: list[int] = field(array(int32))
 
 
-@pytest.mark.parametrize("version", [0, 1])
-@pytest.mark.parametrize(
+@for_each("version", [0, 1])
+@for_each(
     "wrong",
     [
         {"tiny": 128},
@@ -198,7 +199,6 @@ class Narrow:
         {"numbers": ["x"]},
         {"numbers": 3},
     ],
-    ids=lambda wrong: str(wrong)[:30],
 )
 def test_a_value_that_its_field_cannot_carry_is_refused(wrong: dict[str, Any], version: int) -> None:
     with pytest.raises(UnencodableMessage):

@@ -8,6 +8,7 @@ from kqueue.security.acl_text import EXAMPLE, parse_acls
 from kqueue.security.acls import AclBinding
 from kqueue.security.operations import CLUSTER_NAME, AclOperation, AclPermission, PatternType, ResourceType
 from kqueue.tests.security.acl_strategies import BINDINGS, acl
+from kqueue.tests.tables import for_each
 
 
 @given(BINDINGS)
@@ -16,8 +17,8 @@ def test_the_text_of_an_acl_is_the_acl(binding: AclBinding) -> None:
     assert parse_acls([binding]) == [binding]
 
 
-@pytest.mark.parametrize(
-    ("line", "bindings"),
+@for_each(
+    "line, bindings",
     [
         (EXAMPLE, [acl(), acl(operation=AclOperation.WRITE)]),
         (
@@ -52,8 +53,8 @@ def test_a_line_says_what_is_allowed(line: str, bindings: list[AclBinding]) -> N
     assert parse_acls([line]) == bindings
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
+@for_each(
+    "line, words",
     [
         ("", "expected an ACL as"),
         ("User:ann may read topic:orders", "expected an ACL as"),

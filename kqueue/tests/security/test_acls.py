@@ -10,6 +10,7 @@ from kqueue.base.errors import CorruptData, InvalidRequest
 from kqueue.security.acls import AclBinding, AclFilter, AclIndex, binding_of_json, canonical_host, check_binding
 from kqueue.security.operations import AclOperation, AclPermission, PatternType, ResourceType
 from kqueue.tests.security.acl_strategies import BINDINGS, acl
+from kqueue.tests.tables import for_each
 
 LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
 
@@ -25,15 +26,13 @@ def test_entries_that_differ_have_ids_that_differ(one: AclBinding, other: AclBin
     assert (one.id == other.id) is (one == other)
 
 
-@pytest.mark.parametrize(
-    "value", [b"", b"{}", b"[]", b"null", b'{"resource_type": "ANY"}', acl(name="").to_json().encode(), b"\xff"]
-)
+@for_each("value", [b"", b"{}", b"[]", b"null", b'{"resource_type": "ANY"}', acl(name="").to_json().encode(), b"\xff"])
 def test_a_stored_entry_that_is_damaged_is_an_error(value: bytes) -> None:
     with pytest.raises(CorruptData):
         binding_of_json(value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "binding",
     [
         acl(resource_type=ResourceType.ANY),
@@ -55,8 +54,8 @@ def test_an_entry_that_means_nothing_is_refused(binding: AclBinding) -> None:
         check_binding(binding)
 
 
-@pytest.mark.parametrize(
-    ("pattern_type", "name", "matching"),
+@for_each(
+    "pattern_type, name, matching",
     [
         (PatternType.ANY, None, {"orders", "ord", "*"}),
         (PatternType.ANY, "orders", {"orders"}),
@@ -77,7 +76,7 @@ def test_a_filter_finds_patterns(pattern_type: PatternType, name: str | None, ma
     assert {binding.name for binding in bindings if acl_filter.matches(binding)} == matching
 
 
-@pytest.mark.parametrize(
+@for_each(
     "acl_filter",
     [
         AclFilter(resource_type=ResourceType.GROUP),
@@ -113,8 +112,8 @@ def test_an_index_is_what_was_added_and_not_removed(bindings: list[AclBinding], 
             assert list(index.of_resource(kind, binding.name)) == list(fresh.of_resource(kind, binding.name))
 
 
-@pytest.mark.parametrize(
-    ("host", "same"),
+@for_each(
+    "host, same",
     [
         ("::1", "0:0:0:0:0:0:0:1"),
         ("::ffff:10.0.0.7", "10.0.0.7"),

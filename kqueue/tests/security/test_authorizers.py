@@ -9,6 +9,7 @@ from kqueue.security.acls import AclIndex
 from kqueue.security.authorizer import AuthorizerSetup
 from kqueue.security.authorizers import AUTHORIZERS, KAFKA_NAMES, authorizer_name, is_authorizer
 from kqueue.security.standard_authorizer import StandardAuthorizer
+from kqueue.tests.tables import for_each
 
 SETUP = AuthorizerSetup(AclIndex())
 
@@ -36,7 +37,7 @@ def _fails(setup: AuthorizerSetup) -> Any:
     raise RuntimeError("no")
 
 
-@pytest.mark.parametrize(("factory", "words"), [(_fails, "could not be made"), (lambda setup: 3, "without the method")])
+@for_each("factory, words", [(_fails, "could not be made"), (lambda setup: 3, "without the method")])
 def test_object_that_is_no_authorizer_is_refused(factory: Any, words: str) -> None:
     with pytest.raises(PluginError, match=f"authorizer 'mine' of here.*{words}"):
         AUTHORIZERS.guarded("mine", factory, "here")(SETUP)

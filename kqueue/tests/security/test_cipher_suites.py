@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import ssl
 
-import pytest
-
 from kqueue.security.cipher_suites import TLS_1_3_SUITES, openssl_name
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize(
-    ("name", "openssl"),
+@for_each(
+    "name, openssl",
     [
         ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),
         ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "ECDHE-ECDSA-AES256-GCM-SHA384"),

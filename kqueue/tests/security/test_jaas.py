@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kqueue.base.errors import SettingError
 from kqueue.security.jaas import PLAIN_MODULE, parse_jaas
+from kqueue.tests.tables import for_each
 
 
 def test_users_are_options_of_the_login_module():
@@ -26,7 +27,7 @@ def test_users_are_options_of_the_login_module():
     assert "geheim" not in repr(module)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "",

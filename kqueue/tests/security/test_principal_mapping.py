@@ -5,12 +5,13 @@ import pytest
 from kqueue.base.errors import SettingError
 from kqueue.security.principal_mapping import NAME_LENGTH_MAX, PrincipalMapper
 from kqueue.tests.steps import steps
+from kqueue.tests.tables import for_each
 
 DUKE = "CN=Duke,OU=ServiceUsers,O=Org,C=US"
 
 
-@pytest.mark.parametrize(
-    ("rules", "name", "user"),
+@for_each(
+    "rules, name, user",
     [
         ("DEFAULT", DUKE, DUKE),
         ("", DUKE, DUKE),
@@ -43,7 +44,7 @@ def test_first_matching_rule_names_the_user(rules: str, name: str, user: str | N
     assert PrincipalMapper(rules).name_of(name) == user
 
 
-@pytest.mark.parametrize(
+@for_each(
     "rules",
     [
         "RULE",

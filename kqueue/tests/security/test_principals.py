@@ -4,10 +4,11 @@ import pytest
 
 from kqueue.base.errors import InvalidRequest
 from kqueue.security.principals import Principal, parse_principal
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
+@for_each(
+    "text, expected",
     [
         ("User:ann", Principal("User", "ann")),
         ("User:CN=ann,O=x:y", Principal("User", "CN=ann,O=x:y")),
@@ -20,7 +21,7 @@ def test_the_first_colon_separates_type_and_name(text: str, expected: Principal)
     assert str(expected) == text
 
 
-@pytest.mark.parametrize("text", ["", "ann", ":ann", "User:", ":"])
+@for_each("text", ["", "ann", ":ann", "User:", ":"])
 def test_a_principal_needs_a_type_and_a_name(text: str) -> None:
     with pytest.raises(InvalidRequest, match="User:ann"):
         parse_principal(text)

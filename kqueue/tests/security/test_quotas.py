@@ -26,6 +26,7 @@ from kqueue.security.quotas import (
     kept_client_id,
     to_json,
 )
+from kqueue.tests.tables import for_each
 
 NAMES = st.one_of(st.none(), st.text(min_size=1, max_size=8))
 CLIENTS = st.one_of(
@@ -128,7 +129,7 @@ def test_only_equal_entities_have_one_id(one: QuotaEntity, other: QuotaEntity) -
     assert (one.id == other.id) == (one == other)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [b"", b"{}", b"[]", b'{"entity": {}, "quotas": {}}', b'{"entity": {"user": 1}, "quotas": {}}', b"\xff",
      b'{"entity": {"user": "a"}, "quotas": {"producer_byte_rate": "x"}}',
@@ -156,7 +157,7 @@ def test_filters_find_what_they_say(entities: set[QuotaEntity], strict: bool, na
     assert not any(filter_of([], strict=True).matches(one) for one in entities)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "components",
     [
         [("", EXACT, "a")],

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from kqueue.security.principals import parse_principal
 from kqueue.security.standard_authorizer import DECISIONS_MAX, NAME_LENGTH_MAX, StandardAuthorizer
 from kqueue.testing import check_authorizer
 from kqueue.tests.security.acl_strategies import ACTIONS, BINDINGS, CLIENTS, acl, client
+from kqueue.tests.tables import for_each
 
 READ_ORDERS = Action(AclOperation.READ, ResourceType.TOPIC, "orders")
 ANN = client("User:ann")
@@ -96,8 +96,8 @@ def test_any_is_allowed_only_if_some_name_is(bindings: list[AclBinding], who: Cl
     assert any(asked.authorize(who, [action._replace(name=name)])[0] for name in names)
 
 
-@pytest.mark.parametrize(
-    ("entry", "name", "allowed"),
+@for_each(
+    "entry, name, allowed",
     [
         (acl(name="a.b"), "a_b", False),
         (acl(name="a_b"), "a.b", False),
@@ -129,7 +129,7 @@ def test_names_that_look_alike_are_others(entry: AclBinding, name: str, allowed:
     assert decide([entry], READ_ORDERS._replace(name=name)) is allowed
 
 
-@pytest.mark.parametrize("allowed", [AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER])
+@for_each("allowed", [AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER])
 def test_describe_is_implied_but_not_denied_by_others(allowed: AclOperation) -> None:
     describe = READ_ORDERS._replace(operation=AclOperation.DESCRIBE)
     assert decide([acl(operation=allowed)], describe)
@@ -139,7 +139,7 @@ def test_describe_is_implied_but_not_denied_by_others(allowed: AclOperation) -> 
     assert not decide([acl(operation=AclOperation.DESCRIBE)], READ_ORDERS)
 
 
-@pytest.mark.parametrize("denied", [acl(), acl(name="*"), acl(name="o", pattern_type=PatternType.PREFIXED)])
+@for_each("denied", [acl(), acl(name="*"), acl(name="o", pattern_type=PatternType.PREFIXED)])
 def test_a_denial_outweighs_every_permission(denied: AclBinding) -> None:
     every = [acl(), acl(name="*"), acl(name="orders", pattern_type=PatternType.PREFIXED), acl(principal="User:*")]
     assert decide(every)
@@ -162,8 +162,8 @@ def test_everyone_is_allowed_only_what_no_entry_applies_to() -> None:
     assert asked.authorize(ANN, [READ_ORDERS, others]) == [False, True]
 
 
-@pytest.mark.parametrize(
-    ("entries", "allowed"),
+@for_each(
+    "entries, allowed",
     [
         ([acl()], True),
         ([acl(name="ord", pattern_type=PatternType.PREFIXED)], True),

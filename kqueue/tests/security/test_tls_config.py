@@ -7,10 +7,11 @@ from kqueue.base.errors import SettingError
 from kqueue.base.settings import Prefix
 from kqueue.config.catalog import CATALOG
 from kqueue.security.tls_config import SETTINGS
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
+@for_each(
+    "name, value, words",
     [
         ("ssl.enabled.protocols", "TLSv1.1,TLSv1.2", "TLSv1.1 is not secure, expected TLSv1.2 or TLSv1.3"),
         ("ssl.enabled.protocols", "", "expected a comma-separated list, TLSv1.2, TLSv1.3, or both"),

@@ -22,6 +22,7 @@ from kqueue.security.tokens import (
     token_credentials,
     token_hmac,
 )
+from kqueue.tests.tables import for_each
 
 ANN, BOB, EVE = (Principal("User", name) for name in ("ann", "bob", "eve"))
 KEY = "the brokers' key"
@@ -58,7 +59,7 @@ def test_a_token_is_read_as_it_was_written() -> None:
     assert decode_token("token", encode_token(token(), KEY), KEY) == token()
 
 
-@pytest.mark.parametrize(("token_id", "key"), [("other", KEY), ("token", "other key")])
+@for_each("token_id, key", [("other", KEY), ("token", "other key")])
 def test_a_token_of_another_id_or_key_is_refused(token_id: str, key: str) -> None:
     with pytest.raises(CorruptData, match="signature"):
         decode_token(token_id, encode_token(token(), KEY), key)
@@ -104,7 +105,7 @@ def test_the_owner_and_renewers_may_renew_and_the_requester_may_see() -> None:
     assert [token().is_of(one) for one in (ANN, BOB, EVE, Principal("User", "x"))] == [True, True, True, False]
 
 
-@pytest.mark.parametrize(("now_ms", "period_ms", "expiry_ms"), [(0, 50, 50), (100, 300, 400), (100, 9999, 500)])
+@for_each("now_ms, period_ms, expiry_ms", [(0, 50, 50), (100, 300, 400), (100, 9999, 500)])
 def test_a_token_is_renewed_up_to_its_maximum(now_ms: int, period_ms: int, expiry_ms: int) -> None:
     assert token().renewed(now_ms, period_ms).expiry_ms == expiry_ms
 

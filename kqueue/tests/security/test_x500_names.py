@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from kqueue.security.certificates import Authority
 from kqueue.security.x500_names import alternative_names_of, end_of, subject_of
+from kqueue.tests.tables import for_each
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 
@@ -32,8 +33,8 @@ def name(*parts: tuple[x509.ObjectIdentifier, str]) -> x509.Name:
     return x509.Name([x509.NameAttribute(*part) for part in parts])
 
 
-@pytest.mark.parametrize(
-    ("subject", "text"),
+@for_each(
+    "subject, text",
     [
         (
             name((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, "x"), (NameOID.COMMON_NAME, "ann")),
@@ -89,7 +90,7 @@ def test_other_bytes_are_refused_without_another_error(data: bytes) -> None:
         alternative_names_of(data)
 
 
-@pytest.mark.parametrize("year", [1951, 1999, 2000, 2049, 2050, 9999])
+@for_each("year", [1951, 1999, 2000, 2049, 2050, 9999])
 def test_end_of_validity(year: int) -> None:
     """Years to 2049 are written with two digits, later ones with four."""
     end = datetime(year, 12, 31, 23, 59, 59, tzinfo=UTC)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from kqueue.base.config import Config
 from kqueue.base.settings import Catalog
 from kqueue.share.config import SETTINGS, ShareGroupConfig, parse_reset
+from kqueue.tests.tables import for_each
 
 CATALOG = Catalog(SETTINGS)
 
@@ -17,8 +16,8 @@ def test_the_defaults_are_those_of_the_settings() -> None:
     assert ShareGroupConfig.of(Config(CATALOG), {}) == ShareGroupConfig()
 
 
-@pytest.mark.parametrize(
-    ("own", "lock_ms", "limit", "locks"),
+@for_each(
+    "own, lock_ms, limit, locks",
     [
         ({"share.record.lock.duration.ms": 1000, "share.delivery.count.limit": 25}, 15_000, 10, 2000),
         ({"share.record.lock.duration.ms": 3_600_000, "share.partition.max.record.locks": 150}, 60_000, 5, 150),
@@ -31,8 +30,8 @@ def test_values_of_a_group_stay_within_the_bounds_of_the_broker(
     assert (config.lock_duration_ms, config.delivery_count_limit, config.record_locks_max) == (lock_ms, limit, locks)
 
 
-@pytest.mark.parametrize(
-    ("value", "reset"),
+@for_each(
+    "value, reset",
     [
         ("latest", "latest"),
         ("earliest", "earliest"),

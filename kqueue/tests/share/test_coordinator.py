@@ -23,6 +23,7 @@ from kqueue.share.state_batches import StateBatch
 from kqueue.share.state_log import StateEntry
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.share.support import KEY, HeldStateLog
+from kqueue.tests.tables import for_each
 
 OTHER = SharePartitionKey("h", KEY.topic_id, 0)
 
@@ -250,7 +251,7 @@ def test_pruning_keeps_records_under_way() -> None:
     assert Coordinator(coordinator.log).read(OTHER) == coordinator.read(OTHER) is not None
 
 
-@pytest.mark.parametrize("is_loading", [True, False])
+@for_each("is_loading", [True, False])
 def test_a_partition_that_was_not_read_keeps_its_records(is_loading: bool) -> None:
     coordinator = Coordinator()
     coordinator.begin()
@@ -281,7 +282,7 @@ def returned(coordinator: Coordinator) -> None:
     run_to_end(coordinator.load(0, iter(coordinator.log.entries)))
 
 
-@pytest.mark.parametrize("is_durable", [True, False])
+@for_each("is_durable", [True, False])
 def test_a_partition_that_leaves_fails_the_changes_that_wait(is_durable: bool) -> None:
     coordinator = Coordinator()
     coordinator.begin()
@@ -327,7 +328,7 @@ def test_a_load_that_is_broken_off_changes_nothing() -> None:
     assert coordinator.read(KEY) == state
 
 
-@pytest.mark.parametrize("steps", range(1, 6))
+@for_each("steps", range(1, 6))
 def test_pruning_spares_a_partition_that_leaves_or_comes_meanwhile(steps: int) -> None:
     coordinator = Coordinator()
     coordinator.begin()

@@ -9,6 +9,7 @@ from kqueue.share import records
 from kqueue.share.record_state import RecordState
 from kqueue.share.share_state import SharePartitionKey, ShareState, ShareUpdate
 from kqueue.share.state_batches import StateBatch
+from kqueue.tests.tables import for_each
 
 KEY = SharePartitionKey("g", bytes(range(16)), 3)
 BATCHES = [StateBatch(10, 12, RecordState.AVAILABLE, 2), StateBatch(14, 14, RecordState.ACKNOWLEDGED, 1)]
@@ -43,7 +44,7 @@ def test_keys_are_read() -> None:
         records.read_key(b"\x00")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "batches",
     [
         [BATCHES[1], BATCHES[0]],

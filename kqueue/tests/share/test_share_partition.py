@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from kqueue.base.errors import KqueueError, NotCoordinator, StorageFailed
 from kqueue.share.errors import InvalidRecordState
 from kqueue.share.record_state import RecordEvent, RecordState
@@ -11,6 +9,7 @@ from kqueue.share.share_partition import RANGES_MAX, RETRY_MS, SPANS_PER_TURN, A
 from kqueue.share.share_state import ShareState
 from kqueue.share.state_batches import StateBatch
 from kqueue.tests.share.support import ACCEPT, GAP, REJECT, RELEASE, World
+from kqueue.tests.tables import for_each
 
 
 def test_a_batch_is_split_where_its_records_differ() -> None:
@@ -56,7 +55,7 @@ def test_events_wait_for_the_write_before_them() -> None:
     assert world.shown() == "1 A1*1 +1*2 A1*1 x1*1 A1*4"
 
 
-@pytest.mark.parametrize("fails", [False, True])
+@for_each("fails", [False, True])
 def test_many_changes_take_several_turns(fails: bool) -> None:
     world = World(lock_duration_ms=1000, record_locks_max=10_000)
     count = 2 * SPANS_PER_TURN

@@ -5,6 +5,7 @@ from kqueue.log.log_cut import LogCut
 from kqueue.replication.registrations import BROKERS_PREFIX, TOPICS_PREFIX, TopicRegistration
 from kqueue.tests.simulation.replication_world import InvariantViolated
 from kqueue.tests.simulation.simulated_clusters import history, replica, run_for, simulation_at_work
+from kqueue.tests.tables import for_each
 
 
 def raise_the_high_watermark(simulation):
@@ -31,8 +32,8 @@ def count_nobody(simulation):
     return process
 
 
-@pytest.mark.parametrize(
-    ("harm", "message"),
+@for_each(
+    "harm, message",
     [
         (raise_the_high_watermark, "beyond"),
         (lower_the_high_watermark, "falls from"),

@@ -10,6 +10,7 @@ from kqueue.tests.simulation import replication_model
 from kqueue.tests.simulation.replication_model import ReplicationModel, trace, violations
 from kqueue.tests.simulation.replication_mutants import MUTANTS
 from kqueue.tests.simulation.replication_world import InvariantViolated
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import corners
 
 SEEDS = 6000
@@ -106,8 +107,8 @@ def lose_all_copies(model) -> None:
         node.truncate(0)
 
 
-@pytest.mark.parametrize(
-    ("harm", "message"),
+@for_each(
+    "harm, message",
     [
         (lose_a_committed_record, "lacks committed records"),
         (write_another_record, "committed records of broker 2 differ"),

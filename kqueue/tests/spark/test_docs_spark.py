@@ -7,13 +7,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from kqueue.spark.options import SECURITY_REFUSED, Option
 from kqueue.spark.sink.options import OPTIONS as SINK
 from kqueue.spark.sink.options import REFUSED as SINK_REFUSED
 from kqueue.spark.source.options import OPTIONS as SOURCE
 from kqueue.spark.source.options import REFUSED as SOURCE_REFUSED
+from kqueue.tests.tables import for_each
 
 TEXT = (Path(__file__).parents[3] / "docs" / "spark.md").read_text()
 MARKS = {"both": "", "stream": " (S)", "batch": " (B)"}
@@ -29,7 +28,7 @@ def row(option: Option) -> str:
     return f"| `{option.name}`{MARKS[option.of]} | {default} | {option.doc} |"
 
 
-@pytest.mark.parametrize(("side", "options"), [("source", SOURCE), ("sink", SINK)])
+@for_each("side, options", [("source", SOURCE), ("sink", SINK)])
 def test_documented_options_are_those_of_the_code(side: str, options: tuple[Option, ...]) -> None:
     (rows,) = re.findall(rf"### Options of the {side}\n.*?\|---\|---\|---\|\n((?:\|[^\n]*\n)+)", TEXT, re.DOTALL)
     assert rows.splitlines() == [row(option) for option in options]

@@ -7,6 +7,7 @@ import pytest
 
 from kqueue.spark.errors import PipelineFailed
 from kqueue.spark.executor_wait import NOTE_AFTER_S, Waiting, asked_for, check_master
+from kqueue.tests.tables import for_each
 
 ASKED = "an executor is to have 1g"
 
@@ -43,8 +44,8 @@ def test_the_time_counts_anew_after_executors_and_without_work() -> None:
     assert waiting.given_up == f"the cluster has given no executor for 20 s: {ASKED}"
 
 
-@pytest.mark.parametrize(
-    ("master", "settings", "words"),
+@for_each(
+    "master, settings, words",
     [
         ("spark://h:7077", {}, "have 1g of memory (spark.executor.memory) and all free cores of a worker, at least 1 "),
         ("spark://h:7077", {"spark.executor.memory": "9g"}, "9g of memory (spark.executor.memory)"),

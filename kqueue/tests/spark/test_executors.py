@@ -9,6 +9,7 @@ from kqueue.base.version import __version__
 from kqueue.spark import executors as module
 from kqueue.spark.errors import PipelineFailed
 from kqueue.spark.executors import Looked
+from kqueue.tests.tables import for_each
 
 GOOD = Looked("worker-1", "./environment/bin/python", __version__, (), {}, ())
 AWAY = {"b:1": "timed out"}
@@ -24,8 +25,8 @@ def test_a_probe_tells_what_is_missing(tmp_path: Path) -> None:
     assert looked.unreachable == {address: "Connection refused"}
 
 
-@pytest.mark.parametrize(
-    ("looked", "words"),
+@for_each(
+    "looked, words",
     [
         (GOOD._replace(missing=("kqueue",)), r"worker-1 runs ./environment/bin/python, which has no kqueue: make an"),
         (GOOD._replace(version="0.0.1"), r"has kqueue 0.0.1, and this program has"),

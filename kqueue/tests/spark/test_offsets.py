@@ -21,6 +21,7 @@ from kqueue.spark.offsets import (
     plain,
     to_json,
 )
+from kqueue.tests.tables import for_each
 
 TOPICS = st.text("abc.-_0", min_size=1, max_size=5)
 OFFSETS = st.dictionaries(st.tuples(TOPICS, st.integers(0, 30)), st.integers(-2, 2**63 - 1), max_size=8)
@@ -47,7 +48,7 @@ def test_the_form_is_sparks() -> None:
     assert parse_assigned('{"a":[0,1,0],"b":[2]}', "assign") == (("a", 0), ("a", 1), ("b", 2))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "text",
     [
         "",
@@ -74,7 +75,7 @@ def test_other_forms_are_refused(text: str) -> None:
     assert len(str(caught.value)) < 300
 
 
-@pytest.mark.parametrize("text", ["{}", "[]", '{"a":0}', '{"a":[]}', '{"a":["0"]}', '{"a":[-1]}', '{"a":[true]}', "x"])
+@for_each("text", ["{}", "[]", '{"a":0}', '{"a":[]}', '{"a":["0"]}', '{"a":[-1]}', '{"a":[true]}', "x"])
 def test_other_forms_of_partitions_are_refused(text: str) -> None:
     with pytest.raises(OptionError, match="^assign: "):
         parse_assigned(text, "assign")
@@ -97,8 +98,8 @@ def test_offsets_have_the_ids_of_their_topics() -> None:
             ids_of({IDS: wrong}, "here")
 
 
-@pytest.mark.parametrize(
-    ("bound", "fixed"),
+@for_each(
+    "bound, fixed",
     [
         (OffsetBound("x", everywhere=EARLIEST), True),
         (OffsetBound("x", everywhere=LATEST), False),

@@ -9,6 +9,7 @@ from kqueue.config.token_login import TokenLogin
 from kqueue.security.sasl.login import SaslLogin
 from kqueue.spark.errors import OptionError
 from kqueue.spark.options import Option, OptionTable, nonempty, one_of, security_of
+from kqueue.tests.tables import for_each
 
 TABLE = OptionTable(
     (
@@ -38,8 +39,8 @@ def test_options_without_a_meaning_are_ignored() -> None:
     assert values(**given) == values()
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
+@for_each(
+    "given, message",
     [
         ({"subscribe": " "}, "^subscribe is empty$"),
         ({"decoder": "fast"}, "^decoder is misplaced$"),
@@ -133,8 +134,8 @@ def test_plain_text_needs_no_security() -> None:
     assert security_of({"kafka.security.protocol": "plaintext", "kafka.sasl.mechanism": "PLAIN"}) is None
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
+@for_each(
+    "given, message",
     [
         ({"kafka.security.protocol": "TLS"}, "^kafka.security.protocol=TLS: expected one of PLAINTEXT, SSL"),
         ({"kafka.ssl.trustore.location": "x"}, "called 'kafka.ssl.trustore.location'; .* 'kafka.ssl.truststore.loc"),

@@ -10,6 +10,7 @@ from kqueue.base.errors import ExtraNeeded
 from kqueue.spark import remote as module
 from kqueue.spark import session as sessions
 from kqueue.spark.errors import OptionError, PipelineFailed
+from kqueue.tests.tables import for_each
 
 
 @pytest.mark.parametrize(
@@ -40,8 +41,8 @@ def test_a_spark_of_its_own_does_not_see_the_server() -> None:
         assert environment == kept
 
 
-@pytest.mark.parametrize(
-    ("url", "address"),
+@for_each(
+    "url, address",
     [
         ("sc://host", ("host", module.PORT)),
         ("sc://host:1", ("host", 1)),
@@ -53,7 +54,7 @@ def test_addresses_of_servers(url: str, address: tuple[str, int]) -> None:
     assert module._address(url) == address
 
 
-@pytest.mark.parametrize("url", ["sc://", "sc://host:x", "sc://host:70000", "sc://[::1"])
+@for_each("url", ["sc://", "sc://host:x", "sc://host:70000", "sc://[::1"])
 def test_malformed_remote_address_is_refused(url: str) -> None:
     with pytest.raises(OptionError, match="is no address of a Spark Connect server: expected sc://HOST:PORT"):
         module._address(url)

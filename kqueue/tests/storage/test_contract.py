@@ -3,11 +3,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from kqueue.storage import STORAGES, LocalStorage, MemoryStorage, Storage
 from kqueue.testing import check_storage
 from kqueue.testing.faulty_storage import FaultyStorage
+from kqueue.tests.tables import for_each
 
 
 def memory(folder: str) -> Storage:
@@ -18,7 +17,7 @@ def faulty(folder: str) -> Storage:
     return FaultyStorage()
 
 
-@pytest.mark.parametrize("make", [LocalStorage, memory, faulty])
+@for_each("make", [LocalStorage, memory, faulty])
 def test_every_backend_keeps_the_contract(make: Callable[[str], Storage]) -> None:
     check_storage(make)
 

@@ -4,11 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from kqueue.storage import DelegatingFile, DelegatingStorage, File, LocalStorage, MemoryStorage, Storage
 from kqueue.storage.guarded_storage import RESULT_TYPES, GuardedFile
 from kqueue.testing import check_storage
+from kqueue.tests.tables import for_each
 
 
 class WrappedStorage(DelegatingStorage):
@@ -58,7 +57,7 @@ def test_every_call_passes_the_hook() -> None:
     assert set(names) == set(RESULT_TYPES)
 
 
-@pytest.mark.parametrize("make", [LocalStorage, lambda folder: MemoryStorage()], ids=["local", "memory"])
+@for_each("make", [LocalStorage, lambda folder: MemoryStorage()])
 def test_delegating_storage_keeps_the_contract(make: Callable[[str], Storage]) -> None:
     check_storage(lambda folder: WrappedStorage(make(folder)), isolated=False)
 

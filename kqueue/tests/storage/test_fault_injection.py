@@ -8,6 +8,7 @@ from kqueue.base.errors import StorageFailed
 from kqueue.storage import LocalStorage, MemoryStorage, Storage
 from kqueue.storage.fault_injection import FaultInjectingStorage, InjectedFailure, StorageHooks
 from kqueue.testing import check_storage
+from kqueue.tests.tables import for_each
 
 Seen = list[tuple[str, str, int]]
 
@@ -16,8 +17,8 @@ def nothing(kind: str, path: str, size: int) -> None:
     return None
 
 
-@pytest.mark.parametrize("hooks", [(), (nothing,)], ids=["without", "with one that lets all pass"])
-@pytest.mark.parametrize("memory", [True, False], ids=["memory", "local"])
+@for_each("hooks", [(), (nothing,)])
+@for_each("memory", [True, False])
 def test_fault_injecting_storage_keeps_the_contract(memory: bool, hooks: tuple[Callable[..., None], ...]) -> None:
     all_hooks = StorageHooks()
     all_hooks.hooks = hooks
@@ -48,7 +49,7 @@ def changes(storage: Storage) -> dict[str, Callable[[], object]]:
 KINDS = tuple(changes(MemoryStorage()))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_each_change_is_asked_about_and_can_fail(kind: str) -> None:
     seen: Seen = []
     inner = MemoryStorage()
@@ -84,7 +85,7 @@ def contents(storage: Storage) -> list[object]:
     return [storage.list(""), storage.list("f"), storage.read("f/a")]
 
 
-@pytest.mark.parametrize("written", [0, 1, 2])
+@for_each("written", [0, 1, 2])
 def test_a_part_of_an_append_may_be_written(written: int) -> None:
     hooks = StorageHooks()
     storage = FaultInjectingStorage(MemoryStorage(), hooks)

@@ -5,16 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.storage.paths import check_path, parent_of
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize(
-    "path", ["", "a", "a/b", "orders-0/00000000000000000000.log", "..a", "a..", "...", "-", ".lock"]
-)
+@for_each("path", ["", "a", "a/b", "orders-0/00000000000000000000.log", "..a", "a..", "...", "-", ".lock"])
 def test_names_under_the_root_are_taken_as_they_are(path: str) -> None:
     assert check_path(path) == path
 
 
-@pytest.mark.parametrize("path", ["..", "a/..", "../a", "/", "/a", "a/", "a//b", "./a", "a\\b", "\0", "a/b\0"])
+@for_each("path", ["..", "a/..", "../a", "/", "/a", "a/", "a//b", "./a", "a\\b", "\0", "a/b\0"])
 def test_paths_that_could_leave_the_root_are_refused(path: str) -> None:
     with pytest.raises(ValueError, match="no path under"):
         check_path(path)
@@ -30,6 +29,6 @@ def test_no_path_that_passes_climbs(path: str) -> None:
     assert not path.startswith("/")
 
 
-@pytest.mark.parametrize(("path", "parent"), [("a/b/c", "a/b"), ("a", ""), ("a/b", "a")])
+@for_each("path, parent", [("a/b/c", "a/b"), ("a", ""), ("a/b", "a")])
 def test_the_parent_is_the_folder_that_holds_the_name(path: str, parent: str) -> None:
     assert parent_of(path) == parent

@@ -3,9 +3,8 @@ from __future__ import annotations
 import logging
 import sys
 
-import pytest
-
 from kqueue.supervisor.logs import LabelledFormatter, OneLineFormatter
+from kqueue.tests.tables import for_each
 
 
 def test_each_line_of_a_traceback_has_the_label() -> None:
@@ -19,7 +18,7 @@ def test_each_line_of_a_traceback_has_the_label() -> None:
     assert all(line.startswith("worker 3: ") for line in others)
 
 
-@pytest.mark.parametrize("formatter", [OneLineFormatter("%(message)s"), LabelledFormatter("worker 3")])
+@for_each("formatter", [OneLineFormatter("%(message)s"), LabelledFormatter("worker 3")])
 def test_a_name_in_a_message_begins_no_other_line(formatter: logging.Formatter) -> None:
     record = logging.LogRecord(
         "kqueue", logging.WARNING, __file__, 1, "group %s", ("a\n2026 ERROR\x1b[31m\u202e",), None

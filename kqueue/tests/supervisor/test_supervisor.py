@@ -24,6 +24,7 @@ from kqueue.supervisor.supervisor import INSIST_AFTER_S
 from kqueue.testing.process_environment import process_environment
 from kqueue.tests.api.harness import batch
 from kqueue.tests.supervisor.served_workers import ANY_PORT, serving
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import corners
 from kqueue.tests.waits import eventually
 
@@ -111,7 +112,7 @@ def test_topics_that_clients_create_at_once_are_spread(tmp_path: Path) -> None:
         assert sorted(leaders(address, "orders")) == [1, 2, 3]
 
 
-@pytest.mark.parametrize("count", ["0", "-1", "101", "many"])
+@for_each("count", ["0", "-1", "101", "many"])
 def test_a_bad_number_is_refused(count: str) -> None:
     result = CliRunner().invoke(root, ["serve", "--workers", count])
     assert result.exit_code == 2

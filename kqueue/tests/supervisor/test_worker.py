@@ -10,6 +10,7 @@ import pytest
 
 from kqueue.supervisor.worker import Worker, follow_supervisor
 from kqueue.tests.supervisor.served_workers import serving
+from kqueue.tests.tables import for_each
 from kqueue.tests.waits import eventually
 
 
@@ -44,8 +45,8 @@ class StoppingWorker:
         raise StopAsked
 
 
-@pytest.mark.parametrize("unread", [b"", b'"ready"\n'], ids=["all is read", "a message is not read"])
-@pytest.mark.parametrize("said", [b"", b'"op'], ids=["nothing", "half a message"])
+@for_each("unread", [b"", b'"ready"\n'])
+@for_each("said", [b"", b'"op'])
 def test_a_worker_stops_however_its_supervisor_has_died(said: bytes, unread: bytes) -> None:
     supervisor, channel = socket.socketpair()
     with channel, channel.makefile("rb") as lines:

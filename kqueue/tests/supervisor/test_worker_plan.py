@@ -8,6 +8,7 @@ from kqueue.base.errors import SettingError
 from kqueue.config.properties import SourcedValue, make_config
 from kqueue.metadata.sqlite import FILE_NAME
 from kqueue.supervisor.worker_plan import plan_workers
+from kqueue.tests.tables import for_each
 
 
 def given(**settings: object) -> dict[str, SourcedValue]:
@@ -72,8 +73,8 @@ def test_a_store_that_is_given_stays_with_its_factors(tmp_path: Path) -> None:
     assert values(plan.workers[0].settings, "kqueue.cluster.store", FACTOR) == ["zookeeper:zk:2181", 3]
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
+@for_each(
+    "settings, words",
     [
         ({"kqueue_storage": "memory"}, "kqueue.storage=memory does not go with --workers: .*/dev/shm"),
         ({"kqueue_metadata": "memory"}, "kqueue.metadata=memory does not go with --workers"),

@@ -14,6 +14,7 @@ from kqueue.groups.assignors.range import RangeAssignor
 from kqueue.groups.assignors.uniform import UniformAssignor
 from kqueue.testing import check_assignor
 from kqueue.tests.groups.assignors.plugins import FirstTakesAll
+from kqueue.tests.tables import for_each
 
 
 def test_built_ins_pass_and_are_reported() -> None:
@@ -77,7 +78,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("words", "factory"), BROKEN.items(), ids=BROKEN.keys())
+@for_each("words, factory", BROKEN.items())
 def test_violations_are_reported(words: str, factory: Any) -> None:
     with pytest.raises(AssertionError, match=f"(?s)^assignor '.*' .* fails the check \".*{words}"):
         check_assignor(factory, isolated=False)

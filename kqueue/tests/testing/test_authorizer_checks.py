@@ -12,6 +12,7 @@ from kqueue.security.authorizer import Action, AuthorizerSetup, Client
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.security.standard_authorizer import StandardAuthorizer
 from kqueue.testing import authorizer_checks, check_authorizer
+from kqueue.tests.tables import for_each
 
 
 class Denying:
@@ -73,7 +74,7 @@ class Forgetting(StandardAuthorizer):
         super().__init__(AuthorizerSetup(setup.acls))
 
 
-@pytest.mark.parametrize("factory", [Denying, StandardAuthorizer])
+@for_each("factory", [Denying, StandardAuthorizer])
 def test_authorizer_that_meets_the_contract_passes(factory: Any) -> None:
     check_authorizer(factory, isolated=False)
 

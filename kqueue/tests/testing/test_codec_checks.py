@@ -12,6 +12,7 @@ import pytest
 from kqueue.base.errors import CorruptBatch
 from kqueue.records.codecs.contract import Buffer, Levels
 from kqueue.testing import check_codec
+from kqueue.tests.tables import for_each
 
 
 class Good:
@@ -165,7 +166,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("words", "codec"), BROKEN.items(), ids=BROKEN.keys())
+@for_each("words, codec", BROKEN.items())
 def test_violations_are_reported(words: str, codec: Good) -> None:
     with pytest.raises(AssertionError, match=f'^codec .* fails the check ".*{words}'):
         check_codec(codec, isolated=False)

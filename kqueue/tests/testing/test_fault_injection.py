@@ -14,6 +14,7 @@ import kqueue
 from kqueue.testing import faults
 from kqueue.testing.fault_injection import Faults
 from kqueue.tests.embedded.clients import KINDS, Clients, PythonClients, clients
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import corners
 from kqueue.tests.waits import eventually
 
@@ -214,7 +215,7 @@ GROUP = {
 }
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@for_each("kind", sorted(KINDS))
 def test_a_partitioned_member_leaves_its_group_and_rejoins(kind: str) -> None:
     with (
         kqueue.Broker(group_min_session_timeout_ms=100) as broker,

@@ -13,6 +13,7 @@ import kqueue
 from kqueue.testing import faults
 from kqueue.testing.fault_injection import Faults
 from kqueue.testing.fault_types import FaultFilter
+from kqueue.tests.tables import for_each
 from kqueue.tests.testing.raw import Raw, fetch, produce
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.offset_commit import OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -434,7 +435,7 @@ def test_a_write_may_tear_anywhere(seed: int, on_disk: bool, tmp_path: Path) -> 
         ]
 
 
-@pytest.mark.parametrize("fault", ["torn_write", "disk_full"])
+@for_each("fault", ["torn_write", "disk_full"])
 def test_an_unwritten_commit_is_not_confirmed(fault: str) -> None:
     asked = [
         OffsetCommitRequestTopic(

@@ -7,6 +7,7 @@ import pytest
 
 from kqueue.base.errors import StorageFailed
 from kqueue.testing.faulty_storage import SECTOR_BYTES, FaultyStorage, PowerCut, Remains
+from kqueue.tests.tables import for_each
 
 
 def content(storage: FaultyStorage, path: str) -> bytes | None:
@@ -125,7 +126,7 @@ def test_failures_apply_only_to_their_kind_and_path() -> None:
         storage.open("a.log", create=True).append(b"x")
 
 
-@pytest.mark.parametrize("remains", Remains)
+@for_each("remains", Remains)
 def test_an_atomic_write_is_old_or_new_at_every_step(remains: Remains) -> None:
     base = FaultyStorage()
     base.write_atomic("c", b"old")

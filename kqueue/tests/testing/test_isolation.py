@@ -28,6 +28,7 @@ from kqueue.testing import (
     isolation,
 )
 from kqueue.tests.processes import started
+from kqueue.tests.tables import for_each
 from kqueue.tests.testing import bad_plugins
 from kqueue.tests.testing.bad_plugins import AssignorFactory, Codec, Factory, Policy, StorageOpener, StoreOpener
 from kqueue.tests.thorough import corners
@@ -126,7 +127,7 @@ def test_a_crash_is_reported_with_the_traceback() -> None:
     assert re.search(r"line \d+ in crash\n.* in compress$", message)
 
 
-@pytest.mark.parametrize("isolated", [True, False])
+@for_each("isolated", [True, False])
 def test_an_exception_is_reported_with_call_and_traceback(isolated: bool) -> None:
     """SystemExit is reported like any other exception."""
     message = failure_message(check_codec, Codec(bad_plugins.quit_politely), isolated=isolated)

@@ -16,6 +16,7 @@ from kqueue.metadata.memory import MemoryStore
 from kqueue.metadata.sqlite import SqliteStore
 from kqueue.metadata.store import Entry, MetadataStore, Snapshot, check_commit
 from kqueue.testing import check_metadata_store
+from kqueue.tests.tables import for_each
 
 Guards = Mapping[str, int | None]
 
@@ -288,7 +289,7 @@ BROKEN: list[tuple[Callable[[str], MetadataStore], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "sentence", "words"), BROKEN, ids=[words for _, _, words in BROKEN])
+@for_each("make, sentence, words", BROKEN)
 def test_violations_are_reported(make: Callable[[str], MetadataStore], sentence: str, words: str) -> None:
     with pytest.raises(AssertionError, match=f'(?s)^metadata store .* fails the check ".*{sentence}.*": .*{words}'):
         check_metadata_store(make, durable=False, isolated=False)

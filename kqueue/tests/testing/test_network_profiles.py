@@ -13,6 +13,7 @@ from kafka import KafkaProducer
 import kqueue
 from kqueue.testing import NETWORK_PROFILES, NetworkProfile, faults
 from kqueue.testing.network_profiles import RETRANSMISSION_MS, _Direction, network_profile
+from kqueue.tests.tables import for_each
 from kqueue.tests.waits import eventually
 
 HOUR_MS = 3_600_000
@@ -56,8 +57,8 @@ def test_delays_are_the_same_for_the_same_seed() -> None:
     assert arrivals(1) != arrivals(2)
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
+@for_each(
+    "values, message",
     [
         ({"latency_ms": -1}, "latency_ms=-1: expected a number, 0 or more"),
         ({"latency_ms": float("inf")}, "latency_ms=inf"),

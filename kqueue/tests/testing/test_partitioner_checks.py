@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kqueue.testing import check_partitioner
+from kqueue.tests.tables import for_each
 
 
 def made(choose: Callable[..., Any]) -> Callable[[random.Random], Any]:
@@ -56,7 +57,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("words", "choose"), BROKEN.items(), ids=BROKEN.keys())
+@for_each("words, choose", BROKEN.items())
 def test_violations_are_reported(words: str, choose: Callable[..., Any]) -> None:
     with pytest.raises(AssertionError, match=f"(?s)^partitioner '.*Partitioner' .* fails the check \".*{words}"):
         check_partitioner(made(choose), isolated=False)
@@ -112,13 +113,12 @@ def test_a_factory_without_partitioners_is_reported() -> None:
         check_partitioner(id)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "choose",
     [
         lambda rng, key, count, available: rng.randrange(count),
         lambda rng, key, count, available: available[0] if available else zlib.crc32(key or b"") % count,
     ],
-    ids=["random", "depends on available partitions"],
 )
 def test_a_key_that_changes_its_partition_is_reported(choose: Callable[..., Any]) -> None:
     check_partitioner(made(choose), isolated=False)

@@ -10,9 +10,10 @@ from kqueue.base.config import TopicConfig
 from kqueue.log.policies import POLICIES, Cleanup, CommittedOffsets, Compact, Drop, LogView
 from kqueue.records.batch import Record
 from kqueue.testing import check_cleanup_policy
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize("name", ["compact", "consumed", "delete"])
+@for_each("name", ["compact", "consumed", "delete"])
 def test_built_in_policies_meet_the_contract(name: str) -> None:
     """S5.1, S5.2, S5.4"""
     policy = POLICIES.get(name)
@@ -42,9 +43,7 @@ def drop_first(log: LogView) -> Drop:
     return Drop(log.segments[0].end_offset, "one at a time", roll_active=True)
 
 
-@pytest.mark.parametrize(
-    "plan", [lambda log: None, lambda log: Compact(keep=has_value), drop_first, lambda log: Drop(10**9, "all")]
-)
+@for_each("plan", [lambda log: None, lambda log: Compact(keep=has_value), drop_first, lambda log: Drop(10**9, "all")])
 def test_valid_policies_pass(plan: Any) -> None:
     check_cleanup_policy(Policy(plan), isolated=False)
 
@@ -80,8 +79,8 @@ def drop_all_then_fail(log: LogView) -> Drop:
 COUNT = iter(range(10**9))
 
 
-@pytest.mark.parametrize(
-    ("plan", "words"),
+@for_each(
+    "plan, words",
     [
         (fail, "plan for .* raised KeyError: .no such thing"),
         (lambda log: 5, "its plans are valid.: plan must return Drop, Compact or None, found 5"),
@@ -109,7 +108,7 @@ def test_violations_are_reported(plan: Any, words: str) -> None:
         check_cleanup_policy(Policy(plan), isolated=False)
 
 
-@pytest.mark.parametrize("name", ["", "Mine", " mine", "a,b"])
+@for_each("name", ["", "Mine", " mine", "a,b"])
 def test_invalid_names_are_reported(name: str) -> None:
     with pytest.raises(AssertionError, match="name"):
         check_cleanup_policy(Policy(lambda log: None, name), isolated=False)

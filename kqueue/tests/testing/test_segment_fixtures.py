@@ -3,11 +3,10 @@ from __future__ import annotations
 import pickle
 from pathlib import Path
 
-import pytest
-
 from kqueue.log.sealed_segments import SealedSegments
 from kqueue.records.batch import Record
 from kqueue.testing import sealed_segments
+from kqueue.tests.tables import for_each
 
 RECORDS = [[Record(0, 1000, b"a", b"1"), Record(1, 1001, None, b"2")], [Record(0, 1002, b"b", None, (("h", b"x"),))]]
 
@@ -18,7 +17,7 @@ def content(segments: SealedSegments) -> list[tuple[object, ...]]:
     ]
 
 
-@pytest.mark.parametrize("codec", ["none", "zstd"])
+@for_each("codec", ["none", "zstd"])
 def test_segments_have_exactly_the_given_records(codec: str) -> None:
     segments = sealed_segments(RECORDS, topic="t", partition=3, codec=codec, aborted=[Record(0, 1003, b"c", b"4")])
     assert content(segments) == [

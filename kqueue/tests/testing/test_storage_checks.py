@@ -11,6 +11,7 @@ from kqueue.base.errors import StorageFailed
 from kqueue.storage import FolderEntry, LocalStorage, MemoryStorage, Region
 from kqueue.storage.memory import MemoryFile, MemoryLock
 from kqueue.testing import check_storage
+from kqueue.tests.tables import for_each
 
 
 class File:
@@ -233,7 +234,7 @@ BROKEN: list[tuple[Any, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "sentence", "words"), BROKEN, ids=[words for _, _, words in BROKEN])
+@for_each("kind, sentence, words", BROKEN)
 def test_violations_are_reported(kind: Any, sentence: str, words: str) -> None:
     with pytest.raises(AssertionError, match=f'(?s)^storage .* fails the check ".*({sentence}).*": .*({words})'):
         check_storage(lambda folder: kind(), isolated=False)

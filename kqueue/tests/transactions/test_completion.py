@@ -13,6 +13,7 @@ from kqueue.base.errors import (
     StorageFailed,
     UnknownTopicOrPartition,
 )
+from kqueue.tests.tables import for_each
 from kqueue.tests.transactions.support import P0, P1, P2, World, result
 from kqueue.transactions.completion import RETRIES_LOGGED, RETRY_MS_MAX, RETRY_MS_MIN, WAIT_MS_MAX
 from kqueue.transactions.transaction_state import TransactionState
@@ -44,7 +45,7 @@ def test_a_marker_that_fails_is_written_later_and_the_others_once(caplog: pytest
     assert world.state() is TransactionState.COMPLETE_COMMIT
 
 
-@pytest.mark.parametrize("error", [UnknownTopicOrPartition("gone"), InvalidProducerEpoch("newer")])
+@for_each("error", [UnknownTopicOrPartition("gone"), InvalidProducerEpoch("newer")])
 def test_a_partition_without_the_transaction_needs_no_marker(error: KqueueError) -> None:
     world, producer = begun(P0, P1)
     world.markers.broken[P0] = error
@@ -79,7 +80,7 @@ def test_a_last_record_that_fails_is_written_later() -> None:
     assert len(world.markers.written) == 1
 
 
-@pytest.mark.parametrize("commit", [True, False])
+@for_each("commit", [True, False])
 def test_a_restart_completes_what_is_decided(commit: bool) -> None:
     world, producer = begun(P0, P1)
     world.markers.hold = True

@@ -14,6 +14,7 @@ from kqueue.base.errors import (
     TransactionAbortable,
     TransactionalIdNotFound,
 )
+from kqueue.tests.tables import for_each
 from kqueue.tests.transactions.support import P0, P1, World, result
 from kqueue.transactions.transaction_metadata import ProducerIdAndEpoch
 from kqueue.transactions.transaction_state import TransactionState
@@ -38,7 +39,7 @@ def test_a_transaction_without_partitions_begins_all_the_same() -> None:
     assert world.state() is TransactionState.ONGOING
 
 
-@pytest.mark.parametrize("verify", [False, True])
+@for_each("verify", [False, True])
 def test_add_and_verify_check_the_producer(verify: bool) -> None:
     world = World()
 

@@ -18,6 +18,7 @@ from kqueue.base.errors import (
     TransactionalIdNotFound,
     UnsupportedVersion,
 )
+from kqueue.tests.tables import for_each
 from kqueue.tests.transactions.support import P0, World, result
 from kqueue.transactions.transaction_metadata import EPOCH_MAX, NO_TIMEOUT_MS, ProducerIdAndEpoch
 from kqueue.transactions.transaction_state import TransactionState
@@ -34,8 +35,8 @@ def test_a_new_id_gets_a_producer_id_and_each_later_producer_the_next_epoch() ->
     assert world.restarted().init() == (1000, 2)
 
 
-@pytest.mark.parametrize(
-    ("id", "timeout_ms", "options", "error"),
+@for_each(
+    "id, timeout_ms, options, error",
     [
         ("", 1, {}, InvalidRequest),
         ("tx", 0, {}, InvalidTransactionTimeout),
@@ -99,7 +100,7 @@ def test_an_ongoing_transaction_is_aborted_first() -> None:
     assert world.init() == (1000, 2)
 
 
-@pytest.mark.parametrize("version", [0, 2])
+@for_each("version", [0, 2])
 def test_until_the_markers_are_written_it_is_concurrent(version: int) -> None:
     world = World()
     world.version = version
@@ -116,7 +117,7 @@ def test_until_the_markers_are_written_it_is_concurrent(version: int) -> None:
     assert world.init() == (1000, 2)
 
 
-@pytest.mark.parametrize("have", [None, ProducerIdAndEpoch(1, EPOCH_MAX - 1)])
+@for_each("have", [None, ProducerIdAndEpoch(1, EPOCH_MAX - 1)])
 def test_epochs_that_are_used_up_give_a_new_producer_id(have: ProducerIdAndEpoch | None) -> None:
     world = World()
     world.init()
@@ -141,8 +142,8 @@ def test_used_up_epochs_and_an_older_epoch_are_fenced() -> None:
         world.init(have=ProducerIdAndEpoch(1000, 7))
 
 
-@pytest.mark.parametrize(
-    ("failure", "error"), [(StorageFailed("disk"), NotCoordinator), (RequestTimedOut("late"), CoordinatorNotAvailable)]
+@for_each(
+    "failure, error", [(StorageFailed("disk"), NotCoordinator), (RequestTimedOut("late"), CoordinatorNotAvailable)]
 )
 def test_a_failed_write_leaves_no_trace(failure: Exception, error: type[Exception]) -> None:
     world = World()

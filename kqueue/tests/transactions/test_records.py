@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from kqueue.base.errors import MalformedMessage
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.tests.golden import VERSIONS, data_folder
+from kqueue.tests.tables import for_each
 from kqueue.transactions import records
 from kqueue.transactions.transaction_metadata import TransactionMetadata
 from kqueue.transactions.transaction_state import STATE_IDS, TransactionState
@@ -50,7 +51,7 @@ def test_a_key_that_was_written_is_read(transactional_id: str) -> None:
         assert records.read_key(records.transaction_key(transactional_id)) == transactional_id
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_kafkas_records_are_written_byte_for_byte(version: str) -> None:
     """A record that Kafka wrote, read and written again, has the same bytes."""
     count = 0

@@ -13,6 +13,7 @@ from kqueue.base.errors import (
     ProducerFenced,
     StorageFailed,
 )
+from kqueue.tests.tables import for_each
 from kqueue.tests.transactions.support import P0, P1, World, result
 from kqueue.transactions.transaction_metadata import EPOCH_MAX, ProducerIdAndEpoch, TransactionMetadata
 from kqueue.transactions.transaction_state import TransactionState
@@ -30,8 +31,8 @@ def world_in(state: str) -> World:
     return held.put(AT_5._replace(state=TransactionState(state), partitions=partitions, client_version=2))
 
 
-@pytest.mark.parametrize(
-    ("state", "epoch", "commit", "abort"),
+@for_each(
+    "state, epoch, commit, abort",
     [
         ("Empty", 5, INVALID, "decided"),
         ("Empty", 4, FENCED, FENCED),
@@ -57,8 +58,8 @@ def test_v2(state: str, epoch: int, commit: Answer, abort: Answer) -> None:
         check(world, epoch, is_commit, expected, version=2, next_epoch=6)
 
 
-@pytest.mark.parametrize(
-    ("state", "epoch", "commit", "abort"),
+@for_each(
+    "state, epoch, commit, abort",
     [
         ("Empty", 5, INVALID, INVALID),
         ("Ongoing", 5, "decided", "decided"),
@@ -94,7 +95,7 @@ def check(world: World, epoch: int, commit: bool, expected: Answer, *, version: 
         assert states == (["PrepareCommit", "CompleteCommit"] if commit else ["PrepareAbort", "CompleteAbort"])
 
 
-@pytest.mark.parametrize("version", [0, 2])
+@for_each("version", [0, 2])
 def test_unknown_ids_and_other_producers(version: int) -> None:
     world = World()
     with pytest.raises(InvalidRequest):
@@ -106,7 +107,7 @@ def test_unknown_ids_and_other_producers(version: int) -> None:
         world.end(ProducerIdAndEpoch(1, 0), version=version)
 
 
-@pytest.mark.parametrize(("commit", "version", "epoch"), [(True, 0, 0), (False, 0, 0), (True, 2, 1), (False, 2, 1)])
+@for_each("commit, version, epoch", [(True, 0, 0), (False, 0, 0), (True, 2, 1), (False, 2, 1)])
 def test_each_partition_gets_its_marker(commit: bool, version: int, epoch: int) -> None:
     world = World()
     producer = world.init()
@@ -131,8 +132,8 @@ def test_a_late_end_can_not_touch_the_next_transaction() -> None:
     assert world.state() is TransactionState.ONGOING
 
 
-@pytest.mark.parametrize("state", ["PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"])
-@pytest.mark.parametrize("commit", [True, False])
+@for_each("state", ["PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"])
+@for_each("commit", [True, False])
 def test_the_epoch_before_a_transaction_of_v1_is_fenced(state: str, commit: bool) -> None:
     """V1 raises no epoch at an end, so the one before is that of a producer that was replaced."""
     world = World().put(AT_5._replace(state=TransactionState(state), client_version=0))

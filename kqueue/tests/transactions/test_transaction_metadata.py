@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base.errors import InvalidProducerIdMapping, ProducerFenced
+from kqueue.tests.tables import for_each
 from kqueue.transactions.transaction_metadata import (
     EPOCH_MAX,
     NO_TIMEOUT_MS,
@@ -25,13 +26,13 @@ def test_a_new_id_begins_at_epoch_0() -> None:
     assert not READY._replace(timeout_ms=NO_TIMEOUT_MS).has_timeout
 
 
-@pytest.mark.parametrize(("expected", "epoch", "last"), [(None, 4, -1), (3, 4, 3), (2, 3, 2)])
+@for_each("expected, epoch, last", [(None, 4, -1), (3, 4, 3), (2, 3, 2)])
 def test_the_next_epoch(expected: int | None, epoch: int, last: int) -> None:
     metadata = READY._replace(epoch=3, last_epoch=2).with_next_epoch(1, expected, 1)
     assert (metadata.epoch, metadata.last_epoch) == (epoch, last)
 
 
-@pytest.mark.parametrize("expected", [0, 1, 4])
+@for_each("expected", [0, 1, 4])
 def test_another_epoch_is_fenced(expected: int) -> None:
     with pytest.raises(ProducerFenced, match="is at epoch 3"):
         READY._replace(epoch=3, last_epoch=2).with_next_epoch(1, expected, 1)
@@ -54,8 +55,8 @@ def test_a_transaction_starts_with_its_first_partitions() -> None:
     assert again.start_ms == 12
 
 
-@pytest.mark.parametrize(("version", "epoch", "last"), [(0, 0, -1), (1, 0, -1), (2, 1, 0)])
-@pytest.mark.parametrize("commit", [False, True])
+@for_each("version, epoch, last", [(0, 0, -1), (1, 0, -1), (2, 1, 0)])
+@for_each("commit", [False, True])
 def test_v2_raises_the_epoch_at_each_end(version: int, epoch: int, last: int, commit: bool) -> None:
     prepared = ONGOING.ended(commit=commit, now_ms=8, client_version=version)
     assert prepared.state.value == ("PrepareCommit" if commit else "PrepareAbort")
@@ -72,7 +73,7 @@ def test_an_abort_without_partitions_starts_when_it_ends() -> None:
     assert READY.ended(commit=False, now_ms=8, client_version=2).start_ms == 8
 
 
-@pytest.mark.parametrize(("version", "last"), [(0, -1), (2, 0)])
+@for_each("version, last", [(0, -1), (2, 0)])
 def test_fencing_raises_the_epoch_once(version: int, last: int) -> None:
     fenced = ONGOING.fenced(8, version)
     assert (fenced.state, fenced.epoch, fenced.last_epoch) == (TransactionState.PREPARE_ABORT, 1, last)
@@ -93,7 +94,7 @@ def test_epochs_that_are_used_up_end_in_a_new_producer_id() -> None:
     assert last._replace(epoch=EPOCH_MAX).fenced(9, 2).epoch == EPOCH_MAX
 
 
-@pytest.mark.parametrize(("same", "last"), [(True, EPOCH_MAX - 1), (False, -1)])
+@for_each("same, last", [(True, EPOCH_MAX - 1), (False, -1)])
 def test_a_new_producer_id(same: bool, last: int) -> None:
     metadata = READY._replace(epoch=EPOCH_MAX - 1).with_new_producer_id(9, 5, 6, same_producer=same)
     assert (metadata.producer, metadata.previous_producer_id, metadata.last_epoch) == ((9, 0), 7, last)

@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from kqueue.tests.tables import for_each
 from kqueue.transactions.transaction_state import (
     IDLE,
     PREPARED,
@@ -28,7 +29,7 @@ KAFKAS = {
 """The valid previous states of each state, as Kafka has them."""
 
 
-@pytest.mark.parametrize(("state", "event"), list(itertools.product(TransactionState, TransactionEvent)))
+@for_each("state, event", list(itertools.product(TransactionState, TransactionEvent)))
 def test_every_pair_has_a_next_state_or_is_a_bug(state: TransactionState, event: TransactionEvent) -> None:
     if event in TRANSITIONS[state]:
         assert state in KAFKAS[after(state, event)]

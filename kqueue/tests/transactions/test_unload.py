@@ -11,6 +11,7 @@ from kqueue.base.coordinators import coordinator_partition
 from kqueue.base.errors import CoordinatorLoadInProgress, NotCoordinator, NotLeader
 from kqueue.base.promise import Promise
 from kqueue.base.sliced_task import run_to_end
+from kqueue.tests.tables import for_each
 from kqueue.tests.transactions.support import P0, P1, World, result
 from kqueue.transactions.transaction_state import TransactionState
 
@@ -67,11 +68,10 @@ def check_empty(world: World) -> None:
     assert pending_timers(world) == 0
 
 
-@pytest.mark.parametrize("is_durable", [True, False])
-@pytest.mark.parametrize(
+@for_each("is_durable", [True, False])
+@for_each(
     "situation",
     [init_under_way, id_under_way, next_init_under_way, partitions_under_way, decision_under_way],
-    ids=lambda situation: situation.__name__,
 )
 def test_waiting_requests_fail_on_unload(situation: Callable[[World], Promise[Any]], is_durable: bool) -> None:
     world = World()
@@ -96,7 +96,7 @@ def test_waiting_requests_fail_on_unload(situation: Callable[[World], Promise[An
     assert world.transactions._store._partitions_held == again.transactions._store._partitions_held
 
 
-@pytest.mark.parametrize("last_record", [True, False])
+@for_each("last_record", [True, False])
 def test_a_decision_in_the_log_is_carried_out_by_the_next_coordinator(last_record: bool) -> None:
     world = World()
     producer = world.init()
@@ -181,7 +181,7 @@ def test_nothing_is_served_before_it_was_loaded_where_there_are_other_brokers() 
         world.init(OTHER)
 
 
-@pytest.mark.parametrize("steps", range(1, 9))
+@for_each("steps", range(1, 9))
 def test_a_load_that_is_broken_off_leaves_nothing_behind(steps: int) -> None:
     world = World()
     producer = world.init()

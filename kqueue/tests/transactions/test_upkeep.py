@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from kqueue.base.errors import ConcurrentTransactions, ProducerFenced, StorageFailed, TransactionalIdNotFound
+from kqueue.tests.tables import for_each
 from kqueue.tests.transactions.support import P0, World, result
 from kqueue.transactions.transaction_state import TransactionState
 
@@ -14,7 +15,7 @@ CHECK_MS = 10_000
 DAY_MS = 86_400_000
 
 
-@pytest.mark.parametrize("version", [0, 2])
+@for_each("version", [0, 2])
 def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(version: int) -> None:
     world = World()
     world.version = version

@@ -3,12 +3,11 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import pytest
-
 from kqueue.schema import message_schema_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.apis import ALL, API_VERSIONS, BY_KEY, BY_MODULE, Api
 
-each_api = pytest.mark.parametrize("api", ALL, ids=lambda api: api.name)
+each_api = for_each("api", ALL)
 
 
 @each_api

@@ -22,6 +22,7 @@ from kafka.protocol.data_container import DataContainer
 
 from kqueue.schema import Field, decode, encode
 from kqueue.tests.schema.strategies import messages, plain
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import corners
 from kqueue.wire.apis import BY_KEY
 
@@ -77,7 +78,7 @@ def no_error(each: Field) -> st.SearchStrategy[int] | None:
     return st.just(0) if each.name == "error_code" else None
 
 
-@pytest.mark.parametrize("theirs", list(kafka_python_classes()), ids=lambda cls: cls.__name__)
+@for_each("theirs", list(kafka_python_classes()))
 @few
 @given(data=st.data())
 def test_kafka_python_and_we_say_the_same(theirs: type[ApiMessage], data: st.DataObject) -> None:

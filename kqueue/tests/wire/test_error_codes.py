@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 
 
-@pytest.mark.parametrize(
-    ("number", "name"),
+@for_each(
+    "number, name",
     [
         (-1, "UNKNOWN_SERVER_ERROR"),
         (0, "NONE"),

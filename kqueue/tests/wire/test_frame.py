@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kqueue.base.errors import MalformedMessage
+from kqueue.tests.tables import for_each
 from kqueue.wire.frame import frame_length, frame_size
 
 WRONG_LENGTHS = [
@@ -13,7 +14,7 @@ WRONG_LENGTHS = [
 ]
 
 
-@pytest.mark.parametrize(("data", "message"), WRONG_LENGTHS)
+@for_each("data, message", WRONG_LENGTHS)
 def test_a_wrong_length_is_refused(data: bytes, message: str) -> None:
     with pytest.raises(MalformedMessage, match=f"expected a frame of 0 to 10 bytes, found {message}$"):
         frame_size(b"xx" + data, 2, 10)

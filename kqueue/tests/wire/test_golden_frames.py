@@ -8,10 +8,9 @@ import json
 import lzma
 from typing import NamedTuple
 
-import pytest
-
 from kqueue.schema import encode, reader
 from kqueue.tests.golden import FOLDER
+from kqueue.tests.tables import for_each
 from kqueue.wire.apis import ALL, API_VERSIONS, BY_KEY
 from kqueue.wire.headers import read_request_header, read_response_header, request_header, response_header
 
@@ -45,7 +44,7 @@ def test_all_requests_are_known() -> None:
     assert len(KNOWN) > 500
 
 
-@pytest.mark.parametrize("key", sorted({each.key for each in KNOWN}), ids=lambda key: BY_KEY[key].name)
+@for_each("key", sorted({each.key for each in KNOWN}))
 def test_requests_are_read_and_written_to_the_same_bytes(key: int) -> None:
     for each in KNOWN:
         if each.key != key:
@@ -58,7 +57,7 @@ def test_requests_are_read_and_written_to_the_same_bytes(key: int) -> None:
         assert written + encode(request, each.version) == each.request
 
 
-@pytest.mark.parametrize("key", sorted({each.key for each in KNOWN}), ids=lambda key: BY_KEY[key].name)
+@for_each("key", sorted({each.key for each in KNOWN}))
 def test_responses_are_read_and_written_to_the_same_bytes(key: int) -> None:
     for each in KNOWN:
         if each.key != key:

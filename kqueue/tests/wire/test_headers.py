@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.base.errors import MalformedMessage, UnsupportedVersion
+from kqueue.tests.tables import for_each
 from kqueue.wire.apis import ALL, Api
 from kqueue.wire.headers import (
     RequestHeader,
@@ -21,8 +22,8 @@ def header(key: int, version: int, correlation_id: int, client_id: str | None) -
     return RequestHeader(api_key=key, api_version=version, correlation_id=correlation_id, client_id=client_id)
 
 
-@pytest.mark.parametrize(
-    ("data", "expected"),
+@for_each(
+    "data, expected",
     [
         ("0000 0003 00000007 0002 6162 ", header(0, 3, 7, "ab")),
         ("0000 0003 00000007 ffff", header(0, 3, 7, None)),
@@ -37,8 +38,8 @@ def test_request_headers_written_out(data: str, expected: RequestHeader) -> None
     assert read_request_header(frame) == (expected, len(frame) - 4)
 
 
-@pytest.mark.parametrize(
-    ("key", "version", "expected"),
+@for_each(
+    "key, version, expected",
     [(0, 8, "00000005"), (0, 9, "0000000500"), (18, 0, "00000005"), (18, 4, "00000005"), (17, 1, "00000005")],
 )
 def test_response_headers_written_out(key: int, version: int, expected: str) -> None:
@@ -77,7 +78,7 @@ def test_an_unknown_key_is_refused() -> None:
         response_header(999, 0, 1)
 
 
-@pytest.mark.parametrize("data", ["0000 0003 00000007 fffe", "0000 0003 00000007 0005 6162", "0000"])
+@for_each("data", ["0000 0003 00000007 fffe", "0000 0003 00000007 0005 6162", "0000"])
 def test_malformed_header_is_refused(data: str) -> None:
     with pytest.raises(MalformedMessage, match="expected"):
         read_request_header(memoryview(bytes.fromhex(data)))

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from pkgutil import resolve_name
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
@@ -26,6 +25,7 @@ from kio.static.constants import EntityType
 
 from kqueue.schema import Field, decode, encode
 from kqueue.tests.schema.strategies import messages, plain
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 from kqueue.wire.apis import ALL, Api
 
@@ -102,7 +102,7 @@ def test_kio_has_nearly_all_versions_that_we_have() -> None:
     assert all(list(versions(api, kind)) for api, kind in CASES)
 
 
-@pytest.mark.parametrize(("api", "kind"), CASES, ids=lambda value: getattr(value, "name", None))
+@for_each("api, kind", CASES)
 @settings(max_examples=examples(8, 2), deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_both_say_the_same(api: Api, kind: EntityType, data: st.DataObject) -> None:

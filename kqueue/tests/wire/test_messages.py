@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 from kqueue.base.errors import MalformedMessage, UnsupportedVersion
 from kqueue.schema import decode, encode, message_schema_of
 from kqueue.tests.schema.strategies import filled, messages
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import corners, examples
 from kqueue.wire.apis import ALL
 from kqueue.wire.messages import fetch, metadata, produce
 
 CLASSES = [cls for api in ALL for cls in (api.request_class, api.response_class)]
-each_message = pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+each_message = for_each("cls", CLASSES)
 LIES = [
     bytes.fromhex(text) for text in ("00", "80", "7fff", "8000", "7fffffff", "80000000", "ffffffff0f", "ffffffff10")
 ]

@@ -16,6 +16,7 @@ import pytest
 
 from kqueue.base.errors import CorruptBatch, JobCancelled, JobFailed, ProcessDied
 from kqueue.base.jobs import CpuJob
+from kqueue.tests.tables import for_each
 from kqueue.workers.executor import JobExecutor
 from kqueue.workers.subprocess_runner import SubprocessRunner
 
@@ -79,8 +80,8 @@ def test_task_runs_in_another_process_and_returns_its_result() -> None:
     assert not psutil.pid_exists(pid)
 
 
-@pytest.mark.parametrize(
-    ("task", "error", "text"),
+@for_each(
+    "task, error, text",
     [
         (Fail(), CorruptBatch, "expected 1, found 2"),
         (Die(), ProcessDied, "status 3"),
@@ -88,7 +89,6 @@ def test_task_runs_in_another_process_and_returns_its_result() -> None:
         (BringALock(), JobFailed, "can't be sent back"),
         (lambda: 1, JobFailed, "can't be sent to another process"),
     ],
-    ids=["raises", "dies", "killed", "result", "lambda"],
 )
 def test_failures_are_reported(task: Callable[[], Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):

@@ -18,6 +18,7 @@ from kqueue.base.registry import PluginSource, Registry
 from kqueue.log.policies import CommittedOffsets, LogView
 from kqueue.storage import MemoryStorage
 from kqueue.storage.contract import FolderEntry
+from kqueue.tests.tables import for_each
 from kqueue.workers.watchdog import Watchdog, blocking_call
 
 PATIENCE_S = 20.0
@@ -118,7 +119,7 @@ def turn(broker: kqueue.Broker, seconds: float) -> None:
     broker._call(lambda: asyncio.sleep(seconds))
 
 
-@pytest.mark.parametrize(("limit_ms", "expected"), [(0, 0), (20, 1)])
+@for_each("limit_ms, expected", [(0, 0), (20, 1)])
 def test_thread_runs_only_if_configured_and_ends_with_the_broker(limit_ms: int, expected: int) -> None:
     before = len(watchdogs())
     with kqueue.Broker(kqueue_watchdog_ms=limit_ms) as broker:
@@ -220,8 +221,8 @@ PLUGIN = PluginSource("codec 'x' of x-codec 1.0", "x_codec.codec", "XCodec")
 OTHER = PluginSource("partitioner 'y' of x-codec 1.0", "x_codec.codec", "Y")
 
 
-@pytest.mark.parametrize(
-    ("module", "name", "expected"),
+@for_each(
+    "module, name, expected",
     [
         ("x_codec.codec", "XCodec", "codec 'x' of x-codec 1.0 (x_codec.codec.XCodec, line 1)"),
         ("x_codec.codec", "Y", "partitioner 'y' of x-codec 1.0 (x_codec.codec.Y, line 1)"),

@@ -15,6 +15,7 @@ from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.cluster_client import OUTSIDE, ClusterClient
 from kqueue.tests.api.harness import PendingRequest, SimulatedClient, batch, produce_request, values, versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -47,7 +48,7 @@ def send(client: SimulatedClient, value: bytes = b"x", *, acks: int = 1, **setti
     return client.start(produce_request(client, "t", data, acks=acks, timeout_ms=timeout_ms), 9, listener=OUTSIDE)
 
 
-@pytest.mark.parametrize("version", versions_of("produce"))
+@for_each("version", versions_of("produce"))
 def test_acks_1_is_answered_when_the_record_is_flushed_and_visible(version: int) -> None:
     client, partition = client_with_topic(GROUP)
     started = client.start(produce_request(client, "t", batch(b"a"), version, acks=1), version)
@@ -58,7 +59,7 @@ def test_acks_1_is_answered_when_the_record_is_flushed_and_visible(version: int)
     assert (partition.high_watermark, partition.log.flushed_offset) == (1, 1)
 
 
-@pytest.mark.parametrize("settings", [KAFKA, MEMORY], ids=["kafka", "memory"])
+@for_each("settings", [KAFKA, MEMORY])
 def test_acks_1_without_group_flush_is_answered_with_the_append(settings: dict[str, object]) -> None:
     client, partition = client_with_topic(settings)
     started = send(client)
@@ -110,7 +111,7 @@ def test_acks_1_waits_for_every_partition_of_the_request() -> None:
     assert "flushed" in rows[1].error_message
 
 
-@pytest.mark.parametrize("timeout_ms", [0, 1, 1000, LEADER_TIMEOUT_MS_MIN + 500])
+@for_each("timeout_ms", [0, 1, 1000, LEADER_TIMEOUT_MS_MIN + 500])
 def test_acks_1_on_a_disk_that_hangs_times_out_after_half_a_minute_or_later(timeout_ms: int) -> None:
     """Kafka never answers acks=1 with a timeout, so a short one of the client does not count."""
     client, _ = client_with_topic(GROUP)

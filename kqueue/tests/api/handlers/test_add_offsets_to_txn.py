@@ -1,15 +1,14 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.broker.topics.topics import OFFSETS_TOPIC
 from kqueue.tests.api.harness import versions_of
 from kqueue.tests.api.transaction_client import TransactionClient
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 
 
-@pytest.mark.parametrize("version", versions_of("add_offsets_to_txn"))
+@for_each("version", versions_of("add_offsets_to_txn"))
 def test_the_partition_of_the_group_is_added(version: int) -> None:
     client = TransactionClient()
 

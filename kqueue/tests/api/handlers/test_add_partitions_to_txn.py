@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.api.handlers import add_partitions_to_txn
 from kqueue.base.errors import CoordinatorNotAvailable
 from kqueue.tests.api.transaction_client import TransactionClient
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -21,7 +20,7 @@ def partitions_of(client: TransactionClient) -> set[tuple[str, int]]:
     return set(client.sim.broker.coordinators.transactions.describe("tx").partitions)
 
 
-@pytest.mark.parametrize("version", OLD)
+@for_each("version", OLD)
 def test_partitions_are_added(version: int) -> None:
     client = TransactionClient()
     assert client.add(T0, T1, version=version) == {T0: 0, T1: 0}
@@ -29,7 +28,7 @@ def test_partitions_are_added(version: int) -> None:
     assert partitions_of(client) == {T0, T1}
 
 
-@pytest.mark.parametrize("version", OLD)
+@for_each("version", OLD)
 def test_all_or_none(version: int) -> None:
     client = TransactionClient()
     assert client.add(T0, ("t", 2), ("no", 0), ("__consumer_offsets", 0), version=version) == {
@@ -42,7 +41,7 @@ def test_all_or_none(version: int) -> None:
     assert client.add(version=version) == {}
 
 
-@pytest.mark.parametrize("version", OLD)
+@for_each("version", OLD)
 def test_a_fenced_producer(version: int) -> None:
     client = TransactionClient()
     client.epoch += 1
@@ -72,7 +71,7 @@ def codes(client: TransactionClient, version: int, *transactions: AddPartitionsT
     ]
 
 
-@pytest.mark.parametrize("version", NEW)
+@for_each("version", NEW)
 def test_several_transactions_are_added_and_verified(version: int) -> None:
     client = TransactionClient()
     missing = C.TRANSACTION_ABORTABLE
@@ -95,7 +94,7 @@ def test_several_transactions_are_added_and_verified(version: int) -> None:
     assert codes(client, version) == []
 
 
-@pytest.mark.parametrize("version", [*OLD, *NEW])
+@for_each("version", [*OLD, *NEW])
 def test_an_error_of_the_whole_request(version: int) -> None:
     client = TransactionClient()
     request = AddPartitionsToTxnRequest(

@@ -9,6 +9,7 @@ from kqueue.base.errors import InvalidRequest
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.tests.broker.failing_store import FailingStore
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -44,7 +45,7 @@ def stored(client: SimulatedClient) -> dict[tuple[tuple[str, str | None], ...], 
     }
 
 
-@pytest.mark.parametrize("version", versions_of("alter_client_quotas"))
+@for_each("version", versions_of("alter_client_quotas"))
 def test_quotas_are_set_changed_and_removed(version: int) -> None:
     client = SimulatedClient()
     ann: Parts = {"user": "ann"}

@@ -5,6 +5,7 @@ import pytest
 from kqueue.config.catalog import CATALOG
 from kqueue.tests.api.handlers.test_describe_configs import BROKER, BROKER_LOGGER, TOPIC, one
 from kqueue.tests.api.harness import SimulatedClient, versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from kqueue.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -26,7 +27,7 @@ def alter(
     return result.error_code, result.error_message
 
 
-@pytest.mark.parametrize("version", versions_of("alter_configs"))
+@for_each("version", versions_of("alter_configs"))
 def test_all_settings_of_a_topic_are_replaced(version: int) -> None:
     client = SimulatedClient()
     topic = client.sim.topic("a", retention_ms="5", flush_ms="3")
@@ -47,8 +48,8 @@ def test_the_dynamic_settings_of_a_broker_are_replaced() -> None:
     assert one(client, BROKER, "1", "log.cleaner.threads").value == "3"
 
 
-@pytest.mark.parametrize(
-    ("kind", "values", "code", "words"),
+@for_each(
+    "kind, values, code, words",
     [
         (TOPIC, [("retention.ms", "1"), ("retention.ms", "2")], ErrorCode.INVALID_REQUEST, "twice"),
         (TOPIC, [("retention.ms", None)], ErrorCode.INVALID_REQUEST, "found null"),

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.broker.topics.topics import NewTopic
 from kqueue.tests.api.access_requests import Deciding, nothing
 from kqueue.tests.api.cluster_client import MembersClient
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.tests.broker.members import Members
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -17,9 +16,9 @@ from kqueue.wire.messages.alter_partition_reassignments import (
 VERSIONS = versions_of("alter_partition_reassignments")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(
-    ("index", "replicas", "code"),
+@for_each("version", VERSIONS)
+@for_each(
+    "index, replicas, code",
     [
         (0, [7], ErrorCode.NONE),
         (0, [2], ErrorCode.INVALID_REPLICA_ASSIGNMENT),
@@ -49,7 +48,7 @@ def test_each_partition_has_its_answer(version: int, index: int, replicas: list[
     assert [row.error_code for row in second.partitions] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_a_refusal_is_told_of_each_partition_too(version: int) -> None:
     """Java's client takes it from there, and reports an unknown error if it is missing."""
     client = SimulatedClient()
@@ -65,7 +64,7 @@ def test_a_refusal_is_told_of_each_partition_too(version: int) -> None:
     assert [(row.partition_index, row.error_code) for row in topic.partitions] == [(3, denied), (1, denied)]
 
 
-@pytest.mark.parametrize("allowed", [False, True])
+@for_each("allowed", [False, True])
 def test_the_answer_repeats_whether_the_number_of_replicas_may_change(allowed: bool) -> None:
     response = SimulatedClient().ask(AlterPartitionReassignmentsRequest(allow_replication_factor_change=allowed), 1)
     assert response.allow_replication_factor_change is allowed

@@ -11,6 +11,7 @@ from kqueue.security.scram_credentials import SCRAM_MECHANISMS, make_credential,
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import SimulatedClient
 from kqueue.tests.broker.failing_store import FailingStore
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -81,8 +82,8 @@ def test_users_are_set_described_and_deleted() -> None:
     assert [row.user for row in empty.results] == ["ann"]
 
 
-@pytest.mark.parametrize(
-    ("row", "code"),
+@for_each(
+    "row, code",
     [
         (upsertion(""), ErrorCode.UNACCEPTABLE_CREDENTIAL),
         (upsertion("x" * 256), ErrorCode.UNACCEPTABLE_CREDENTIAL),

@@ -8,6 +8,7 @@ from kqueue.api import handler_table
 from kqueue.api.request_context import RequestContext
 from kqueue.schema import decode, encode
 from kqueue.tests.api.harness import SimulatedClient, versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -18,7 +19,7 @@ def request(name: str = "kqueue-test", version: str = "1.0") -> ApiVersionsReque
     return ApiVersionsRequest(client_software_name=name, client_software_version=version)
 
 
-@pytest.mark.parametrize("version", versions_of("api_versions"))
+@for_each("version", versions_of("api_versions"))
 def test_returns_exactly_the_versions_in_the_handler_table(version: int) -> None:
     response = SimulatedClient().ask(request(), version)
     assert response.error_code == ErrorCode.NONE
@@ -69,7 +70,7 @@ def test_features_are_reported_from_version_3_on() -> None:
         assert response.zk_migration_ready is False
 
 
-@pytest.mark.parametrize("version", [5, 99, 32767, -1])
+@for_each("version", [5, 99, 32767, -1])
 def test_an_unknown_version_gets_only_the_range_of_api_versions(version: int) -> None:
     served = handler_table.lookup(18, version)
     response = served.handle(ApiVersionsRequest(), RequestContext(SimulatedClient().sim.broker, version))
@@ -78,8 +79,8 @@ def test_an_unknown_version_gets_only_the_range_of_api_versions(version: int) ->
     assert [(row.api_key, row.min_version, row.max_version) for row in response.api_keys] == [(18, 0, 4)]
 
 
-@pytest.mark.parametrize(
-    ("name", "version", "valid"),
+@for_each(
+    "name, version, valid",
     [
         ("apache-kafka-java", "4.3.0", True),
         ("a", "1", True),

@@ -1,17 +1,16 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.tests.api.group_client import stable, world
 from kqueue.tests.api.handlers.test_consumer_group_heartbeat import join
 from kqueue.tests.api.harness import versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest, TopicPartitions
 
 VERSIONS = versions_of("consumer_group_describe")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_members_and_assignments_are_described(version: int) -> None:
     client = world()
     join(client, instance_id="i", rack_id="r")

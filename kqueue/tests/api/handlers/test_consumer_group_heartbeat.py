@@ -2,10 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from kqueue.tests.api.group_client import stable, world
 from kqueue.tests.api.harness import SimulatedClient, versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -27,7 +26,7 @@ def join(client: SimulatedClient, version: int = 1, **fields: Any) -> ConsumerGr
     return response
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_a_member_gets_its_partitions_and_leaves(version: int) -> None:
     client = world()
     response = join(client, version)

@@ -15,10 +15,11 @@ from kqueue.tests.api.acl_client import acl_client, create, described
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.tests.broker.failing_store import FailingStore
 from kqueue.tests.security.acl_strategies import acl
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 
 
-@pytest.mark.parametrize("version", versions_of("create_acls"))
+@for_each("version", versions_of("create_acls"))
 def test_acls_are_created_once(version: int) -> None:
     client = acl_client()
     assert create(client, acl(), acl(name="*"), acl(), version=version) == [0, 0, 0]
@@ -33,7 +34,7 @@ def test_version_0_creates_literal_patterns() -> None:
     assert described(client) == {acl()}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "binding",
     [
         acl(resource_type=ResourceType.ANY),

@@ -9,12 +9,13 @@ from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.tests.api.token_client import ANN, BOB, BY_TOKEN, DAY_MS, EVE, create, token_client, visible
 from kqueue.tests.broker.failing_store import FailingStore
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 
 MAY_CREATE = (AclOperation.CREATE_TOKENS, ResourceType.USER, "User:bob")
 
 
-@pytest.mark.parametrize("version", versions_of("create_delegation_token"))
+@for_each("version", versions_of("create_delegation_token"))
 def test_a_client_creates_a_token_of_its_own(version: int) -> None:
     client = token_client()
     now_ms = client.sim.clock.wall_ms()
@@ -40,7 +41,7 @@ def test_a_token_of_another_user_needs_permission() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("principal", [ANONYMOUS, BY_TOKEN])
+@for_each("principal", [ANONYMOUS, BY_TOKEN])
 def test_token_authenticated_client_may_not_create_tokens(principal: Principal) -> None:
     client = token_client()
     assert create(client, principal).error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.broker.topics.topics import NewTopic
 from kqueue.tests.api.cluster_client import MembersClient
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.tests.broker.members import Members
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -34,7 +33,7 @@ def grow(
     return {result.name: (result.error_code, result.error_message) for result in response.results}
 
 
-@pytest.mark.parametrize("version", versions_of("create_partitions"))
+@for_each("version", versions_of("create_partitions"))
 def test_topics_grow(version: int) -> None:
     client = SimulatedClient()
     topic = client.sim.topic("a", 1)
@@ -44,8 +43,8 @@ def test_topics_grow(version: int) -> None:
     assert client.sim.broker.topics.partition("b", 2).log_end_offset == 0
 
 
-@pytest.mark.parametrize(
-    ("name", "count", "placed", "code"),
+@for_each(
+    "name, count, placed, code",
     [
         ("nobody", 5, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("a", 2, None, ErrorCode.INVALID_PARTITIONS),
@@ -56,7 +55,7 @@ def test_topics_grow(version: int) -> None:
         ("a", 99, None, ErrorCode.POLICY_VIOLATION),
     ],
 )
-@pytest.mark.parametrize("validate_only", [True, False])
+@for_each("validate_only", [True, False])
 def test_invalid_growth_is_refused(
     name: str, count: int, placed: list[list[int]] | None, code: ErrorCode, validate_only: bool
 ) -> None:

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from kqueue.base.errors import StorageFailed
 from kqueue.tests.api.cluster_client import MembersClient
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.tests.broker.members import Members
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -40,7 +39,7 @@ def create(
     return {result.name: result for result in response.topics}
 
 
-@pytest.mark.parametrize("version", versions_of("create_topics"))
+@for_each("version", versions_of("create_topics"))
 def test_creates_topics(version: int) -> None:
     client = SimulatedClient({"num.partitions": 5})
     results = create(client, topic("a", 3, 1, retention_ms="77"), topic("b"), version=version)
@@ -79,8 +78,8 @@ def test_waits_until_the_topic_is_stored() -> None:
     assert "/topics/a" in client.sim.store.read("/topics/")
 
 
-@pytest.mark.parametrize(
-    ("requested", "code"),
+@for_each(
+    "requested, code",
     [
         (topic(""), ErrorCode.INVALID_TOPIC_EXCEPTION),
         (topic("a b"), ErrorCode.INVALID_TOPIC_EXCEPTION),
@@ -104,7 +103,7 @@ def test_waits_until_the_topic_is_stored() -> None:
         (topic("n", retention_ms=None), ErrorCode.INVALID_CONFIG),
     ],
 )
-@pytest.mark.parametrize("validate_only", [True, False])
+@for_each("validate_only", [True, False])
 def test_invalid_topic_is_refused_and_others_are_created(
     requested: CreatableTopic, code: ErrorCode, validate_only: bool
 ) -> None:
@@ -136,7 +135,7 @@ def test_a_duplicate_topic_is_refused_once() -> None:
     assert client.sim.broker.topics.names() == ["once"]
 
 
-@pytest.mark.parametrize("version", range(1, 8))
+@for_each("version", range(1, 8))
 def test_validate_only_returns_the_result_without_creating(version: int) -> None:
     client = SimulatedClient()
     told = create(client, topic("a", 4), validate_only=True, version=version)["a"]
@@ -184,7 +183,7 @@ def test_a_store_failure_is_reported() -> None:
     assert client.sim.broker.topics.names() == []
 
 
-@pytest.mark.parametrize("validate_only", [True, False])
+@for_each("validate_only", [True, False])
 def test_a_broker_of_a_cluster_places_replicas(validate_only: bool) -> None:
     members = Members(3, {"default.replication.factor": 2})
     client = MembersClient(members, 2)

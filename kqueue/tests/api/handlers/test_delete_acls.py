@@ -13,13 +13,14 @@ from kqueue.tests.api.acl_client import acl_client, create, described
 from kqueue.tests.api.harness import SimulatedClient
 from kqueue.tests.broker.failing_store import FailingStore
 from kqueue.tests.security.acl_strategies import acl
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 
 BOB = acl(principal="User:bob")
 PREFIXED = acl(name="ord", pattern_type=PatternType.PREFIXED)
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@for_each("version", [1, 2, 3])
 def test_acls_that_match_a_filter_are_deleted(version: int) -> None:
     client = acl_client()
     create(client, acl(), BOB, PREFIXED)

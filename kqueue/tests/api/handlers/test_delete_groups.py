@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.api.handlers import delete_groups
 from kqueue.base.errors import CoordinatorNotAvailable
 from kqueue.tests.api.group_client import commit, committed, leave, stable, world
 from kqueue.tests.api.harness import versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest
 from kqueue.wire.messages.leave_group import MemberIdentity
@@ -13,7 +12,7 @@ from kqueue.wire.messages.leave_group import MemberIdentity
 VERSIONS = versions_of("delete_groups")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_groups_without_members_go(version: int) -> None:
     client = world()
     commit(client, {("t", 0): 1}, group_id="a")
@@ -65,7 +64,7 @@ def test_a_flush_timeout_is_reported() -> None:
     ]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_an_error_is_reported_for_every_group(version: int) -> None:
     response = delete_groups.error_response(
         DeleteGroupsRequest(groups_names=["a", "b"]), version, CoordinatorNotAvailable("later")

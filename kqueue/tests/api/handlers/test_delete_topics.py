@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.tests.api.harness import SimulatedClient, versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicState
 
@@ -26,7 +25,7 @@ def state(one: str | bytes | DeleteTopicState) -> DeleteTopicState:
     return DeleteTopicState(name=one) if isinstance(one, str) else DeleteTopicState(name=None, topic_id=one)
 
 
-@pytest.mark.parametrize("version", versions_of("delete_topics"))
+@for_each("version", versions_of("delete_topics"))
 def test_deletes_by_name_each_for_itself(version: int) -> None:
     client = SimulatedClient()
     id = client.sim.topic("a").id
@@ -88,7 +87,7 @@ def test_internal_topics_stay() -> None:
     assert client.sim.broker.topics.names() == ["__consumer_offsets"]
 
 
-@pytest.mark.parametrize("version", versions_of("delete_topics"))
+@for_each("version", versions_of("delete_topics"))
 def test_deletion_may_be_switched_off(version: int) -> None:
     client = SimulatedClient({"delete.topic.enable": False})
     client.sim.topic("a")

@@ -10,11 +10,12 @@ from kqueue.security.operations import AclOperation, AclPermission, PatternType,
 from kqueue.tests.api.acl_client import acl_client, create, described
 from kqueue.tests.api.harness import SimulatedClient
 from kqueue.tests.security.acl_strategies import acl
+from kqueue.tests.tables import for_each
 
 PREFIXED = acl(name="ord", pattern_type=PatternType.PREFIXED)
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@for_each("version", [1, 2, 3])
 def test_a_filter_finds_acls(version: int) -> None:
     client = acl_client()
     create(client, acl(), PREFIXED, acl(principal="User:bob"), acl(resource_type=ResourceType.GROUP))
@@ -37,7 +38,7 @@ def test_version_0_knows_literal_patterns_only() -> None:
     assert described(client, AclFilter(pattern_type=PatternType.LITERAL), 0) == {acl()}
 
 
-@pytest.mark.parametrize(
+@for_each(
     "acl_filter",
     [
         AclFilter(resource_type=ResourceType.UNKNOWN),

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.tests.api.harness import SimulatedClient, versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.describe_cluster import DescribeClusterRequest
 
 
-@pytest.mark.parametrize("version", versions_of("describe_cluster"))
+@for_each("version", versions_of("describe_cluster"))
 def test_returns_the_cluster_and_its_one_broker(version: int) -> None:
     client = SimulatedClient({"node.id": 7, "broker.rack": "shelf"})
     client.sim.broker.identity.endpoints = lambda listener: (f"host-of-{listener}", 1234)
@@ -31,9 +30,7 @@ def test_returns_authorized_operations_on_request() -> None:
     assert response.cluster_authorized_operations == 8096
 
 
-@pytest.mark.parametrize(
-    ("kind", "code"), [(2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)]
-)
+@for_each("kind, code", [(2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (3, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)])
 def test_other_endpoints_than_brokers_are_refused(kind: int, code: ErrorCode) -> None:
     response = SimulatedClient().ask(DescribeClusterRequest(endpoint_type=kind), 1)
     assert response.error_code == code

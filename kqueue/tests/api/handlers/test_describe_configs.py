@@ -2,10 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from kqueue.base.config import ConfigSource
 from kqueue.tests.api.harness import SimulatedClient, versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -38,7 +37,7 @@ def synonyms(config: DescribeConfigsResourceResult) -> list[tuple[str, str | Non
     return [(synonym.name, synonym.value, synonym.source) for synonym in config.synonyms]
 
 
-@pytest.mark.parametrize("version", versions_of("describe_configs"))
+@for_each("version", versions_of("describe_configs"))
 def test_a_topic_setting_at_every_version(version: int) -> None:
     client = SimulatedClient()
     client.sim.topic("a", retention_ms="5")
@@ -82,7 +81,7 @@ def test_a_brokers_setting_gives_the_topics_default() -> None:
     ]
 
 
-@pytest.mark.parametrize("keys", [None, []])
+@for_each("keys", [None, []])
 def test_no_names_are_all_names(keys: list[str] | None) -> None:
     client = SimulatedClient()
     client.sim.topic("a")
@@ -111,8 +110,8 @@ def test_the_cluster_wide_defaults_are_empty() -> None:
     assert (result.error_code, result.configs) == (0, [])
 
 
-@pytest.mark.parametrize(
-    ("kind", "key", "default"),
+@for_each(
+    "kind, key, default",
     [(CLIENT_METRICS, "interval.ms", "300000"), (GROUP, "share.isolation.level", "read_uncommitted")],
 )
 def test_settings_of_groups_and_client_metrics(kind: int, key: str, default: str) -> None:
@@ -177,8 +176,8 @@ def test_levels_of_loggers() -> None:
     assert describe(client, BROKER_LOGGER, "").error_code == ErrorCode.INVALID_REQUEST
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "code"),
+@for_each(
+    "kind, name, code",
     [
         (TOPIC, "nobody", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (TOPIC, "a b", ErrorCode.INVALID_TOPIC_EXCEPTION),

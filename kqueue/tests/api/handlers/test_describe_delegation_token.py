@@ -10,6 +10,7 @@ from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.security.principals import ANONYMOUS, Principal
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.tests.api.token_client import ANN, BOB, BY_TOKEN, EVE, Allowing, create, token_client, visible
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.describe_delegation_token import (
     DescribeDelegationTokenOwner,
@@ -22,7 +23,7 @@ def describe(client: SimulatedClient, by: Principal, owners: list[Principal] | N
     return client.ask(DescribeDelegationTokenRequest(owners=rows), version, principal=by)
 
 
-@pytest.mark.parametrize("version", versions_of("describe_delegation_token"))
+@for_each("version", versions_of("describe_delegation_token"))
 def test_a_token_is_described(version: int) -> None:
     client = token_client()
     created = create(client, renewers=[BOB])
@@ -56,7 +57,7 @@ def test_tokens_of_others_need_permission() -> None:
     assert visible(client, EVE) == {mine, more}
 
 
-@pytest.mark.parametrize("principal", [ANONYMOUS, BY_TOKEN])
+@for_each("principal", [ANONYMOUS, BY_TOKEN])
 def test_token_authenticated_client_sees_no_tokens(principal: Principal) -> None:
     client = token_client()
     create(client)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.api.authorized_operations import ALL_OPERATIONS, NOT_REQUESTED
 from kqueue.api.handlers import describe_groups
 from kqueue.base.errors import CoordinatorNotAvailable
@@ -9,6 +7,7 @@ from kqueue.security.operations import ResourceType
 from kqueue.tests.api.access_requests import Deciding, nothing
 from kqueue.tests.api.group_client import RANGE, commit, join, stable, world
 from kqueue.tests.api.harness import SimulatedClient, versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsRequest
 
@@ -21,7 +20,7 @@ def describe(client: SimulatedClient, version: int, *groups: str, operations: bo
     return described
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_a_stable_group_shows_everything(version: int) -> None:
     client = world()
     joined = stable(client)
@@ -39,7 +38,7 @@ def test_a_stable_group_shows_everything(version: int) -> None:
     ]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_a_group_whose_assignment_is_awaited_keeps_it_to_itself(version: int) -> None:
     client = world()
     joined = join(client, group_instance_id="i")
@@ -51,7 +50,7 @@ def test_a_group_whose_assignment_is_awaited_keeps_it_to_itself(version: int) ->
     ]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_groups_come_in_the_order_asked_for(version: int) -> None:
     client = world()
     commit(client, {("t", 0): 1}, group_id="simple")
@@ -67,7 +66,7 @@ def test_a_group_that_is_named_twice_is_described_once() -> None:
     assert [group.group_id for group in describe(client, 6, "g", "nobody", "g", "nobody")] == ["g", "nobody"]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_denied_group_is_described_without_state(version: int) -> None:
     client = world()
     stable(client)
@@ -76,7 +75,7 @@ def test_denied_group_is_described_without_state(version: int) -> None:
         assert (group.error_code, group.group_state) == (ErrorCode.GROUP_AUTHORIZATION_FAILED, "")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_a_group_that_is_not_there_is_dead_and_from_version_6_on_an_error(version: int) -> None:
     [group] = describe(world(), version, "nobody", operations=version >= 3)
     if version >= 6:
@@ -87,7 +86,7 @@ def test_a_group_that_is_not_there_is_dead_and_from_version_6_on_an_error(versio
     assert group.group_state == "Dead"
 
 
-@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 3])
+@for_each("version", [version for version in VERSIONS if version >= 3])
 def test_authorized_operations_are_returned_on_request(version: int) -> None:
     client = world()
     stable(client)
@@ -97,7 +96,7 @@ def test_authorized_operations_are_returned_on_request(version: int) -> None:
     assert describe(client, version, "g")[0].authorized_operations == NOT_REQUESTED
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_an_error_is_reported_for_every_group(version: int) -> None:
     response = describe_groups.error_response(
         DescribeGroupsRequest(groups=["a", "b"]), version, CoordinatorNotAvailable("later")

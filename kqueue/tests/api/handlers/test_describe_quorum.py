@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.base.names import parse_uuid
 from kqueue.tests.api.cluster_client import ClusterClient
 from kqueue.tests.api.harness import NOW_MS, SimulatedClient, versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -33,7 +32,7 @@ def ask(client: SimulatedClient, version: int, *wanted: tuple[str, list[int]]) -
     return response
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_single_broker_is_the_only_voter_and_leads(version: int) -> None:
     client = SimulatedClient({"node.id": 7})
     response = ask(client, version, (METADATA, [0]))
@@ -65,8 +64,8 @@ def test_each_change_of_metadata_moves_the_end() -> None:
     assert end(SimulatedClient(sim=client.sim.restarted())) == ends[-1]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(
+@for_each("version", VERSIONS)
+@for_each(
     "wanted",
     [
         [("orders", [0])],
@@ -91,7 +90,7 @@ def test_nothing_is_returned_for_nothing() -> None:
     assert [topic.partitions for topic in ask(SimulatedClient(), 2, (METADATA, [])).topics] == [[]]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_the_controller_of_a_cluster_leads_and_the_others_observe(version: int) -> None:
     client = ClusterClient()
     client.cluster.controller_epoch = 5

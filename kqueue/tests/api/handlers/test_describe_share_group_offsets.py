@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from kqueue.base.errors import KqueueError
 from kqueue.broker.replicas.partition import Partition
 from kqueue.interbroker.errors import PeerUnavailable
 from kqueue.replication.registrations import PartitionRegistration
 from kqueue.tests.api.share_client import group_offsets, share_group_at_2
+from kqueue.tests.tables import for_each
 from kqueue.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
 )
 
 
-@pytest.mark.parametrize("named", [True, False])
+@for_each("named", [True, False])
 def test_start_and_lag(named: bool) -> None:
     client = share_group_at_2()
     assert group_offsets(client, named=named) == (0, 2, 2)

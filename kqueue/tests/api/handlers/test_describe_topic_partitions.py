@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from kqueue.base.errors import InvalidRequest
 from kqueue.broker.replicas.partition import Partition
 from kqueue.tests.api.harness import SimulatedClient, batch
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.describe_topic_partitions import (
     Cursor,
@@ -74,8 +75,8 @@ def test_unknown_and_invalid_names() -> None:
     assert {topic.topic_authorized_operations for topic in response.topics} == {ALL_OPERATIONS}
 
 
-@pytest.mark.parametrize(
-    ("names", "limit", "cursor", "expected"),
+@for_each(
+    "names, limit, cursor, expected",
     [
         # what Kafka 4.3.0 answered with topics a1, a2 and b1 of three partitions each
         (["a1", "b1"], 2, None, ([("a1", [0, 1])], ("a1", 2))),
@@ -102,7 +103,7 @@ def test_pages_are_those_of_kafka(
     assert page(ask(world(a1=3, a2=3, b1=3), names, limit, cursor)) == expected
 
 
-@pytest.mark.parametrize("cursor", [("a2", 1), ("a1", -1), ("zz", 0), ("", 0)])
+@for_each("cursor", [("a2", 1), ("a1", -1), ("zz", 0), ("", 0)])
 def test_an_impossible_cursor_is_refused_for_every_topic(cursor: Place) -> None:
     client = world(a1=3, b1=3)
     with pytest.raises(InvalidRequest, match="cursor"):

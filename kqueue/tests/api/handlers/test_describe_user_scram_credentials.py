@@ -8,6 +8,7 @@ from kqueue.base.errors import InvalidRequest
 from kqueue.broker.access.scram_users import ScramAlteration
 from kqueue.security.scram_credentials import SCRAM_MECHANISMS, ScramCredential
 from kqueue.tests.api.harness import SimulatedClient
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 
@@ -63,7 +64,7 @@ def test_a_request_is_bounded(client: SimulatedClient) -> None:
         described(client, [f"{number}" for number in range(USERS_MAX + 1)])
 
 
-@pytest.mark.parametrize("users", [None, [], ["ann", "bob"]])
+@for_each("users", [None, [], ["ann", "bob"]])
 def test_an_error_is_that_of_the_whole_request_and_of_each_user(users: list[str] | None) -> None:
     """Source: Kafka's DescribeUserScramCredentialsRequest.getErrorResponse, which names nobody."""
     rows = None if users is None else [UserName(name=name) for name in users]

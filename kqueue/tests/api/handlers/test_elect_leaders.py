@@ -9,6 +9,7 @@ from kqueue.replication.registrations import NO_LEADER
 from kqueue.tests.api.cluster_client import MembersClient
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.tests.broker.members import Members
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
@@ -27,8 +28,8 @@ def ask(client: SimulatedClient, version: int, wanted: list[tuple[str, list[int]
     ]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("kind", [0, 1])
+@for_each("version", VERSIONS)
+@for_each("kind", [0, 1])
 def test_no_partition_needs_an_election(version: int, kind: int) -> None:
     client = SimulatedClient()
     client.sim.topic("a", 2)
@@ -42,7 +43,7 @@ def test_no_partition_needs_an_election(version: int, kind: int) -> None:
     ]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_all_topics_have_nothing_to_elect(version: int) -> None:
     client = SimulatedClient()
     client.sim.topic("a", 2)

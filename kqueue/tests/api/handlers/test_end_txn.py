@@ -4,13 +4,14 @@ import pytest
 
 from kqueue.tests.api.harness import SimulatedClient, batch, versions_of
 from kqueue.tests.api.transaction_client import TransactionClient
+from kqueue.tests.tables import for_each
 from kqueue.transactions.completion import WAIT_MS_MAX
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.end_txn import EndTxnRequest
 
 
-@pytest.mark.parametrize("version", versions_of("end_txn"))
-@pytest.mark.parametrize("commit", [True, False])
+@for_each("version", versions_of("end_txn"))
+@for_each("commit", [True, False])
 def test_a_transaction_ends(version: int, commit: bool) -> None:
     client = TransactionClient()
     client.add(("t", 0), ("t", 1))
@@ -24,7 +25,7 @@ def test_a_transaction_ends(version: int, commit: bool) -> None:
     assert client.sim.broker.topics.partition("t", 1).log_end_offset == 1  # the marker
 
 
-@pytest.mark.parametrize("version", versions_of("end_txn"))
+@for_each("version", versions_of("end_txn"))
 def test_a_fenced_producer(version: int) -> None:
     client = TransactionClient()
     epoch = client.epoch
@@ -35,7 +36,7 @@ def test_a_fenced_producer(version: int) -> None:
     assert (response.error_code, response.producer_id, response.producer_epoch) == (code, -1, -1)
 
 
-@pytest.mark.parametrize("version", versions_of("end_txn"))
+@for_each("version", versions_of("end_txn"))
 def test_nothing_to_commit(version: int) -> None:
     client = TransactionClient()
     assert client.end(version).error_code == ErrorCode.INVALID_TXN_STATE

@@ -2,11 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from kqueue.security.principals import ANONYMOUS, Principal
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.tests.api.token_client import ANN, BOB, BY_TOKEN, EVE, create, token_client, visible
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.expire_delegation_token import ExpireDelegationTokenRequest
 
@@ -15,7 +14,7 @@ def expire(client: SimulatedClient, mac: bytes, by: Principal = ANN, period_ms: 
     return client.ask(ExpireDelegationTokenRequest(hmac=mac, expiry_time_period_ms=period_ms), version, principal=by)
 
 
-@pytest.mark.parametrize("version", versions_of("expire_delegation_token"))
+@for_each("version", versions_of("expire_delegation_token"))
 def test_a_token_is_ended(version: int) -> None:
     client = token_client()
     token = create(client, renewers=[BOB])

@@ -9,6 +9,7 @@ from kqueue.base.errors import StorageFailed
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.tests.api.fetch_client import fetch, one, parts, request, values, want
 from kqueue.tests.api.harness import SimulatedClient, batch, produce_request, versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 
 ON_DISK: dict[str, object] = {"kqueue.storage": "local"}
@@ -274,7 +275,7 @@ def test_busy_partitions_of_a_session_take_turns(client: SimulatedClient) -> Non
     assert order == [0, 1, 2, 0]
 
 
-@pytest.mark.parametrize("version", range(7, 13))
+@for_each("version", range(7, 13))
 def test_a_session_returns_a_partition_again_after_an_error(version: int) -> None:
     client = SimulatedClient()
     client.sim.topic("t")

@@ -11,6 +11,7 @@ from kqueue.replication.registrations import NO_LEADER, PartitionRegistration
 from kqueue.tests.api.cluster_client import ClusterClient
 from kqueue.tests.api.group_client import world
 from kqueue.tests.api.harness import versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -18,8 +19,8 @@ OLD = [version for version in versions_of("find_coordinator") if version < 4]
 NEW = [version for version in versions_of("find_coordinator") if version >= 4]
 
 
-@pytest.mark.parametrize("version", OLD)
-@pytest.mark.parametrize("key", ["g", ""])
+@for_each("version", OLD)
+@for_each("key", ["g", ""])
 def test_the_only_broker_coordinates_every_group(version: int, key: str) -> None:
     client = world(node_id=7)
     client.sim.broker.identity.endpoints = lambda listener: (f"{listener.lower()}.host", 1234)
@@ -27,7 +28,7 @@ def test_the_only_broker_coordinates_every_group(version: int, key: str) -> None
     assert response == FindCoordinatorResponse(node_id=7, host="inside.host", port=1234)
 
 
-@pytest.mark.parametrize("version", NEW)
+@for_each("version", NEW)
 def test_many_keys_at_once(version: int) -> None:
     client = world(node_id=7)
     response = client.ask(FindCoordinatorRequest(coordinator_keys=["a", "", "b"]), version)
@@ -37,8 +38,8 @@ def test_many_keys_at_once(version: int) -> None:
     assert client.ask(FindCoordinatorRequest(), version).coordinators == []
 
 
-@pytest.mark.parametrize("version", [*OLD[1:], *NEW])
-@pytest.mark.parametrize("key_type", [2, 9, -1])
+@for_each("version", [*OLD[1:], *NEW])
+@for_each("key_type", [2, 9, -1])
 def test_keys_of_other_kinds_have_no_coordinator(version: int, key_type: int) -> None:
     many = version >= 4
     request = (
@@ -64,7 +65,7 @@ def test_the_only_broker_coordinates_every_share_partition() -> None:
     ]
 
 
-@pytest.mark.parametrize("version", [*OLD[1:], *NEW])
+@for_each("version", [*OLD[1:], *NEW])
 def test_the_only_broker_coordinates_every_transactional_id(version: int) -> None:
     request = FindCoordinatorRequest(
         key="" if version >= 4 else "tx", key_type=1, coordinator_keys=["tx"] if version >= 4 else []
@@ -74,7 +75,7 @@ def test_the_only_broker_coordinates_every_transactional_id(version: int) -> Non
     assert (coordinator.error_code, coordinator.node_id, coordinator.port) == (ErrorCode.NONE, 7, 9092)
 
 
-@pytest.mark.parametrize("version", [*OLD, *NEW])
+@for_each("version", [*OLD, *NEW])
 def test_an_error_is_reported_for_every_key(version: int) -> None:
     request = FindCoordinatorRequest(coordinator_keys=["a", "b"]) if version >= 4 else FindCoordinatorRequest(key="a")
     response = find_coordinator.error_response(request, version, CoordinatorNotAvailable("later"))
@@ -96,7 +97,7 @@ def coordinator_client(leaders: Sequence[int]) -> ClusterClient:
     return client
 
 
-@pytest.mark.parametrize("version", versions_of("find_coordinator"))
+@for_each("version", versions_of("find_coordinator"))
 def test_the_leader_of_the_partition_that_keeps_the_id_coordinates(version: int) -> None:
     client = coordinator_client([3, NO_LEADER, 2])
     keys = {"a": 1, "b": 2, "c": 0}  # their partitions: hash codes 97, 98, 99
@@ -123,7 +124,7 @@ def test_the_topic_of_the_coordinator_is_created_when_it_is_needed() -> None:
     assert client.sim.broker.topics.find(OFFSETS_TOPIC) is None
 
 
-@pytest.mark.parametrize("version", versions_of("find_coordinator"))
+@for_each("version", versions_of("find_coordinator"))
 def test_a_topic_that_cannot_be_created_is_no_coordinator(version: int) -> None:
     client = ClusterClient({"offsets.topic.num.partitions": 9, "kqueue.max.partitions": 1})
     request = FindCoordinatorRequest(key="g") if version < 4 else FindCoordinatorRequest(coordinator_keys=["g"])

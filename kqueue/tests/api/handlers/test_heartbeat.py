@@ -1,15 +1,14 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.tests.api.group_client import heartbeat, join, stable, start_join, world
 from kqueue.tests.api.harness import versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 
 VERSIONS = versions_of("heartbeat")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_a_heartbeat_keeps_a_member_alive(version: int) -> None:
     client = world()
     joined = stable(client)
@@ -20,7 +19,7 @@ def test_a_heartbeat_keeps_a_member_alive(version: int) -> None:
     assert heartbeat(client, joined, version) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_a_member_learns_that_it_has_to_join_again(version: int) -> None:
     client = world()
     joined = stable(client)
@@ -31,8 +30,8 @@ def test_a_member_learns_that_it_has_to_join_again(version: int) -> None:
     assert heartbeat(client, joined, version) == ErrorCode.ILLEGAL_GENERATION
 
 
-@pytest.mark.parametrize(
-    ("fields", "code"),
+@for_each(
+    "fields, code",
     [
         ({"group_id": ""}, ErrorCode.INVALID_GROUP_ID),
         ({"group_id": "other"}, ErrorCode.UNKNOWN_MEMBER_ID),

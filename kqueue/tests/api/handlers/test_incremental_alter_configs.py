@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.tests.api.handlers.test_describe_configs import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC, one
 from kqueue.tests.api.harness import SimulatedClient, versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -31,7 +30,7 @@ def alter(
     return [(result.error_code, result.error_message) for result in responses]
 
 
-@pytest.mark.parametrize("version", versions_of("incremental_alter_configs"))
+@for_each("version", versions_of("incremental_alter_configs"))
 def test_every_operation_on_a_topic(version: int) -> None:
     client = SimulatedClient()
     topic = client.sim.topic("a", retention_bytes="5", flush_ms="3")
@@ -85,8 +84,8 @@ def test_validate_only_answers_and_changes_nothing() -> None:
     assert topic.config.overrides == {}
 
 
-@pytest.mark.parametrize(
-    ("asked", "code", "words"),
+@for_each(
+    "asked, code, words",
     [
         (resource(TOPIC, "a", (SET, "nope", "1")), ErrorCode.INVALID_CONFIG, "Unknown topic config name"),
         (resource(TOPIC, "a", (9, "retention.ms", "1")), ErrorCode.INVALID_REQUEST, "Unknown operations type 9"),
@@ -139,7 +138,7 @@ def test_validate_only_answers_and_changes_nothing() -> None:
         (resource(77, "a"), ErrorCode.INVALID_REQUEST, "Unknown resource type 77: expected one of 2 (TOPIC)"),
     ],
 )
-@pytest.mark.parametrize("validate_only", [True, False])
+@for_each("validate_only", [True, False])
 def test_a_refused_resource_leaves_the_others(
     asked: AlterConfigsResource, code: int, words: str, validate_only: bool
 ) -> None:

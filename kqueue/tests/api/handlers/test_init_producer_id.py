@@ -6,11 +6,12 @@ import pytest
 
 from kqueue.base.errors import StorageFailed
 from kqueue.tests.api.harness import SimulatedClient, versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.init_producer_id import InitProducerIdRequest
 
 
-@pytest.mark.parametrize("version", versions_of("init_producer_id"))
+@for_each("version", versions_of("init_producer_id"))
 def test_each_producer_gets_its_own_id_with_epoch_0(version: int) -> None:
     client = SimulatedClient()
     responses = [client.ask(InitProducerIdRequest(transactional_id=None), version) for _ in range(3)]
@@ -39,7 +40,7 @@ def test_ids_are_never_given_twice_not_even_after_a_restart() -> None:
     assert after > before
 
 
-@pytest.mark.parametrize("version", versions_of("init_producer_id"))
+@for_each("version", versions_of("init_producer_id"))
 def test_a_transactional_id_keeps_its_producer_id_and_each_producer_gets_the_next_epoch(version: int) -> None:
     client = SimulatedClient()
     responses = [
@@ -53,9 +54,9 @@ def test_a_transactional_id_keeps_its_producer_id_and_each_producer_gets_the_nex
     assert old.ask(InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=1), version).producer_epoch == 3
 
 
-@pytest.mark.parametrize("version", versions_of("init_producer_id"))
-@pytest.mark.parametrize(
-    ("fields", "code"),
+@for_each("version", versions_of("init_producer_id"))
+@for_each(
+    "fields, code",
     [
         ({"transactional_id": ""}, ErrorCode.INVALID_REQUEST),
         ({"transactional_id": "tx", "transaction_timeout_ms": 0}, ErrorCode.INVALID_TRANSACTION_TIMEOUT),
@@ -67,8 +68,8 @@ def test_invalid_requests(version: int, fields: dict[str, Any], code: ErrorCode)
     assert (response.error_code, response.producer_id, response.producer_epoch) == (code, -1, -1)
 
 
-@pytest.mark.parametrize(
-    ("version", "code"),
+@for_each(
+    "version, code",
     [(3, ErrorCode.INVALID_PRODUCER_EPOCH), (4, ErrorCode.PRODUCER_FENCED), (5, ErrorCode.PRODUCER_FENCED)],
 )
 def test_an_older_producer_is_fenced(version: int, code: ErrorCode) -> None:
@@ -80,7 +81,7 @@ def test_an_older_producer_is_fenced(version: int, code: ErrorCode) -> None:
     assert client.ask(request, version).error_code == code
 
 
-@pytest.mark.parametrize(("id", "epoch", "valid"), [(5, -1, False), (-1, 0, False), (5, 0, True), (-1, -1, True)])
+@for_each("id, epoch, valid", [(5, -1, False), (-1, 0, False), (5, 0, True), (-1, -1, True)])
 def test_id_and_epoch_come_together(id: int, epoch: int, valid: bool) -> None:
     response = SimulatedClient().ask(
         InitProducerIdRequest(transactional_id=None, producer_id=id, producer_epoch=epoch), 3

@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.tests.api.state_requests import initialize, new_client, state_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 
 
@@ -19,7 +18,7 @@ def test_a_share_partition_gets_a_state() -> None:
     assert state_of(client).start_offset == 9  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(("state_epoch", "start_offset"), [(-1, 0), (0, -2)])
+@for_each("state_epoch, start_offset", [(-1, 0), (0, -2)])
 def test_invalid_epoch_or_offset_is_refused(state_epoch: int, start_offset: int) -> None:
     client = new_client()
     assert initialize(client, state_epoch, start_offset).error_code == ErrorCode.INVALID_REQUEST

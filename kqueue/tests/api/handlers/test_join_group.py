@@ -1,16 +1,15 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.tests.api.group_client import RANGE, heartbeat, join, join_request, start_join, sync, world
 from kqueue.tests.api.harness import versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse, JoinGroupResponseMember
 
 VERSIONS = versions_of("join_group")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_a_newcomer_becomes_the_leader_of_a_new_group(version: int) -> None:
     client = world()
     response = join(client, version)
@@ -25,7 +24,7 @@ def test_a_newcomer_becomes_the_leader_of_a_new_group(version: int) -> None:
     )
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_from_version_4_on_a_newcomer_is_first_given_its_id(version: int) -> None:
     client = world()
     response = client.ask(join_request(version), version)
@@ -38,7 +37,7 @@ def test_from_version_4_on_a_newcomer_is_first_given_its_id(version: int) -> Non
     assert response.member_id.startswith("tester-")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_the_members_wait_for_each_other(version: int) -> None:
     client = world()
     leader = join(client, version)
@@ -71,7 +70,7 @@ def test_version_0_has_its_session_timeout_for_joining_too() -> None:
     assert newcomer.response.generation_id == 2  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 5])
+@for_each("version", [version for version in VERSIONS if version >= 5])
 def test_a_leader_that_comes_back_learns_from_version_9_on_that_it_leads(version: int) -> None:
     client = world()
     leader = join(client, version, group_instance_id="i")
@@ -87,9 +86,9 @@ def test_a_leader_that_comes_back_learns_from_version_9_on_that_it_leads(version
     assert sync(client, back, group_instance_id="i").assignment == b"mine"
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(
-    ("fields", "code"),
+@for_each("version", VERSIONS)
+@for_each(
+    "fields, code",
     [
         ({"group_id": ""}, ErrorCode.INVALID_GROUP_ID),
         ({"session_timeout_ms": 5_999}, ErrorCode.INVALID_SESSION_TIMEOUT),
@@ -134,7 +133,7 @@ def test_a_client_without_a_name_gets_an_id_all_the_same() -> None:
     assert len(response.member_id) > 36
 
 
-@pytest.mark.parametrize("name", ["x" * 32767, "\U0001d11e" * 8191])
+@for_each("name", ["x" * 32767, "\U0001d11e" * 8191])
 def test_a_name_of_any_length_makes_an_id_that_fits(name: str) -> None:
     client = world()
     joined = join(client, group_instance_id=name)

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.groups.classic.state import ClassicGroupState
 from kqueue.tests.api.group_client import join, leave, stable, start_join, world
 from kqueue.tests.api.harness import versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
 
@@ -12,7 +11,7 @@ ONE = [version for version in versions_of("leave_group") if version < 3]
 MANY = [version for version in versions_of("leave_group") if version >= 3]
 
 
-@pytest.mark.parametrize("version", ONE)
+@for_each("version", ONE)
 def test_last_member_leaves_and_the_group_is_empty(version: int) -> None:
     client = world()
     joined = stable(client)
@@ -22,7 +21,7 @@ def test_last_member_leaves_and_the_group_is_empty(version: int) -> None:
     assert client.ask(request, version) == LeaveGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID)
 
 
-@pytest.mark.parametrize("version", MANY)
+@for_each("version", MANY)
 def test_several_leave_each_with_an_answer(version: int) -> None:
     client = world()
     first, second = join(client, group_instance_id="i"), start_join(client)
@@ -46,7 +45,7 @@ def test_several_leave_each_with_an_answer(version: int) -> None:
     assert client.sim.broker.coordinators.groups.describe("g").state is ClassicGroupState.EMPTY
 
 
-@pytest.mark.parametrize("version", MANY)
+@for_each("version", MANY)
 def test_leaving_an_unknown_group_is_an_error(version: int) -> None:
     response = leave(world(), MemberIdentity(member_id="x", group_instance_id="i"), version=version)
     assert response.error_code == ErrorCode.NONE
@@ -55,7 +54,7 @@ def test_leaving_an_unknown_group_is_an_error(version: int) -> None:
     ]
 
 
-@pytest.mark.parametrize("version", [*ONE, *MANY])
+@for_each("version", [*ONE, *MANY])
 def test_a_group_needs_a_name(version: int) -> None:
     members = [MemberIdentity(member_id="x")] if version >= 3 else []
     response = world().ask(LeaveGroupRequest(group_id="", members=members), version)

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.tests.api.group_client import commit, stable, world
 from kqueue.tests.api.harness import SimulatedClient, versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.messages.list_groups import ListedGroup, ListGroupsRequest
 
 VERSIONS = versions_of("list_groups")
@@ -16,7 +15,7 @@ def two_groups() -> SimulatedClient:
     return client
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_all_groups_are_listed(version: int) -> None:
     states = ("Empty", "Stable") if version >= 4 else ("", "")
     kind = "classic" if version >= 5 else ""
@@ -26,8 +25,8 @@ def test_all_groups_are_listed(version: int) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("version", "filters", "expected"),
+@for_each(
+    "version, filters, expected",
     [
         (4, {"states_filter": ["Stable"]}, ["g"]),
         (5, {"states_filter": ["stable", "EMPTY"]}, ["simple", "g"]),

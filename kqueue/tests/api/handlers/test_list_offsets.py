@@ -8,6 +8,7 @@ from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.fetch_client import append, end_transaction, transaction
 from kqueue.tests.api.harness import PendingRequest, SimulatedClient, batch, produce_request, versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -120,7 +121,7 @@ def test_each_offset_has_the_epoch_that_wrote_it(client: SimulatedClient) -> Non
     assert position(client, 5, EARLIEST) == (0, -1, 0, 3)
 
 
-@pytest.mark.parametrize("version", range(2, 12))
+@for_each("version", range(2, 12))
 def test_read_committed_clients_see_no_further_than_the_last_stable_offset(version: int) -> None:
     client = SimulatedClient()
     client.sim.topic("t")
@@ -163,8 +164,8 @@ def test_clients_of_another_epoch_get_an_error(client: SimulatedClient, version:
     assert partition_response(client, version, LATEST, current_leader_epoch=3).error_code == 0
 
 
-@pytest.mark.parametrize(
-    ("timestamp", "count", "expected"),
+@for_each(
+    "timestamp, count, expected",
     [
         (LATEST, 1, [4]),
         (LATEST, 100, [4, 3, 2, 0]),
@@ -207,7 +208,7 @@ def test_the_greatest_time_is_that_of_a_record_that_can_be_read(client: Simulate
     assert position(client, version, GREATEST_TIME) == NOWHERE
 
 
-@pytest.mark.parametrize("version", range(9, 12))
+@for_each("version", range(9, 12))
 def test_places_in_a_log_that_begins_within_a_segment_and_has_gaps(version: int) -> None:
     """S4.2, S5.2: the earliest offset is the log start, be there a record or a gap; nothing lies in
     a remote tier.
@@ -308,7 +309,7 @@ def test_a_flushed_partition_is_answered_at_once(unflushed: SimulatedClient) -> 
     assert error_and_offset(unflushed.start(list_request(LATEST, 1), 7)) == (0, 0)
 
 
-@pytest.mark.parametrize("mode", [{"kqueue.flush": "kafka", "kqueue.storage": "local"}, {"kqueue.storage": "memory"}])
+@for_each("mode", [{"kqueue.flush": "kafka", "kqueue.storage": "local"}, {"kqueue.storage": "memory"}])
 def test_other_modes_never_wait(mode: dict[str, object]) -> None:
     client = SimulatedClient(mode)
     client.sim.topic("t", 1)

@@ -1,17 +1,16 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.replication.registrations import PartitionRegistration
 from kqueue.tests.api.cluster_client import ClusterClient
 from kqueue.tests.api.harness import SimulatedClient
+from kqueue.tests.tables import for_each
 from kqueue.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
 
 
-@pytest.mark.parametrize("wanted", [None, [], [("a", [0])], [("zz", [0, 1])], [("a", [77])]])
+@for_each("wanted", [None, [], [("a", [0])], [("zz", [0, 1])], [("a", [77])]])
 def test_nothing_is_moved(wanted: list[tuple[str, list[int]]] | None) -> None:
     client = SimulatedClient()
     client.sim.topic("a")

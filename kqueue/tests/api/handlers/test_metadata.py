@@ -5,6 +5,7 @@ import pytest
 from kqueue.api import handler_table
 from kqueue.base.errors import StorageFailed
 from kqueue.tests.api.harness import SimulatedClient, versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseTopic
 
@@ -17,7 +18,7 @@ def by_name(response: MetadataResponse) -> dict[str | None, MetadataResponseTopi
     return {topic.name: topic for topic in response.topics}
 
 
-@pytest.mark.parametrize("version", versions_of("metadata"))
+@for_each("version", versions_of("metadata"))
 def test_returns_brokers_and_the_leader_of_each_partition(version: int) -> None:
     client = SimulatedClient({"node.id": 4, "broker.rack": "r"})
     client.sim.broker.identity.endpoints = lambda listener: (listener.lower(), 9)
@@ -45,7 +46,7 @@ def test_returns_brokers_and_the_leader_of_each_partition(version: int) -> None:
         assert partition.offline_replicas == []
 
 
-@pytest.mark.parametrize("version", versions_of("metadata"))
+@for_each("version", versions_of("metadata"))
 def test_null_is_all_topics_and_in_version_0_so_is_an_empty_list(version: int) -> None:
     client = SimulatedClient()
     for name in ("b", "a"):
@@ -57,7 +58,7 @@ def test_null_is_all_topics_and_in_version_0_so_is_an_empty_list(version: int) -
         assert (response.topics, len(response.brokers)) == ([], 1)
 
 
-@pytest.mark.parametrize("version", [12, 13])
+@for_each("version", [12, 13])
 def test_topics_are_found_by_id(version: int) -> None:
     client = SimulatedClient()
     topic = client.sim.topic("orders")
@@ -73,7 +74,7 @@ def test_topics_are_found_by_id(version: int) -> None:
     )
 
 
-@pytest.mark.parametrize("version", [10, 11])
+@for_each("version", [10, 11])
 def test_ids_are_refused_where_the_version_has_them_but_may_not_use_them(version: int) -> None:
     request = MetadataRequest(topics=[MetadataRequestTopic(topic_id=b"\x01" * 16, name="")])
     served = handler_table.load("metadata")
@@ -83,7 +84,7 @@ def test_ids_are_refused_where_the_version_has_them_but_may_not_use_them(version
     assert [topic.error_code for topic in response.topics] == [ErrorCode.INVALID_REQUEST]
 
 
-@pytest.mark.parametrize("version", versions_of("metadata"))
+@for_each("version", versions_of("metadata"))
 def test_a_topic_that_is_asked_for_comes_to_be_and_the_answer_has_its_leaders(version: int) -> None:
     client = SimulatedClient({"num.partitions": 2})
     started = client.start(named("new"), version)
@@ -102,8 +103,8 @@ def test_a_topic_asked_for_twice_is_created_once() -> None:
         assert [(topic.error_code, topic.name) for topic in pending.response.topics] == [(0, "new")]
 
 
-@pytest.mark.parametrize(
-    ("settings", "fields"),
+@for_each(
+    "settings, fields",
     [({"auto.create.topics.enable": False}, {}), ({}, {"allow_auto_topic_creation": False})],
 )
 def test_no_topic_is_created_against_the_setting_or_the_clients_word(
@@ -115,8 +116,8 @@ def test_no_topic_is_created_against_the_setting_or_the_clients_word(
     assert client.sim.broker.topics.find("new") is None
 
 
-@pytest.mark.parametrize("name", ["", ".", "a b", "x" * 250, "../../etc"])
-@pytest.mark.parametrize("creates", [True, False])
+@for_each("name", ["", ".", "a b", "x" * 250, "../../etc"])
+@for_each("creates", [True, False])
 def test_invalid_names_are_reported(name: str, creates: bool) -> None:
     (topic,) = SimulatedClient().ask(named(name, allow_auto_topic_creation=creates), 9).topics
     assert (topic.error_code, topic.name) == (ErrorCode.INVALID_TOPIC_EXCEPTION, name)
@@ -164,7 +165,7 @@ def test_a_failed_creation_is_reported() -> None:
     assert topic.error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-@pytest.mark.parametrize("version", range(8, 14))
+@for_each("version", range(8, 14))
 def test_authorized_operations_are_returned_on_request(version: int) -> None:
     client = SimulatedClient()
     client.sim.topic("orders")

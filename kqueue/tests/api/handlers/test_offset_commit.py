@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.api.handlers import offset_commit
 from kqueue.base.coordinators import coordinator_partition
 from kqueue.base.errors import CoordinatorNotAvailable, StorageFailed
@@ -19,13 +17,14 @@ from kqueue.tests.api.group_client import (
 )
 from kqueue.tests.api.handlers import test_consumer_group_heartbeat as heartbeat
 from kqueue.tests.api.harness import NOW_MS, versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 
 VERSIONS = versions_of("offset_commit")
 HOUR_MS = 3_600_000
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_anyone_commits_to_a_group_without_members(version: int) -> None:
     """S4.5: by hand."""
     client = world()
@@ -35,7 +34,7 @@ def test_anyone_commits_to_a_group_without_members(version: int) -> None:
     assert (one.committed_ms, one.expires_ms, one.topic_id) == (NOW_MS, None, client.sim.broker.topics.get("t").id)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_unknown_entries_are_refused_individually(version: int) -> None:
     client = world()
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if version >= 10 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -45,7 +44,7 @@ def test_unknown_entries_are_refused_individually(version: int) -> None:
     assert committed(client) == {("t", 0): 5}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_names_and_ids_come_back_as_they_were(version: int) -> None:
     client = world()
     request = commit_request(client, version, {("t", 0): 5, ("nobody", 0): 1})
@@ -55,7 +54,7 @@ def test_names_and_ids_come_back_as_they_were(version: int) -> None:
     ]
 
 
-@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 1])
+@for_each("version", [version for version in VERSIONS if version >= 1])
 def test_members_commit_in_their_generation(version: int) -> None:
     client = world()
     joined = stable(client)
@@ -71,7 +70,7 @@ def test_members_commit_in_their_generation(version: int) -> None:
     assert committed(client) == {("t", 0): 5}
 
 
-@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 1])
+@for_each("version", [version for version in VERSIONS if version >= 1])
 def test_members_of_the_new_protocol_commit_from_version_9_on(version: int) -> None:
     client = world()
     assert heartbeat.join(client).member_epoch == 2
@@ -89,7 +88,7 @@ def test_version_0_has_no_members() -> None:
     assert commit(client, {("t", 0): 5}, 0) == {(0, 0): ErrorCode.UNKNOWN_MEMBER_ID}
 
 
-@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 1])
+@for_each("version", [version for version in VERSIONS if version >= 1])
 def test_a_generation_of_an_unknown_group_gets_the_error_of_the_version(version: int) -> None:
     expected = ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION
     assert commit(world(), {("t", 0): 5}, version, generation_id_or_member_epoch=1, member_id="m") == {(0, 0): expected}
@@ -111,7 +110,7 @@ def test_a_fenced_instance_commits_nothing() -> None:
     assert commit(client, {("t", 0): 5}, **fields) == {(0, 0): ErrorCode.FENCED_INSTANCE_ID}
 
 
-@pytest.mark.parametrize("version", [1])
+@for_each("version", [1])
 def test_version_1_may_say_when_it_committed(version: int) -> None:
     client = world()
     request = commit_request(client, version, {("t", 0): 5, ("t", 1): 6})
@@ -121,7 +120,7 @@ def test_version_1_may_say_when_it_committed(version: int) -> None:
     assert (offsets[0].committed_ms, offsets[1].committed_ms) == (1234, NOW_MS)
 
 
-@pytest.mark.parametrize("version", [2, 3, 4])
+@for_each("version", [2, 3, 4])
 def test_versions_2_to_4_may_say_how_long_it_counts(version: int) -> None:
     client = world()
     commit(client, {("t", 0): 5}, version, retention_time_ms=HOUR_MS)
@@ -130,7 +129,7 @@ def test_versions_2_to_4_may_say_how_long_it_counts(version: int) -> None:
     assert committed(client) == {("t", 1): 6}
 
 
-@pytest.mark.parametrize("version", [6, 10])
+@for_each("version", [6, 10])
 def test_the_leader_epoch_is_kept(version: int) -> None:
     client = world()
     request = commit_request(client, version, {("t", 0): 5})
@@ -183,7 +182,7 @@ def test_a_disk_failure_is_reported_and_changes_nothing() -> None:
     assert committed(client) == {("t", 0): 5}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_an_error_is_reported_for_every_partition(version: int) -> None:
     request = commit_request(world(), version, {("t", 0): 5, ("t", 1): 6, ("nobody", 2): 1})
     later = ErrorCode.COORDINATOR_NOT_AVAILABLE

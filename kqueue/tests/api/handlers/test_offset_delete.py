@@ -2,10 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from kqueue.tests.api.group_client import commit, committed, leave, stable, world
 from kqueue.tests.api.harness import SimulatedClient
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.leave_group import MemberIdentity
 from kqueue.wire.messages.offset_delete import (
@@ -85,7 +84,7 @@ def test_a_flush_timeout_is_reported() -> None:
     assert started.response.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
-@pytest.mark.parametrize("topics", [{}, {"t": []}])
+@for_each("topics", [{}, {"t": []}])
 def test_nothing_to_delete_is_no_error(topics: dict[str, list[int]]) -> None:
     client = world()
     commit(client, {("t", 0): 1})

@@ -2,14 +2,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from kqueue.api.handlers import offset_fetch
 from kqueue.base.errors import CoordinatorNotAvailable
 from kqueue.groups.log.group_log import TransactionalProducer
 from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.tests.api.group_client import commit, commit_request, world
 from kqueue.tests.api.harness import SimulatedClient, versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -86,14 +85,14 @@ def committed() -> SimulatedClient:
     return client
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_what_was_committed_comes_back(version: int) -> None:
     client = committed()
     epoch = 3 if version >= 5 else -1
     assert fetch(client, version, {"t": [1, 0]}) == {("t", 1): (6, -1, "note", 0), ("t", 0): (5, epoch, "note", 0)}
 
 
-@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 2])
+@for_each("version", [version for version in VERSIONS if version >= 2])
 def test_no_topics_named_are_all_topics(version: int) -> None:
     client = committed()
     epoch = 3 if version >= 5 else -1
@@ -103,7 +102,7 @@ def test_no_topics_named_are_all_topics(version: int) -> None:
     assert fetch(client, version, None, "nobody") == {}
 
 
-@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 1])
+@for_each("version", [version for version in VERSIONS if version >= 1])
 def test_what_was_never_committed_is_no_error(version: int) -> None:
     client = committed()
     assert fetch(client, version, {"t": [0, 9], "u": [1]})["t", 9] == NONE
@@ -119,7 +118,7 @@ def test_version_0_calls_what_was_never_committed_unknown() -> None:
     assert fetch(client, 0, {"t": [0, 9]}) == {("t", 0): (5, -1, "note", 0), ("t", 9): unknown}
 
 
-@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 8])
+@for_each("version", [version for version in VERSIONS if version >= 8])
 def test_several_groups_at_once(version: int) -> None:
     client = committed()
     commit(client, {("u", 0): 9}, group_id="h")
@@ -138,7 +137,7 @@ def test_several_groups_at_once(version: int) -> None:
     ]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_offsets_of_a_deleted_topic_are_not_its_namesakes(version: int) -> None:
     client = committed()
     old = client.sim.broker.coordinators.groups.offsets("g")["t"][0]
@@ -162,13 +161,13 @@ def test_by_id_all_topics_are_those_that_are_there() -> None:
     assert set(fetch(client, 10, None)) == {("t", 0), ("t", 1), ("u", 0)}
 
 
-@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 7])
+@for_each("version", [version for version in VERSIONS if version >= 7])
 def test_stable_offsets_are_all_offsets_without_transactions(version: int) -> None:
     client = committed()
     assert fetch(client, version, {"t": [1]}, require_stable=True) == {("t", 1): (6, -1, "note", 0)}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_an_error_is_reported_where_the_version_has_a_field(version: int) -> None:
     both_groups = request(world(), version, {"t": [0, 1]})
     response = offset_fetch.error_response(both_groups, version, CoordinatorNotAvailable("later"))
@@ -188,7 +187,7 @@ def test_an_error_is_reported_where_the_version_has_a_field(version: int) -> Non
         ]
 
 
-@pytest.mark.parametrize("version", [version for version in VERSIONS if version >= 7])
+@for_each("version", [version for version in VERSIONS if version >= 7])
 def test_an_offset_that_an_open_transaction_may_replace_is_unstable(version: int) -> None:
     client = world()
     commit(client, {("t", 0): 5})

@@ -25,6 +25,7 @@ from kqueue.tests.api.harness import (
     values,
     versions_of,
 )
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -142,7 +143,7 @@ def test_too_large_a_batch_is_refused() -> None:
     assert client.produce("t", batch(b"x" * 100)).error_code == 0
 
 
-@pytest.mark.parametrize("version", range(3, 14))
+@for_each("version", range(3, 14))
 def test_a_compacted_topic_requires_keys(version: int) -> None:
     client = SimulatedClient()
     client.sim.topic("t", cleanup_policy="compact")
@@ -167,7 +168,7 @@ def test_times_out_of_bounds_are_refused(client: SimulatedClient) -> None:
     assert client.produce("strict", batch(b"a", time_ms=NOW_MS - 11)).error_code == ErrorCode.INVALID_TIMESTAMP
 
 
-@pytest.mark.parametrize("version", versions_of("produce"))
+@for_each("version", versions_of("produce"))
 def test_a_topic_may_stamp_its_own_times(version: int) -> None:
     client = SimulatedClient()
     client.sim.topic("t", message_timestamp_type="LogAppendTime")
@@ -177,8 +178,8 @@ def test_a_topic_may_stamp_its_own_times(version: int) -> None:
     assert [record.timestamp for record in stored(client)] == [NOW_MS + 500]
 
 
-@pytest.mark.parametrize("codec", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
-@pytest.mark.parametrize("sent", ["none", "gzip", "zstd"])
+@for_each("codec", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
+@for_each("sent", ["none", "gzip", "zstd"])
 def test_a_topic_may_have_its_own_compression(codec: str, sent: str) -> None:
     client = SimulatedClient()
     client.sim.topic("t", compression_type=codec)
@@ -194,7 +195,7 @@ def test_a_topic_may_have_its_own_compression(codec: str, sent: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("version", range(3, 14))
+@for_each("version", range(3, 14))
 def test_clients_do_not_write_to_internal_topics(version: int) -> None:
     client = SimulatedClient({"offsets.topic.num.partitions": 1})
     client.sim.result(client.sim.broker.topics.create_on_demand("__consumer_offsets"))

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.tests.api.state_requests import initialize, new_client, summarize, write
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize("version", [0, 1])
+@for_each("version", [0, 1])
 def test_a_summary_has_no_batches(version: int) -> None:
     client = new_client()
     nothing = summarize(client, version)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import pytest
-
 from kqueue.api.handlers.sasl_handshake import handle
 from kqueue.api.request_context import RequestContext
 from kqueue.base.promise import Promise
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.errors import IllegalSaslState, UnsupportedSaslMechanism
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.sasl_handshake import SaslHandshakeRequest
 
@@ -27,9 +26,9 @@ class Chosen:
         return self.promise
 
 
-@pytest.mark.parametrize("version", [0, 1])
-@pytest.mark.parametrize(
-    ("error", "code"),
+@for_each("version", [0, 1])
+@for_each(
+    "error, code",
     [
         (None, ErrorCode.NONE),
         (UnsupportedSaslMechanism("x"), ErrorCode.UNSUPPORTED_SASL_MECHANISM),

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.tests.api.group_client import stable, world
 from kqueue.tests.api.handlers.test_streams_group_heartbeat import AT_ONCE, join, word_count
 from kqueue.tests.api.harness import versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.delete_groups import DeleteGroupsRequest
 from kqueue.wire.messages.list_groups import ListGroupsRequest
@@ -14,7 +13,7 @@ from kqueue.wire.messages.streams_group_heartbeat import Endpoint, KeyValue, Tas
 VERSIONS = versions_of("streams_group_describe")
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_topology_members_and_tasks_are_described(version: int) -> None:
     client = world(**AT_ONCE)
     tags = [KeyValue(key="zone", value="a")]

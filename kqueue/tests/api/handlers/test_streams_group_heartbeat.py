@@ -2,10 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from kqueue.tests.api.group_client import commit, stable, world
 from kqueue.tests.api.harness import SimulatedClient, versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.streams_group_heartbeat import (
     Endpoint,
@@ -64,7 +63,7 @@ def beat(client: SimulatedClient, epoch: int, **fields: Any) -> StreamsGroupHear
     return response
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_a_member_gets_its_tasks_and_leaves(version: int) -> None:
     client = world(**AT_ONCE)
     response = client.ask(joining(), version)
@@ -122,8 +121,8 @@ def test_tasks_of_one_subtopology_may_be_named_twice() -> None:
     assert beat(client, 2, active_tasks=twice, standby_tasks=[], warmup_tasks=[]).error_code == 0
 
 
-@pytest.mark.parametrize(
-    ("fields", "code"),
+@for_each(
+    "fields, code",
     [
         ({"topology": Topology(subtopologies=[Subtopology(subtopology_id="0")])}, ErrorCode.STREAMS_INVALID_TOPOLOGY),
         ({"topology": None}, ErrorCode.INVALID_REQUEST),
@@ -153,7 +152,7 @@ def test_the_protocol_can_be_off() -> None:
     assert join(client).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-@pytest.mark.parametrize("version", [8, 9])
+@for_each("version", [8, 9])
 def test_members_commit_from_version_9_of_offset_commit_on(version: int) -> None:
     client = world(**AT_ONCE)
     assert join(client).member_epoch == 2

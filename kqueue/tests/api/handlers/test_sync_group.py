@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.tests.api.group_client import join, stable, start_join, sync, sync_request, world
 from kqueue.tests.api.harness import versions_of
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.sync_group import SyncGroupResponse
 
@@ -17,8 +16,8 @@ def expected_response(version: int, assignment: bytes) -> SyncGroupResponse:
     )
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("assignment", [b"anything \xff\x00", b""])
+@for_each("version", VERSIONS)
+@for_each("assignment", [b"anything \xff\x00", b""])
 def test_every_member_gets_the_leaders_assignment(version: int, assignment: bytes) -> None:
     client = world()
     leader = stable(client)
@@ -33,9 +32,9 @@ def test_every_member_gets_the_leaders_assignment(version: int, assignment: byte
     assert client.ask(sync_request(version, newcomer.response), version) == expected_response(version, assignment)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(
-    ("fields", "code"),
+@for_each("version", VERSIONS)
+@for_each(
+    "fields, code",
     [
         ({"group_id": ""}, ErrorCode.INVALID_GROUP_ID),
         ({"group_id": "other"}, ErrorCode.UNKNOWN_MEMBER_ID),
@@ -48,7 +47,7 @@ def test_unknown_members_get_no_assignment(version: int, fields: dict[str, objec
     assert client.ask(sync_request(version, stable(client), **fields), version) == SyncGroupResponse(error_code=code)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "fields", [{"protocol_type": "connect"}, {"protocol_name": "rr"}, {"protocol_type": None}, {"protocol_name": None}]
 )
 def test_from_version_5_on_members_say_which_protocol_they_mean(fields: dict[str, object]) -> None:

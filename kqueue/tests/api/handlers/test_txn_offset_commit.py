@@ -14,6 +14,7 @@ from kqueue.tests.api.group_client import codes, committed, join, stable, start_
 from kqueue.tests.api.handlers import test_consumer_group_heartbeat as heartbeat
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.tests.groups.support import is_pending
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kqueue.wire.messages.end_txn import EndTxnRequest
@@ -89,8 +90,8 @@ def producer(client: SimulatedClient | None = None, **settings: Any) -> Transact
     return TransactionalClient(client or world(**settings))
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("committed_at_end", [True, False])
+@for_each("version", VERSIONS)
+@for_each("committed_at_end", [True, False])
 def test_the_end_of_the_transaction_decides(version: int, committed_at_end: bool) -> None:
     txn = producer()
     if version < 5:
@@ -112,7 +113,7 @@ def test_version_5_adds_the_partition_of_the_group() -> None:
     assert partition == (OFFSETS_TOPIC, broker.coordinators.groups.partition_of("g"))
 
 
-@pytest.mark.parametrize("version", [version for version in VERSIONS if version < LATEST])
+@for_each("version", [version for version in VERSIONS if version < LATEST])
 def test_older_versions_must_have_added_the_group(version: int) -> None:
     expected = ErrorCode.TRANSACTION_ABORTABLE if version >= 4 else ErrorCode.INVALID_TXN_STATE
     txn = producer()
@@ -129,7 +130,7 @@ def test_verification_can_be_switched_off() -> None:
     assert is_pending(txn.client.sim.broker.coordinators.groups, "g", "t", 0)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_unknown_entries_are_refused_individually(version: int) -> None:
     txn = producer()
     if version < 5:
@@ -148,7 +149,7 @@ def test_a_request_without_a_partition_that_exists_begins_no_transaction() -> No
     assert txn.client.sim.broker.coordinators.transactions.describe("x").partitions == frozenset()
 
 
-@pytest.mark.parametrize("version", MEMBERS)
+@for_each("version", MEMBERS)
 def test_members_are_checked(version: int) -> None:
     txn = producer()
     if version < 5:
@@ -168,7 +169,7 @@ def test_members_are_checked(version: int) -> None:
     assert committed(txn.client) == {("t", 0): 6}
 
 
-@pytest.mark.parametrize("version", MEMBERS)
+@for_each("version", MEMBERS)
 def test_members_of_the_new_protocol_are_checked(version: int) -> None:
     txn = producer()
     if version < 5:
@@ -203,7 +204,7 @@ def test_an_empty_group_id_is_invalid() -> None:
     assert txn.commit({("t", 0): 5}, group_id="") == {(0, 0): ErrorCode.INVALID_GROUP_ID}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_a_fenced_producer_commits_nothing(version: int) -> None:
     txn = producer()
     if version < 5:

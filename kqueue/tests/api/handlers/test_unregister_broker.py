@@ -9,12 +9,13 @@ from kqueue.base.errors import KqueueError
 from kqueue.tests.api.cluster_client import MembersClient
 from kqueue.tests.api.harness import SimulatedClient
 from kqueue.tests.broker.members import Members
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.unregister_broker import UnregisterBrokerRequest
 
 
-@pytest.mark.parametrize(
-    ("broker_id", "code"),
+@for_each(
+    "broker_id, code",
     [
         (2, ErrorCode.BROKER_ID_NOT_REGISTERED),
         (-1, ErrorCode.BROKER_ID_NOT_REGISTERED),

@@ -7,6 +7,7 @@ from kqueue.base.errors import InvalidRequest
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import SimulatedClient, versions_of
 from kqueue.tests.broker.failing_store import FailingStore
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.api_versions import ApiVersionsRequest
 from kqueue.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -24,7 +25,7 @@ def finalized(client: SimulatedClient) -> dict[str, int]:
     return {row.name: row.max_version_level for row in response.finalized_features}
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@for_each("version", [1, 2])
 def test_a_level_is_changed_and_advertised(version: int) -> None:
     client = SimulatedClient()
     response = client.ask(UpdateFeaturesRequest(feature_updates=[change(1)]), version)
@@ -35,7 +36,7 @@ def test_a_level_is_changed_and_advertised(version: int) -> None:
     assert finalized(client)[TRANSACTION] == 1
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@for_each("version", [1, 2])
 def test_validate_only_changes_nothing(version: int) -> None:
     client = SimulatedClient()
     ok = client.ask(UpdateFeaturesRequest(feature_updates=[change(1)], validate_only=True), version)
@@ -52,7 +53,7 @@ def test_version_0_only_raises_levels() -> None:
     assert client.ask(UpdateFeaturesRequest(feature_updates=[same]), 0).error_code == ErrorCode.NONE
 
 
-@pytest.mark.parametrize("version", versions_of("update_features"))
+@for_each("version", versions_of("update_features"))
 def test_the_first_refused_feature_is_the_error_of_all(version: int) -> None:
     client = SimulatedClient()
     updates = [change(2, 1), change(1, 1, "nope"), change(9, 1)]
@@ -65,7 +66,7 @@ def test_the_first_refused_feature_is_the_error_of_all(version: int) -> None:
     assert response.results == []
 
 
-@pytest.mark.parametrize("version", versions_of("update_features"))
+@for_each("version", versions_of("update_features"))
 def test_no_update_is_no_error(version: int) -> None:
     assert SimulatedClient().ask(UpdateFeaturesRequest(), version).error_code == ErrorCode.NONE
 

@@ -2,13 +2,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from kqueue.tests.api.state_requests import initialize, new_client, state_of, write
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 
 
-@pytest.mark.parametrize("version", [0, 1])
+@for_each("version", [0, 1])
 def test_changes_are_persisted_in_order(version: int) -> None:
     client = new_client()
     initialize(client)
@@ -35,8 +34,8 @@ def test_fenced_writers_are_refused() -> None:
     assert write(client, leader_epoch=2).error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
-@pytest.mark.parametrize(
-    ("batches", "fields"),
+@for_each(
+    "batches, fields",
     [
         ([(5, 4, 2, 1)], {}),
         ([(-1, 4, 2, 1)], {}),

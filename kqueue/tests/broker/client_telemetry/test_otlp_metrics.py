@@ -17,6 +17,7 @@ from kqueue.tests.broker.client_telemetry.otlp_payload import (
     payload,
     varint,
 )
+from kqueue.tests.tables import for_each
 
 RACK = {"client_rack": "r1"}
 
@@ -50,8 +51,8 @@ def test_unknown_fields_are_skipped() -> None:
     assert [metric.name for metric in decode_metrics(data)] == ["g"]
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
+@for_each(
+    "data, message",
     [
         (b"\x0a\x05ab", "a field of 5 bytes"),
         (b"\xff" * 11, "does not end"),

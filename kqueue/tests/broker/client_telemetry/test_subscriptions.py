@@ -31,6 +31,7 @@ from kqueue.records.codecs import CODECS
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.testing.stepped_jobs import SteppedJobs
 from kqueue.tests.broker.client_telemetry.otlp_payload import gauge, payload
+from kqueue.tests.tables import for_each
 
 PYTHON = ClientIdentity("orders-1", "kafka-python", "3.0", "127.0.0.1", "5000")
 JAVA = ClientIdentity("billing", "apache-kafka-java", "4.3.0", "127.0.0.1", "5001")
@@ -126,7 +127,7 @@ def test_a_push_reaches_the_receiver() -> None:
     assert len(world.receiver.pushes) == 1, "an empty push only says that the client is there"
 
 
-@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+@for_each("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_compressed_pushes(codec: str) -> None:
     world = World()
     instance = world.telemetry.subscribe(ID, PYTHON)
@@ -183,8 +184,8 @@ def test_a_push_without_an_id_is_refused() -> None:
         World().telemetry.push(UUID_ZERO, PYTHON, 0, 0, b"", terminating=False)
 
 
-@pytest.mark.parametrize(
-    ("given", "error"),
+@for_each(
+    "given, error",
     [
         ({"subscription_id": 7}, UnknownSubscriptionId),
         ({"codec_id": 5}, UnsupportedCodec),

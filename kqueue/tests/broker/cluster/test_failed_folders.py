@@ -11,6 +11,7 @@ from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.replicas.test_partition import append, values
+from kqueue.tests.tables import for_each
 
 
 def stopped() -> Simulation:
@@ -37,7 +38,7 @@ def restart_with(sim: Simulation, folder: str, *, clean: bool) -> Simulation:
     return sim.restarted()
 
 
-@pytest.mark.parametrize("clean", [True, False])
+@for_each("clean", [True, False])
 def test_a_log_that_cannot_be_opened_does_not_affect_others(clean: bool) -> None:
     """S5.3"""
     sim = restart_with(stopped(), "a-0", clean=clean)

@@ -9,6 +9,7 @@ from kqueue.broker.cluster.folder_identity import FOLDERS_PREFIX, OlderStore
 from kqueue.log.folders.registration_mark import Comparison, RegistrationMark
 from kqueue.metadata.memory import MemoryStore
 from kqueue.tests.broker.cluster_members import CLEAN, Folder, World
+from kqueue.tests.tables import for_each
 
 
 def crashed(world: World, node_id: int) -> None:
@@ -109,7 +110,7 @@ def test_an_older_copy_that_has_caught_up_is_the_brokers_folder() -> None:
     assert again.record.clean
 
 
-@pytest.mark.parametrize("steps", range(12))
+@for_each("steps", range(12))
 def test_a_crash_at_any_step_of_a_registration_leaves_a_healthy_broker_clean(steps: int) -> None:
     world = World()
     world.started(1)
@@ -297,7 +298,7 @@ def test_a_copy_of_a_folder_in_use_is_older_once_records_were_appended() -> None
     assert not again.record.clean
 
 
-@pytest.mark.parametrize("steps", range(8))
+@for_each("steps", range(8))
 def test_a_crash_at_any_step_of_a_renewal_leaves_a_healthy_broker_clean(steps: int) -> None:
     world = World()
     (member,) = world.started(1)

@@ -18,6 +18,7 @@ from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.broker.members import Members
 from kqueue.tests.broker.replicas.test_partition import append
 from kqueue.tests.broker.replication import fetch, fetch_of
+from kqueue.tests.tables import for_each
 
 LAG_MS = 10_000
 SETTINGS = {"replica.lag.time.max.ms": LAG_MS, "kqueue.storage": "memory"}
@@ -168,7 +169,7 @@ def test_a_new_member_counts_before_the_store_has_it() -> None:
     assert leader.stored().isr == (1, 2, 3)
 
 
-@pytest.mark.parametrize("change", ["fenced", "registered again", "gone"])
+@for_each("change", ["fenced", "registered again", "gone"])
 def test_a_follower_that_is_not_there_any_more_does_not_join(change: str) -> None:
     """Rule 27: its record guards the commit, also where this broker has not seen the change yet."""
     leader = Leader()
@@ -206,7 +207,7 @@ def test_a_change_of_another_partition_of_the_topic_only_delays_it() -> None:
     assert leader.members.registration().partitions[1].leader == NO_LEADER
 
 
-@pytest.mark.parametrize("fails", ["before", "after"])
+@for_each("fails", ["before", "after"])
 def test_an_unknown_outcome_is_settled_by_what_the_store_has(fails: str) -> None:
     """Rule 28: the new member counts meanwhile."""
     leader = Leader()

@@ -18,6 +18,7 @@ from kqueue.replication.errors import (
 )
 from kqueue.replication.registrations import NO_LEADER, PartitionRegistration
 from kqueue.tests.broker.members import Members
+from kqueue.tests.tables import for_each
 
 P = PartitionRegistration
 
@@ -52,8 +53,8 @@ def kinds(outcomes: Outcomes) -> list[type | None]:
     return [None if outcome is None else type(outcome) for outcome in outcomes]
 
 
-@pytest.mark.parametrize(
-    ("before", "active", "leader", "isr"),
+@for_each(
+    "before, active, leader, isr",
     [
         (P((1, 2), (2, 1), 2), {1, 2}, 1, (2, 1)),
         (P((1, 2), (1,), NO_LEADER), {1}, 1, (1,)),
@@ -66,8 +67,8 @@ def test_the_preferred_leader_is_elected(
     assert (after.leader, after.isr, after.leader_epoch, after.partition_epoch) == (leader, isr, 1, 1)
 
 
-@pytest.mark.parametrize(
-    ("before", "active", "leader", "recovering"),
+@for_each(
+    "before, active, leader, recovering",
     [
         (P((1, 2), (1,), NO_LEADER), {2}, 2, True),
         (P((1, 2), (), NO_LEADER, elr=(2,)), {1, 2}, 2, False),
@@ -82,8 +83,8 @@ def test_an_unclean_election_loses_nothing_where_it_need_not(
     assert (after.leader, after.isr, after.recovering, after.leader_epoch) == (leader, (leader,), recovering, 1)
 
 
-@pytest.mark.parametrize(
-    ("before", "election", "active", "error", "words"),
+@for_each(
+    "before, election, active, error, words",
     [
         (P((1, 2), (1, 2), 1), Election.PREFERRED, {1, 2}, ElectionNotNeeded, "broker 1, .* leads the partition"),
         (P((1, 2), (1, 2), 2), Election.UNCLEAN, {1, 2}, ElectionNotNeeded, "broker 2 leads the partition"),

@@ -13,6 +13,7 @@ from kqueue.metadata.memory import MemoryStore
 from kqueue.metadata.store import Session, Term
 from kqueue.replication.registrations import BrokerRegistration
 from kqueue.tests.broker.cluster_members import CLEAN, World
+from kqueue.tests.tables import for_each
 
 
 class AwayStore(MemoryStore):
@@ -73,8 +74,8 @@ def test_broker_that_loses_the_race_takes_the_cluster_id_of_the_first() -> None:
     assert join_cluster(Racing(), [("a", None)], random.Random(0)) == "theirs"
 
 
-@pytest.mark.parametrize(
-    ("record", "error", "words"),
+@for_each(
+    "record, error, words",
     [
         (b'{"id":"x","format":2}', WrongCluster, "cluster x have format 2; this kqueue reads 1"),
         (b"{}", StorageFailed, "/cluster can't be read"),
@@ -255,8 +256,8 @@ def registered(before: LogsFound, after: LogsFound) -> BrokerRegistration:
     return again.record
 
 
-@pytest.mark.parametrize(
-    ("after", "clean", "outdated"),
+@for_each(
+    "after, clean, outdated",
     [
         (CLEAN, True, False),
         (CLEAN._replace(is_intact=False), False, True),

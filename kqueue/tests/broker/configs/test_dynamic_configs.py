@@ -23,6 +23,7 @@ from kqueue.config.catalog import CATALOG
 from kqueue.config.kafka_settings import reason_for
 from kqueue.metadata.memory import MemoryStore
 from kqueue.testing.simulation import Simulation
+from kqueue.tests.tables import for_each
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 TOPIC = ConfigResource(ResourceType.TOPIC, "t")
@@ -54,8 +55,8 @@ def refusal(sim: Simulation, resource: ConfigResource, *changes: ConfigChange) -
     return promise.error
 
 
-@pytest.mark.parametrize(
-    ("resource", "name", "value", "parsed"),
+@for_each(
+    "resource, name, value, parsed",
     [
         (TOPIC, "retention.ms", "5000", 5000),
         (TOPIC, "cleanup.policy", "compact,delete", ["compact", "delete"]),
@@ -99,8 +100,8 @@ def test_the_strongest_source_of_a_topics_value_counts() -> None:
     assert topic.log_config.segment_bytes == 6000
 
 
-@pytest.mark.parametrize(
-    ("resource", "change", "error", "words"),
+@for_each(
+    "resource, change, error, words",
     [
         (TOPIC, ConfigChange(SET, "retention.mss", "1"), InvalidConfig, "Unknown topic config name: retention.mss"),
         (
@@ -149,8 +150,8 @@ def test_wrong_values_are_refused_and_change_nothing(
     assert (dict(sim.broker.configs.own(resource)), sim.store.read("/")) == before
 
 
-@pytest.mark.parametrize(
-    ("resource", "words"),
+@for_each(
+    "resource, words",
     [
         (ConfigResource(ResourceType.TOPIC, "nobody"), "there is no topic"),
         (ConfigResource(ResourceType.BROKER, "2"), "this is broker 1"),
@@ -333,9 +334,7 @@ class CutStore(MemoryStore):
         return versions
 
 
-@pytest.mark.parametrize(
-    ("name", "low", "high"), [("consumer.session", 45_000, 60_000), ("share.session", 45_000, 60_000)]
-)
+@for_each("name, low, high", [("consumer.session", 45_000, 60_000), ("share.session", 45_000, 60_000)])
 def test_a_groups_times_lie_within_the_brokers_bounds(name: str, low: int, high: int) -> None:
     sim = Simulation()
     for value in (low - 1, high + 1):
@@ -346,9 +345,9 @@ def test_a_groups_times_lie_within_the_brokers_bounds(name: str, low: int, high:
         put(sim, GROUP, **{f"{name}.timeout.ms": str(value)})
 
 
-@pytest.mark.parametrize("cut", ["before", "after"])
-@pytest.mark.parametrize(
-    ("resource", "names"),
+@for_each("cut", ["before", "after"])
+@for_each(
+    "resource, names",
     [
         (TOPIC, ("retention.ms", "flush.ms")),
         (BROKER, ("log.retention.ms", "log.cleaner.threads")),

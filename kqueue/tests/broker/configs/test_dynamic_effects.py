@@ -4,8 +4,6 @@ clock's.
 
 from __future__ import annotations
 
-import pytest
-
 from kqueue.base.config_resources import ConfigChange, ConfigOperation, ResourceType
 from kqueue.broker.configs.dynamic_configs import ConfigResource
 from kqueue.broker.topics.topics import NewTopic
@@ -26,6 +24,7 @@ from kqueue.tests.broker.upkeep.cleanup_broker import (
     records,
 )
 from kqueue.tests.broker.upkeep.cleanup_broker import put as append
+from kqueue.tests.tables import for_each
 from kqueue.wire.error_codes import ErrorCode
 
 TOPIC = ConfigResource(ResourceType.TOPIC, "t")
@@ -51,8 +50,8 @@ def produced(client: SimulatedClient, *values: bytes, **settings: object) -> tup
 # --- retention and compaction
 
 
-@pytest.mark.parametrize(
-    ("resource", "values"),
+@for_each(
+    "resource, values",
     [
         (TOPIC, {"retention_ms": CHECK_MS}),
         (TOPIC, {"retention_bytes": 1000}),
@@ -109,8 +108,8 @@ def test_a_compacted_topic_requires_keys_at_once() -> None:
     assert produced(client, b"x", key=None)[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("first", "later"),
+@for_each(
+    "first, later",
     [
         ({"min_cleanable_dirty_ratio": "1"}, {"min_cleanable_dirty_ratio": "0.1"}),
         ({"min_compaction_lag_ms": "9000000"}, {"min_compaction_lag_ms": "0"}),
@@ -147,7 +146,7 @@ def test_the_cleaner_follows_its_threads_and_interval() -> None:
     assert len(offsets(partition)) < 8
 
 
-@pytest.mark.parametrize("retention_ms", [0, 86_400_000])
+@for_each("retention_ms", [0, 86_400_000])
 def test_tombstones_go_after_the_new_time(retention_ms: int) -> None:
     """The time counts from the compaction that first meets the tombstone, and stays with it."""
     sim = Simulation(SETTINGS)
@@ -217,7 +216,7 @@ def test_an_index_of_the_new_size_rolls() -> None:
     assert len(bases(partition)) > 2
 
 
-@pytest.mark.parametrize("values", [{"flush_messages": 1}, {"flush_ms": 500}])
+@for_each("values", [{"flush_messages": 1}, {"flush_ms": 500}])
 def test_flushes_follow_their_settings(values: dict[str, object]) -> None:
     sim = Simulation({"kqueue.flush": "kafka"}, storage=FaultyStorage())
     log = sim.topic("t", flush_ms="86400000").partition(0).log

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.broker.metadata.features import TRANSACTION_VERSION, FeatureUpdate, UpgradeType
 from kqueue.broker.topics.topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from kqueue.testing.simulation import Simulation
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize(("as_version", "level", "expected"), [(None, 2, 2), (None, 1, 1), ("3.9", 2, 0)])
+@for_each("as_version, level, expected", [(None, 2, 2), (None, 1, 1), ("3.9", 2, 0)])
 def test_transactions_are_at_the_level_of_the_feature_and_of_the_kafka_served_as(
     as_version: str | None, level: int, expected: int
 ) -> None:

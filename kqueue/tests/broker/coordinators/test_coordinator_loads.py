@@ -26,6 +26,7 @@ from kqueue.replication.registrations import NO_LEADER, PartitionRegistration
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.test_broker import kill
+from kqueue.tests.tables import for_each
 
 SELF, OTHER = 1, 2
 SETTINGS = {"offsets.topic.num.partitions": 2}
@@ -94,7 +95,7 @@ def loads_of(sim: Simulation, ended: list[int]) -> CoordinatorLoads:
     )
 
 
-@pytest.mark.parametrize("clean", [True, False])
+@for_each("clean", [True, False])
 def test_groups_are_there_after_a_start(clean: bool) -> None:
     before = committed(Simulation(SETTINGS))
     before.stop() if clean else kill(before)

@@ -18,10 +18,11 @@ from kqueue.broker.topics.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from kqueue.replication.errors import NotEnoughReplicasAfterAppend
 from kqueue.replication.registrations import PartitionRegistration
 from kqueue.testing.simulation import Simulation
+from kqueue.tests.tables import for_each
 from kqueue.transactions.marker_writer import TransactionMarker
 
 
-@pytest.mark.parametrize("topic", [OFFSETS_TOPIC, TRANSACTIONS_TOPIC])
+@for_each("topic", [OFFSETS_TOPIC, TRANSACTIONS_TOPIC])
 def test_each_coordinator_has_its_topic(topic: str) -> None:
     sim = Simulation({"offsets.topic.num.partitions": 4, "transaction.state.log.num.partitions": 4})
     log = InternalTopicLog(topic, 4, sim.broker.topics, sim.broker.scheduler.purgatory, sim.broker.scheduler.clock)

@@ -18,6 +18,7 @@ from kqueue.records.builder import build_batch
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.groups.support import is_pending
+from kqueue.tests.tables import for_each
 from kqueue.transactions.marker_writer import MarkerResults, TransactionMarker
 
 PRODUCER = TransactionalProducer(7, 0)
@@ -213,7 +214,7 @@ def live_with_transactions(sim: Simulation, answered: list[Step]) -> None:
         answered.append((committed_offset(sim), is_pending(sim.broker.coordinators.groups, "g", "t", 0)))
 
 
-@pytest.mark.parametrize("remains", list(Remains))
+@for_each("remains", list(Remains))
 def test_the_power_may_fail_at_every_step_of_transactions(remains: Remains) -> None:
     """Durability: what was answered is there after a power cut, pending offsets included."""
     whole, history = FaultyStorage(), list[Step]()

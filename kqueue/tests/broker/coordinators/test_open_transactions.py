@@ -7,14 +7,13 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import pytest
-
 from kqueue.testing.faulty_storage import FaultyStorage, Remains
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.fetch_client import fetch, one, request, values, want
 from kqueue.tests.api.harness import PendingRequest, SimulatedClient, batch
 from kqueue.tests.broker.fetch.test_read_committed_machine import consume
 from kqueue.tests.broker.produce.test_produce_transaction import ScriptedCoordinator
+from kqueue.tests.tables import for_each
 from kqueue.transactions.marker_writer import TransactionMarker
 from kqueue.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kqueue.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -58,7 +57,7 @@ def committed(client: SimulatedClient, offset: int = 0) -> list[bytes | None]:
     return values(data)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@for_each("mode", MODES)
 def test_a_waiting_fetch_is_answered_by_the_marker(mode: str) -> None:
     """Not by the records: read_committed consumers see none of them before."""
     client = client_of(mode_of(mode))
@@ -77,7 +76,7 @@ def test_a_waiting_fetch_is_answered_by_the_marker(mode: str) -> None:
     assert (data.last_stable_offset, data.high_watermark) == (3, 3)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@for_each("mode", MODES)
 def test_in_a_session_too(mode: str) -> None:
     client = client_of(mode_of(mode))
     put(client, b"a", 7)
@@ -133,7 +132,7 @@ def delete_before(client: SimulatedClient, offset: int) -> None:
     assert response.topics[0].partitions[0].error_code == 0
 
 
-@pytest.mark.parametrize("restarts", [True, False])
+@for_each("restarts", [True, False])
 def test_records_of_an_open_transaction_can_be_deleted(restarts: bool) -> None:
     """As in Kafka: the log start passes its beginning; what is left becomes visible at its end."""
     client = client_of()
@@ -191,8 +190,8 @@ def _offsets(client: SimulatedClient) -> list[int]:
     return [record.offset for record in records]
 
 
-@pytest.mark.parametrize("remains", Remains)
-@pytest.mark.parametrize("clean", [True, False])
+@for_each("remains", Remains)
+@for_each("clean", [True, False])
 def test_a_start_finds_the_same_transactions_open(remains: Remains, clean: bool) -> None:
     client = client_of(segment_bytes="300")
     put(client, b"plain")

@@ -1,17 +1,16 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.base.version import KAFKA_VERSIONS
 from kqueue.broker.coordinators.record_versions import NEWEST, record_versions
 from kqueue.broker.topics.topics import OFFSETS_TOPIC
 from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.testing.simulation import Simulation
+from kqueue.tests.tables import for_each
 
 AS_VERSION = "kqueue.as.version"
 
 
-@pytest.mark.parametrize(("as_version", "expected"), [(None, 4), ("2.8", 3), ("3.9", 3), ("4.3", 4)])
+@for_each("as_version, expected", [(None, 4), ("2.8", 3), ("3.9", 3), ("4.3", 4)])
 def test_committed_offsets_have_the_version_of_the_kafka_served_as(as_version: str | None, expected: int) -> None:
     settings = {} if as_version is None else {AS_VERSION: as_version}
     sim = Simulation({"offsets.topic.num.partitions": 1, **settings})

@@ -21,6 +21,7 @@ from kqueue.broker.fetch.fetch_sessions import (
     PartitionFetch,
 )
 from kqueue.testing.manual_clock import ManualClock
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
 
@@ -153,7 +154,7 @@ def test_epochs_wrap_to_one() -> None:
     sessions.open(id, 1, [], by_id=False)
 
 
-@pytest.mark.parametrize("epoch", [0, -1])
+@for_each("epoch", [0, -1])
 def test_a_full_fetch_ends_the_session_that_it_names(epoch: int) -> None:
     sessions, _ = make()
     id = begin(sessions)

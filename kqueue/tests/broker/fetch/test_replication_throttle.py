@@ -10,6 +10,7 @@ from kqueue.config.catalog import CATALOG
 from kqueue.replication.config import FOLLOWER_SIDE, LEADER_SIDE, ThrottledSide
 from kqueue.tests.broker.members import Members
 from kqueue.tests.broker.replication import MEMORY, started
+from kqueue.tests.tables import for_each
 
 
 def lagging(*isr: int) -> Members:
@@ -29,8 +30,8 @@ def name(members: Members, side: ThrottledSide, replicas: str, topic: str = "t")
     registered.configure(members[1].broker.config.for_topic({side.replicas: replicas}))
 
 
-@pytest.mark.parametrize("side", [LEADER_SIDE, FOLLOWER_SIDE])
-@pytest.mark.parametrize(("replicas", "is_named"), [("*", True), ("1:1,0:1", True), ("0:2", False), ("", False)])
+@for_each("side", [LEADER_SIDE, FOLLOWER_SIDE])
+@for_each("replicas, is_named", [("*", True), ("1:1,0:1", True), ("0:2", False), ("", False)])
 def test_only_named_replicas_are_held_back(side: ThrottledSide, replicas: str, is_named: bool) -> None:
     members = lagging()
     name(members, side, replicas)

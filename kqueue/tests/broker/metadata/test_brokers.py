@@ -10,6 +10,7 @@ from kqueue.broker.metadata.brokers import Cluster, ClusterBrokers
 from kqueue.replication.registrations import NO_LEADER, BrokerRegistration, Endpoint
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.network.harness import serving
+from kqueue.tests.tables import for_each
 
 
 def broker(id: int, *, fenced: bool = False, epoch: int = 1) -> BrokerRegistration:
@@ -77,7 +78,7 @@ def test_a_damaged_registration_is_named() -> None:
         ClusterBrokers(1).apply({"4": b"{}"})
 
 
-@pytest.mark.parametrize(("setting", "port"), [(None, 1), ("second", 2), ("SECOND", 2), ("third", None)])
+@for_each("setting, port", [(None, 1), ("second", 2), ("SECOND", 2), ("third", None)])
 def test_brokers_reach_each_other_at_the_listener_of_the_setting_or_the_first(
     setting: str | None, port: int | None
 ) -> None:

@@ -12,6 +12,7 @@ from kqueue.replication.registrations import BROKERS_PREFIX, BrokerRegistration
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.failing_store import FailingStore
 from kqueue.tests.broker.members import Members
+from kqueue.tests.tables import for_each
 
 UP, SAFE, UNSAFE = UpgradeType
 METADATA, TRANSACTION = features.METADATA_VERSION, features.TRANSACTION_VERSION
@@ -61,8 +62,8 @@ def test_an_update_to_the_level_of_now_stores_only_that_it_is_wanted() -> None:
     assert sim.broker.metadata.features.levels.epoch == epoch
 
 
-@pytest.mark.parametrize(
-    ("update", "message"),
+@for_each(
+    "update, message",
     [
         ((TRANSACTION, 1, 9), "Invalid update version 1 .* Upgrade type 9 is unknown"),
         ((TRANSACTION, -1, SAFE), "A level is not negative"),
@@ -131,8 +132,8 @@ def test_a_level_that_is_not_stored_does_not_change() -> None:
     assert sim.broker.metadata.features.levels == before
 
 
-@pytest.mark.parametrize(
-    ("value", "message"),
+@for_each(
+    "value, message",
     [
         (b"not json", "/features can't be read"),
         (b'{"levels": {}}', "/features can't be read"),

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.members import Members
+from kqueue.tests.tables import for_each
 
 
 def test_the_cluster_id_stays_with_the_data() -> None:
@@ -15,8 +14,8 @@ def test_the_cluster_id_stays_with_the_data() -> None:
     assert Simulation(seed=1).broker.identity.cluster_id != cluster_id
 
 
-@pytest.mark.parametrize(
-    ("settings", "node_id"), [({}, 1), ({"node.id": 7}, 7), ({"broker.id": 3}, 3), ({"node.id": 7, "broker.id": 3}, 7)]
+@for_each(
+    "settings, node_id", [({}, 1), ({"node.id": 7}, 7), ({"broker.id": 3}, 3), ({"node.id": 7, "broker.id": 3}, 7)]
 )
 def test_the_node_id(settings: dict[str, object], node_id: int) -> None:
     assert Simulation(settings).broker.identity.node_id == node_id

@@ -14,6 +14,7 @@ from kqueue.records.batch_validation import ValidationLevel, ValidationRules
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.codecs import CODECS
 from kqueue.testing.simulation import Simulation
+from kqueue.tests.tables import for_each
 
 NOW_MS = 1_700_000_000_000
 
@@ -82,14 +83,14 @@ def test_several_batches_of_an_old_client_are_appended_one_after_another() -> No
     assert (appended.base_offset, appended.last_offset, appended.next_offset) == (0, 2, 3)
 
 
-@pytest.mark.parametrize("records", [None, memoryview(b"")])
-@pytest.mark.parametrize("version", [2, 9])
+@for_each("records", [None, memoryview(b"")])
+@for_each("version", [2, 9])
 def test_an_append_without_records_is_refused(records: memoryview | None, version: int) -> None:
     with pytest.raises(InvalidRecord):
         append(Simulation().topic("t"), records, version)
 
 
-@pytest.mark.parametrize("version", [2, 9])
+@for_each("version", [2, 9])
 def test_a_batch_of_a_transaction_needs_the_transaction_of_its_request(version: int) -> None:
     topic = Simulation().topic("t")
     with pytest.raises(TransactionalIdAuthorizationFailed):

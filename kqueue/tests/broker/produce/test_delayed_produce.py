@@ -21,6 +21,7 @@ from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.cluster_client import OUTSIDE, ClusterClient
 from kqueue.tests.api.harness import PendingRequest, SimulatedClient, batch, produce_request, values, versions_of
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import corners
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -59,7 +60,7 @@ def test_an_error_with_acks_0_ends_the_connection(client: SimulatedClient) -> No
         handler_table.error_response(request, 9, ZeroDivisionError())
 
 
-@pytest.mark.parametrize("acks", [1, -1])
+@for_each("acks", [1, -1])
 def test_a_response_waits_for_the_flush(acks: int) -> None:
     client = SimulatedClient(ON_DISK)
     partition = client.sim.topic("t").partition(0)
@@ -215,8 +216,8 @@ def long_batch(count: int = 1001, key: bytes | None = b"k") -> bytes:
     return batch(*(b"v" for _ in range(count)), key=key)
 
 
-@pytest.mark.parametrize("acks", [1, -1])
-@pytest.mark.parametrize("settings", [{}, ON_DISK], ids=["memory", "disk"])
+@for_each("acks", [1, -1])
+@for_each("settings", [{}, ON_DISK])
 def test_a_long_batch_is_answered_once_it_is_appended(acks: int, settings: dict[str, object]) -> None:
     client = SimulatedClient(settings)
     client.sim.topic("t", cleanup_policy="compact")

@@ -22,6 +22,7 @@ from kqueue.broker.produce import record_copies
 from kqueue.broker.produce.produce_transaction import ProduceTransaction
 from kqueue.broker.replicas.partition import Partition
 from kqueue.tests.api.harness import ErrorCode, PendingRequest, SimulatedClient, batch, produce_request, values
+from kqueue.tests.tables import for_each
 from kqueue.transactions.marker_writer import TopicPartition, TransactionMarker
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 
@@ -148,7 +149,7 @@ def test_a_request_that_waits_looks_at_each_batch_once(
     assert looked_at == list(range(partitions))
 
 
-@pytest.mark.parametrize("version", [3, 11, 12])
+@for_each("version", [3, 11, 12])
 def test_verification_can_be_disabled_for_old_clients_only(version: int) -> None:
     client = SimulatedClient({"transaction.partition.verification.enable": False})
     client.sim.topic("t")

@@ -33,9 +33,10 @@ from kqueue.tests.broker.members import Members
 from kqueue.tests.broker.replicas.test_log_follower import stamped
 from kqueue.tests.broker.replicas.test_partition import append, values
 from kqueue.tests.broker.replication import KAFKA, MEMORY, PLENTY, elect, fetch, fetch_of, log_bytes, replicate, started
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize("settings", [{}, KAFKA, MEMORY], ids=["group", "kafka", "memory"])
+@for_each("settings", [{}, KAFKA, MEMORY])
 def test_rule_22_the_high_watermark_is_what_all_in_sync_replicas_have(settings: dict[str, object]) -> None:
     members = started(settings)
     leader = members.partition(1)
@@ -301,7 +302,7 @@ def test_a_cut_that_waited_for_a_flush_is_refused_after_an_election() -> None:
     assert follower.log_end_offset == 11
 
 
-@pytest.mark.parametrize("settings", [{}, MEMORY], ids=["group", "memory"])
+@for_each("settings", [{}, MEMORY])
 def test_a_follower_below_the_leaders_log_start_begins_anew_there(settings: dict[str, object]) -> None:
     members = started(settings, count=2)
     leader, follower = members.partition(1), members.partition(2)

@@ -11,6 +11,7 @@ from kqueue.records.batch import Record
 from kqueue.records.builder import build_batch
 from kqueue.tests.broker.replicas.test_partition import append, values
 from kqueue.tests.broker.replication import MEMORY, elect, replicate, started
+from kqueue.tests.tables import for_each
 
 
 def corrupted(data: bytearray, position: int) -> bytearray:
@@ -26,8 +27,8 @@ def stamped(offset: int, epoch: int, *values: bytes) -> bytearray:
     return data
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
+@for_each(
+    "data, message",
     [
         (corrupted(stamped(1, 1, b"a"), 65), "checksum"),
         (stamped(0, 1, b"a"), "ends at 1, the leader sent a batch with offsets 0 to 0"),

@@ -7,14 +7,15 @@ from kqueue.replication.leader_replica import ReplicaFetch
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.replicas.test_partition import append
 from kqueue.tests.broker.replication import MEMORY, PLENTY, elect, started
+from kqueue.tests.tables import for_each
 
 
 def of(node: int, offset: int, *, epoch: int = 0, log_start: int = 0) -> ReplicaFetch:
     return ReplicaFetch(node, 1, epoch, offset, log_start=log_start)
 
 
-@pytest.mark.parametrize(
-    ("fetch", "error"),
+@for_each(
+    "fetch, error",
     [
         (of(2, 0, epoch=0), FencedLeaderEpoch),
         (of(2, 0, epoch=2), UnknownLeaderEpoch),

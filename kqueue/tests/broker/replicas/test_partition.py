@@ -15,6 +15,7 @@ from kqueue.records.batch import Record, iter_batches, iter_records, read_header
 from kqueue.records.builder import build_batch
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation
+from kqueue.tests.tables import for_each
 
 
 def append(partition: Partition, *values: bytes) -> int:
@@ -70,7 +71,7 @@ def test_fsync_covers_a_turn_and_the_next_one_covers_later_appends() -> None:
     assert partition.high_watermark == 9
 
 
-@pytest.mark.parametrize("settings", [{"kqueue.flush": "kafka"}, {"kqueue.storage": "memory"}])
+@for_each("settings", [{"kqueue.flush": "kafka"}, {"kqueue.storage": "memory"}])
 def test_without_group_flush_what_is_appended_is_seen_at_once(settings: dict[str, object]) -> None:
     sim = Simulation(settings)
     partition = sim.topic("orders").partition(0)

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from kqueue.broker.replicas.partition import Partition
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.replicas.test_partition import append
+from kqueue.tests.tables import for_each
 
 
 def opened(sim: Simulation) -> Partition:
@@ -31,7 +30,7 @@ def test_a_call_waits_for_the_flush_of_its_offset_and_not_for_what_is_appended_l
     assert (calls, partition.log.flushed_offset) == (["first", "second"], 3)
 
 
-@pytest.mark.parametrize("ending", ["closed", "failed"])
+@for_each("ending", ["closed", "failed"])
 def test_all_who_wait_are_called_when_the_log_is_closed_or_fails(ending: str) -> None:
     storage = FaultyStorage()
     sim = Simulation(storage=storage)

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.members import Members
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize(
-    ("storage", "flush", "expected"),
+@for_each(
+    "storage, flush, expected",
     [
         ("local", "group", (True, False)),
         ("local", "kafka", (False, True)),

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from kqueue.base.errors import CoordinatorNotAvailable, KqueueError
 from kqueue.broker.topics.topics import SHARE_TOPIC
 from kqueue.replication.registrations import NO_LEADER, PartitionRegistration
 from kqueue.share.share_state import SharePartitionKey, ShareUpdate
 from kqueue.tests.api.cluster_client import ClusterClient
 from kqueue.tests.api.harness import SimulatedClient
+from kqueue.tests.tables import for_each
 
 KEY = SharePartitionKey("g", b"\x05" * 16, 0)
 SETTINGS = {"share.coordinator.state.topic.num.partitions": 1, "share.coordinator.state.topic.min.isr": 1}
@@ -61,7 +60,7 @@ def test_a_single_broker_has_all_states_and_no_former_leaders() -> None:
     assert answers[-2:] == [None, None]
 
 
-@pytest.mark.parametrize("leader", [1, 2, NO_LEADER])
+@for_each("leader", [1, 2, NO_LEADER])
 def test_the_leader_of_the_states_partition_is_asked(leader: int) -> None:
     client, remote = ClusterClient(SETTINGS), HeldStates()
     broker, answers = client.sim.broker, list[KqueueError | None]()

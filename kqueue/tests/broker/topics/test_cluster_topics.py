@@ -21,6 +21,7 @@ from kqueue.replication.registrations import PartitionRegistration
 from kqueue.tests.broker.members import Members
 from kqueue.tests.broker.replicas.test_partition import append
 from kqueue.tests.broker.replication import fetch
+from kqueue.tests.tables import for_each
 
 
 def test_all_brokers_have_a_topic_that_one_creates_and_those_with_replicas_its_folders() -> None:
@@ -66,8 +67,8 @@ def test_a_topic_that_is_created_anew_has_leader_epochs_above_those_of_the_forme
     assert other.partitions[0].registration.leader_epoch == 0
 
 
-@pytest.mark.parametrize(
-    ("new", "error", "message"),
+@for_each(
+    "new, error, message",
     [
         (NewTopic("t", 1, 4), InvalidReplicationFactor, "4.*3 broker"),
         (NewTopic("t", 1, 0), InvalidReplicationFactor, "0"),
@@ -191,7 +192,7 @@ def test_a_topic_deleted_while_its_partitions_are_added_is_reported_as_gone() ->
         grown.result()
 
 
-@pytest.mark.parametrize(("minimum", "eligible"), [("1", ()), ("2", (2,))])
+@for_each("minimum, eligible", [("1", ()), ("2", (2,))])
 def test_an_in_sync_set_that_commits_alone_leaves_nobody_else_eligible(minimum: str, eligible: tuple[int, ...]) -> None:
     members = Members(2)
     topics = members[1].broker.topics

@@ -5,9 +5,10 @@ import pytest
 from kqueue.base.errors import InvalidReplicationFactor
 from kqueue.broker.topics.topics import OFFSETS_TOPIC, SHARE_TOPIC, TRANSACTIONS_TOPIC
 from kqueue.tests.broker.members import Members
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize(("name", "min_isr"), [(OFFSETS_TOPIC, 1), (TRANSACTIONS_TOPIC, 2), (SHARE_TOPIC, 2)])
+@for_each("name, min_isr", [(OFFSETS_TOPIC, 1), (TRANSACTIONS_TOPIC, 2), (SHARE_TOPIC, 2)])
 def test_internal_topics_of_a_cluster_have_their_own_factor_and_minimum(name: str, min_isr: int) -> None:
     members = Members(3)
     topic = members.result(members[2].broker.topics.create_on_demand(name))

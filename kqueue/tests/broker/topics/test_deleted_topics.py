@@ -11,6 +11,7 @@ from kqueue.metadata.memory import MemoryStore
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.replicas.test_partition import append, values
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import corners
 
 PARTITIONS = 3
@@ -67,7 +68,7 @@ def test_the_power_may_fail_at_every_step_of_making_and_deleting(remains: Remain
         assert values(topic.partition(0))[-1] == b"more"
 
 
-@pytest.mark.parametrize("clean", [True, False])
+@for_each("clean", [True, False])
 def test_a_start_completes_a_deletion_that_a_stop_cut_short(clean: bool) -> None:
     storage, store = FaultyStorage(), MemoryStore()
     sim = Simulation(storage=storage, store=store)

@@ -4,14 +4,15 @@ import pytest
 
 from kqueue.base.errors import InvalidReplicaAssignment
 from kqueue.broker.topics.replica_assignment import check_replicas
+from kqueue.tests.tables import for_each
 
 
 def test_list_with_this_broker_alone_is_valid() -> None:
     check_replicas([7], 7)
 
 
-@pytest.mark.parametrize(
-    ("replicas", "message"),
+@for_each(
+    "replicas, message",
     [
         ([], "the list of replicas is empty"),
         ([2], "broker 2 is not registered; broker 7 is the only one"),

@@ -25,6 +25,7 @@ from kqueue.broker.replicas.partition import Partition
 from kqueue.broker.topics.topics import OFFSETS_TOPIC, NewTopic, Topic, TopicEvents, Topics
 from kqueue.metadata.memory import MemoryStore
 from kqueue.testing.simulation import Simulation
+from kqueue.tests.tables import for_each
 
 
 def test_a_created_topic_is_found_by_name_and_id_and_outlives_a_restart() -> None:
@@ -43,8 +44,8 @@ def test_the_broker_gives_what_a_request_leaves_open() -> None:
     assert len(sim.result(sim.broker.topics.create(NewTopic("orders"))).partitions) == 5
 
 
-@pytest.mark.parametrize(
-    ("new", "error"),
+@for_each(
+    "new, error",
     [
         (NewTopic(".."), InvalidTopic),
         (NewTopic("a/b"), InvalidTopic),

@@ -23,6 +23,7 @@ from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import ErrorCode, SimulatedClient, batch, old_set, produce_request, stored
 from kqueue.tests.broker.upkeep.cleanup_broker import CHECK_MS, SETTINGS, commit, fill
 from kqueue.tests.steps import steps
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
 POLICY_VIOLATION = ErrorCode.POLICY_VIOLATION
@@ -236,8 +237,8 @@ def test_offsets_beyond_the_end_mean_that_nothing_is_unread() -> None:
     assert backlog_of(sim).describe()[:3] == (BacklogState.OPEN, 0, 0)
 
 
-@pytest.mark.parametrize("version", [1, 5, 6, 9, 13])
-@pytest.mark.parametrize("acks", [1, -1])
+@for_each("version", [1, 5, 6, 9, 13])
+@for_each("acks", [1, -1])
 def test_throttled_producers_wait_the_longer_the_further_the_backlog_is_beyond(version: int, acks: int) -> None:
     client = bounded(10, kqueue_backlog_action="throttle", kqueue_backlog_throttle_max_ms="400")
     muted: list[int] = []

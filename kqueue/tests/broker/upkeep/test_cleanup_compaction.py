@@ -35,10 +35,11 @@ from kqueue.tests.broker.upkeep.cleanup_broker import (
     put,
     records,
 )
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
 
-@pytest.mark.parametrize("storage", ["local", "memory", "faulty"])
+@for_each("storage", ["local", "memory", "faulty"])
 def test_compacted_topics_keep_the_last_value_of_each_key(storage: str) -> None:
     """S5.2"""
     sim = broker_on(storage)
@@ -256,7 +257,7 @@ def test_a_topic_that_goes_while_it_is_compacted() -> None:
     assert names(sim, again, suffix=".cleaned") == []
 
 
-@pytest.mark.parametrize("steps", range(12))
+@for_each("steps", range(12))
 def test_a_log_that_is_cut_while_it_is_compacted_keeps_what_it_has(steps: int) -> None:
     sim = Simulation(SETTINGS)
     topic = sim.topic("t", cleanup_policy="compact", **SEGMENT)
@@ -275,7 +276,7 @@ def test_a_log_that_is_cut_while_it_is_compacted_keeps_what_it_has(steps: int) -
     assert not sim.broker.upkeep.cleanup.cleaner.is_busy(("t", 0))
 
 
-@pytest.mark.parametrize("steps", range(14))
+@for_each("steps", range(14))
 def test_records_that_are_deleted_while_their_log_is_compacted(steps: int) -> None:
     """S5.1, S5.2: the deletion does not wait for the compaction, which gives up what it would have
     put there.

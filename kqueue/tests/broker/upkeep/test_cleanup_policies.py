@@ -26,6 +26,7 @@ from kqueue.tests.broker.upkeep.cleanup_broker import (
     policy,
     records,
 )
+from kqueue.tests.tables import for_each
 
 
 def test_without_a_policy_only_deleted_records_go() -> None:
@@ -117,7 +118,7 @@ def test_a_plugins_policy_rewrites_with_a_filter_of_its_own() -> None:
         assert len(calls) < 10, "it is not done over and over"
 
 
-@pytest.mark.parametrize("greed", [Drop(10**12, "all of it", roll_active=True), Drop(10**12, "all of it")])
+@for_each("greed", [Drop(10**12, "all of it", roll_active=True), Drop(10**12, "all of it")])
 def test_no_policy_can_harm_what_is_not_safe_yet(greed: Drop) -> None:
     """A drop is kept within sealed segments below the high watermark."""
     with policy("greedy", lambda *_: greed):

@@ -31,9 +31,10 @@ from kqueue.tests.broker.upkeep.cleanup_broker import (
     names,
     offsets,
 )
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize("storage", ["local", "memory", "faulty"])
+@for_each("storage", ["local", "memory", "faulty"])
 def test_old_segments_go_by_time_and_in_the_end_the_active_one(storage: str) -> None:
     """S5.1"""
     sim = broker_on(storage)
@@ -193,8 +194,8 @@ def put_without_time(sim: Simulation, topic: Topic, claimed: int) -> None:
     sim.settle()
 
 
-@pytest.mark.parametrize("claimed", [-1, 0])
-@pytest.mark.parametrize("restarts", [False, True])
+@for_each("claimed", [-1, 0])
+@for_each("restarts", [False, True])
 def test_records_without_a_time_stay_for_retention_ms_after_they_were_written(claimed: int, restarts: bool) -> None:
     """librdkafka writes max timestamp 0 for them, and Kafka ages such a segment by its file."""
     clock = ManualClock()

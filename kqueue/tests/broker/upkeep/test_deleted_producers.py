@@ -21,6 +21,7 @@ from kqueue.storage import MemoryStorage
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.log import helpers, two_folders
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import corners, parts
 
 SETTINGS: dict[str, object] = {
@@ -287,7 +288,7 @@ def test_a_copy_of_the_logs_has_the_producers_of_deleted_records() -> None:
     world.check(copy)
 
 
-@pytest.mark.parametrize("clean", [True, False])
+@for_each("clean", [True, False])
 def test_an_epoch_whose_records_are_all_deleted_still_has_an_end(clean: bool) -> None:
     """Else a consumer at the log end would reset its position."""
     world, sim, partition = all_expired()

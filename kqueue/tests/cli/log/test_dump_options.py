@@ -21,6 +21,7 @@ from kqueue.tests.cli.log.dump_command import SUFFIXES, ZERO, dump
 from kqueue.tests.golden import data_folder
 from kqueue.tests.golden import expected as expected_of
 from kqueue.tests.processes import started
+from kqueue.tests.tables import for_each
 
 
 def test_folder_means_its_files() -> None:
@@ -92,8 +93,8 @@ def test_metadata_snapshots_are_dumped_as_logs() -> None:
     assert result.exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("decoder", "shown"),
+@for_each(
+    "decoder, shown",
     [("hex", "payload: 76616c7565"), ("builtins:len", "payload: 57\n"), ("string", "payload: value 0 of v2-none")],
 )
 def test_decoders_of_values(decoder: str, shown: str) -> None:
@@ -157,8 +158,8 @@ CODECS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("version", "topic"),
+@for_each(
+    "version, topic",
     [("2.8", f"v{magic}-{codec}") for magic in (0, 1) for codec in ("none", "gzip", "snappy", "lz4")]
     + [("4.3", f"v2-{codec}") for codec in CODECS]
     + [("4.3", "v2-logappend"), ("4.3", "txn"), ("4.3", "compacted")],

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from click.testing import CliRunner
 
 from kqueue.cli.pipeline import archive as module
+from kqueue.tests.tables import for_each
 
 
 def test_an_archive_needs_topics_or_a_pattern() -> None:
@@ -14,15 +14,15 @@ def test_an_archive_needs_topics_or_a_pattern() -> None:
     assert "say what to archive: --topic (once or more), or --pattern" in result.output
 
 
-@pytest.mark.parametrize("option", ["--since", "--until"])
+@for_each("option", ["--since", "--until"])
 def test_text_without_a_time_is_refused(option: str) -> None:
     result = CliRunner().invoke(module.archive, ["kept", "--topic", "orders", option, "soon"])
     assert result.exit_code == 2
     assert f"Invalid value for '{option}': 'soon' is not a time" in result.output
 
 
-@pytest.mark.parametrize(
-    ("command", "option", "value"),
+@for_each(
+    "command, option, value",
     [
         (module.archive, "--compression", "lzo"),
         (module.archive, "--isolation", "none"),

@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from kqueue.cli.pipeline import ingest as module
+from kqueue.tests.tables import for_each
 
 
 class Done(NamedTuple):
@@ -46,13 +47,13 @@ def test_lateness_replaces_that_of_the_events() -> None:
     assert module._schema("flights", None).lateness != "3 hours"
 
 
-@pytest.mark.parametrize(("events", "lateness"), [("no-such-file.toml", None), ("flights", "three hours")])
+@for_each("events, lateness", [("no-such-file.toml", None), ("flights", "three hours")])
 def test_bad_events_and_lateness_are_one_sentence(events: str, lateness: str | None) -> None:
     with pytest.raises(click.ClickException):
         module._schema(events, lateness)
 
 
-@pytest.mark.parametrize(("left", "shown"), [(1_200, True), (0, False)])
+@for_each("left, shown", [(1_200, True), (0, False)])
 def test_progress_shows_the_records_left_to_read(left: int, shown: bool) -> None:
     console = Console(file=StringIO(), width=80)
     console.print(module._progress({"bronze": 5, module.BEHIND: left}, "bronze"))

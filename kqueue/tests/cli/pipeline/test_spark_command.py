@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from kqueue.cli.app import kqueue
 from kqueue.cli.connect import bootstrap_option
 from kqueue.cli.pipeline.spark_command import absolute, path_option, report_progress, source_options, whole_name
+from kqueue.tests.tables import for_each
 
 NO_PYSPARK = """
 import sys
@@ -92,7 +93,7 @@ def test_progress_without_a_session_is_not_shown(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("job", ["ingest", "archive", "replay", "audit"])
+@for_each("job", ["ingest", "archive", "replay", "audit"])
 def test_every_job_has_help(job: str) -> None:
     result = CliRunner().invoke(kqueue, ["pipeline", job, "--help"])
     assert result.exit_code == 0
@@ -112,8 +113,8 @@ def test_without_pyspark_help_works_and_a_job_names_the_extra() -> None:
     assert "pip install '.[spark]'" in result.stderr
 
 
-@pytest.mark.parametrize(
-    ("pattern", "matching", "others"),
+@for_each(
+    "pattern, matching, others",
     [("orders", ["orders"], ["my-orders", "orders-2"]), ("a|b.", ["a", "bc"], ["ab", "abc"]), ("(?i)A", ["a"], ["ab"])],
 )
 def test_a_pattern_is_one_of_whole_names(pattern: str, matching: list[str], others: list[str]) -> None:

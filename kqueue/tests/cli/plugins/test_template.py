@@ -18,6 +18,7 @@ from kqueue.cli.plugins.template import (
     render,
 )
 from kqueue.config.plugins import CONTRACTS
+from kqueue.tests.tables import for_each
 
 LONGEST = "a-name-of-thirty-characters-ab"
 
@@ -29,8 +30,8 @@ def test_every_contract_has_a_template() -> None:
     assert there == {*named, "pyproject.toml.txt"}
 
 
-@pytest.mark.parametrize("name", ["a", "my-name", "x2-3d", LONGEST])
-@pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
+@for_each("name", ["a", "my-name", "x2-3d", LONGEST])
+@for_each("kind", KINDS.values())
 def test_a_distribution_is_whole(kind: Kind, name: str) -> None:
     assert len(LONGEST) == NAME_LENGTH_MAX
     files = render(kind, name)
@@ -54,7 +55,7 @@ def test_a_distribution_is_whole(kind: Kind, name: str) -> None:
     ast.parse(files[f"tests/test_{stem}.py"])
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=list(KINDS))
+@for_each("kind", KINDS.values())
 def test_a_readme_is_a_screen_and_lines_are_short(kind: Kind) -> None:
     files = render(kind, LONGEST)
     assert files["README.md"].count("\n") < 45
@@ -64,7 +65,7 @@ def test_a_readme_is_a_screen_and_lines_are_short(kind: Kind) -> None:
             assert max(map(len, text.splitlines())) <= 120, path
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name", ["", "By-Country", "by_country", "-by", "by-", "by--country", "2nd", "ländlich", "a b", "x" * 31, "a\n"]
 )
 def test_invalid_plugin_name_is_refused(name: str) -> None:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.client import NewTopic, ResourceType, TopicPartition
 from kqueue.client.calls.contract import NodeCall
 from kqueue.client.calls.create_topics import CreateTopics
@@ -23,6 +21,7 @@ from kqueue.client.calls.transactions import (
 )
 from kqueue.client.deadline import Deadline
 from kqueue.schema import decode, encode
+from kqueue.tests.tables import for_each
 
 CALLS: list[NodeCall[object]] = [
     DescribeResources(ResourceType.TOPIC, ["t"]), CreateTopics([NewTopic("t")], Deadline(1_000)),
@@ -35,7 +34,7 @@ CALLS: list[NodeCall[object]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.api.name)
+@for_each("call", CALLS)
 def test_each_version_of_a_call_can_be_encoded(call: NodeCall[object]) -> None:
     lowest, highest = call.versions
     assert call.api.versions[0] <= lowest <= highest <= call.api.versions[1]

@@ -5,6 +5,7 @@ import pytest
 from kqueue.client import TaskId, TopicPartition
 from kqueue.client.calls.describe_groups import REQUESTS, DescribeGroup
 from kqueue.client.errors import BadAnswer, BrokerRefused
+from kqueue.tests.tables import for_each
 from kqueue.wire.messages import consumer_group_describe as consumer
 from kqueue.wire.messages import streams_group_describe as streams
 from kqueue.wire.messages.streams_group_heartbeat import TaskIds, TopicInfo
@@ -51,7 +52,7 @@ def test_tasks_read_the_source_and_repartition_topics_of_their_subtopology() -> 
     assert str(member.active[0]) == "0_1"
 
 
-@pytest.mark.parametrize("type", REQUESTS)
+@for_each("type", REQUESTS)
 def test_an_error_or_another_group_is_raised(type: str) -> None:
     call = DescribeGroup("g", type)
     assert call.request(0).group_ids == ["g"]  # type: ignore[attr-defined]

@@ -4,11 +4,12 @@ import pytest
 
 from kqueue.client.calls.find_coordinator import CoordinatorKey, FindCoordinator
 from kqueue.client.errors import BadAnswer, BrokerRefused
+from kqueue.tests.tables import for_each
 from kqueue.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 
 
-@pytest.mark.parametrize(
-    ("version", "response"),
+@for_each(
+    "version, response",
     [(4, FindCoordinatorResponse(coordinators=[Coordinator(key="other")])), (6, FindCoordinatorResponse())],
 )
 def test_a_response_about_another_group_is_an_error(version: int, response: FindCoordinatorResponse) -> None:
@@ -21,7 +22,7 @@ def test_the_error_is_raised() -> None:
         FindCoordinator("g").result(3, FindCoordinatorResponse(error_code=15), "b:1")
 
 
-@pytest.mark.parametrize("version", [1, 6])
+@for_each("version", [1, 6])
 def test_a_transactional_id_has_another_coordinator(version: int) -> None:
     call = FindCoordinator("x", CoordinatorKey.TRANSACTIONAL_ID)
     request = call.request(version)

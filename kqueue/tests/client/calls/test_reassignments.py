@@ -6,6 +6,7 @@ from kqueue.client.calls.reassignments import AlterReassignments, ListReassignme
 from kqueue.client.deadline import Deadline
 from kqueue.client.errors import BadAnswer, BrokerRefused
 from kqueue.client.topic_partition import TopicPartition
+from kqueue.tests.tables import for_each
 from kqueue.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
@@ -35,7 +36,7 @@ def test_none_cancels_and_what_is_refused_is_returned() -> None:
     assert call.result(1, altered(0, 85), "b:1") == {TWO: (85, "no")}
 
 
-@pytest.mark.parametrize(("targets", "repeatable"), [({ONE: [1]}, True), ({ONE: [1], TWO: None}, False)])
+@for_each("targets, repeatable", [({ONE: [1]}, True), ({ONE: [1], TWO: None}, False)])
 def test_a_cancellation_is_not_repeated(targets: dict[TopicPartition, list[int] | None], repeatable: bool) -> None:
     assert AlterReassignments(targets, Deadline(1_000)).repeatable is repeatable
 

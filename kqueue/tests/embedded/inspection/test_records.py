@@ -1,9 +1,8 @@
 from __future__ import annotations
 
-import pytest
-
 import kqueue
 from kqueue.embedded.inspection.records import Record, shown
+from kqueue.tests.tables import for_each
 
 
 def test_a_record_names_its_topic_partition_and_offset() -> None:
@@ -12,7 +11,7 @@ def test_a_record_names_its_topic_partition_and_offset() -> None:
     assert repr(record) == "<orders-0@17 key=b'table 4' value=b'two coffees' headers={'trace': b'1'}>"
 
 
-@pytest.mark.parametrize(("value", "text"), [(None, "None"), (b"short", "b'short'")])
+@for_each("value, text", [(None, "None"), (b"short", "b'short'")])
 def test_short_values_are_shown_in_full(value: object, text: str) -> None:
     assert shown(value) == text
 

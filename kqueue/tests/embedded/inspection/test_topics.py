@@ -11,6 +11,7 @@ from kqueue.base.errors import CorruptBatch, InvalidConfig, InvalidTopic, Unknow
 from kqueue.embedded.inspection.broker_calls import NoSuchName
 from kqueue.embedded.inspection.records import PORTION_BYTES, Record
 from kqueue.tests import golden
+from kqueue.tests.tables import for_each
 
 
 @pytest.fixture
@@ -172,7 +173,7 @@ def test_a_scan_ends_where_the_partition_ended_when_it_began(broker: kqueue.Brok
     assert len(topic.records()) == 4
 
 
-@pytest.mark.parametrize("version", golden.VERSIONS)
+@for_each("version", golden.VERSIONS)
 def test_kafkas_own_records_are_read_as_a_client_read_them(version: str) -> None:
     """Old formats, all codecs, transactions that were committed and aborted, compaction."""
     expected = golden.expected(version)

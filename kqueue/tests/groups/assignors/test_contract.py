@@ -9,9 +9,10 @@ from kqueue.base.errors import PluginError
 from kqueue.groups.assignors import AssignorMember, AssignorTopic, assignor_names
 from kqueue.tests.groups.assignors.drawn_groups import assign, groups
 from kqueue.tests.groups.support import World
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize("name", ["range", "uniform"])
+@for_each("name", ["range", "uniform"])
 @given(group=groups())
 def test_each_partition_has_one_subscriber(
     name: str, group: tuple[list[AssignorMember], dict[bytes, AssignorTopic]]
@@ -35,7 +36,7 @@ def test_each_partition_has_one_subscriber(
     assert all(assignment.get(member.member_id, {}).keys() <= member.topics for member in members)
 
 
-@pytest.mark.parametrize("name", ["range", "uniform"])
+@for_each("name", ["range", "uniform"])
 @given(group=groups())
 def test_an_assignment_is_kept(name: str, group: tuple[list[AssignorMember], dict[bytes, AssignorTopic]]) -> None:
     members, topics = group

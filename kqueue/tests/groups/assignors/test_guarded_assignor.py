@@ -10,6 +10,7 @@ from kqueue.base.sliced_task import run_to_end
 from kqueue.groups.assignors import ASSIGNORS, AssignorFactory
 from kqueue.groups.assignors.guarded_assignor import GuardedAssignor
 from kqueue.tests.groups.assignors.plugins import FirstTakesAll, returning
+from kqueue.tests.tables import for_each
 
 
 def assign(factory: Any) -> Any:
@@ -35,8 +36,8 @@ def fail() -> Any:
     raise LookupError("no settings")
 
 
-@pytest.mark.parametrize(
-    ("factory", "words"),
+@for_each(
+    "factory, words",
     [
         ({}, "expected a class, or a callable without arguments, found {}"),
         (fail, "could not be made: LookupError: no settings"),

@@ -9,6 +9,7 @@ from kqueue.base.sliced_task import run_to_end
 from kqueue.groups.assignors import AssignorMember, AssignorTopic
 from kqueue.groups.assignors.result_check import InvalidAssignment, check_assignment
 from kqueue.tests.groups.assignors.drawn_groups import IDS, assign, groups
+from kqueue.tests.tables import for_each
 
 T, U, GONE = IDS[:3]
 TOPICS = {T: AssignorTopic(T, "t", 3), U: AssignorTopic(U, "u", 3)}
@@ -23,8 +24,8 @@ def test_members_topics_and_partitions_may_be_left_out() -> None:
         run_to_end(check_assignment(result, MEMBERS, TOPICS))
 
 
-@pytest.mark.parametrize(
-    ("result", "words"),
+@for_each(
+    "result, words",
     [
         (None, "returned NoneType, expected a dict"),
         ([("m", {})], "returned list"),

@@ -17,6 +17,7 @@ from kqueue.groups.classic.state import ClassicGroupState, GroupEvent
 from kqueue.groups.lazy_timer import LazyTimer
 from kqueue.groups.log.schemas import GroupMetadataValue, MemberMetadata
 from kqueue.tests.groups.support import RANGE, unlimited
+from kqueue.tests.tables import for_each
 
 
 def deadline() -> LazyTimer:
@@ -193,8 +194,8 @@ def test_generations_grow_with_and_without_members() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("prepare", "reads_t", "reads_u"),
+@for_each(
+    "prepare, reads_t, reads_u",
     [
         (lambda group: add_subscriber(group, b"\x00\x00\x00\x00\x00\x01\x00\x01t\xff\xff\xff\xff"), True, False),
         (lambda group: add_subscriber(group, b"?"), True, True),
@@ -202,7 +203,6 @@ def test_generations_grow_with_and_without_members() -> None:
         (lambda group: setattr(group, "protocol_type", "connect"), False, False),
         (lambda group: None, False, False),
     ],
-    ids=["subscribed to t", "nobody knows", "no members", "no consumers", "no protocol"],
 )
 def test_topics_that_may_be_read(prepare: Callable[[ClassicGroup], None], reads_t: bool, reads_u: bool) -> None:
     group = new_group()

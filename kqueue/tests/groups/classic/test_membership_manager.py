@@ -12,6 +12,7 @@ from kqueue.base.promise import Promise
 from kqueue.groups import errors as group_errors
 from kqueue.groups.classic.member import JoinResult, LeavingMember
 from kqueue.tests.groups.support import World, beat, stable_static
+from kqueue.tests.tables import for_each
 
 ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")
 
@@ -51,13 +52,13 @@ def test_ids_come_from_the_given_randomness() -> None:
     assert World(seed=5).enter() != World(seed=6).enter()
 
 
-@pytest.mark.parametrize("session_ms", [5_999, 1_800_001, 0, -1, 2**31 - 1])
+@for_each("session_ms", [5_999, 1_800_001, 0, -1, 2**31 - 1])
 def test_session_timeouts_have_bounds(session_ms: int) -> None:
     with pytest.raises(group_errors.InvalidSessionTimeout):
         World().join(session_ms=session_ms)
 
 
-@pytest.mark.parametrize("session_ms", [6_000, 1_800_000])
+@for_each("session_ms", [6_000, 1_800_000])
 def test_the_bounds_themselves_are_allowed(session_ms: int) -> None:
     World().join(session_ms=session_ms)
 
@@ -67,7 +68,7 @@ def test_a_group_needs_a_name() -> None:
         World().join("")
 
 
-@pytest.mark.parametrize("options", [{"protocols": {}}, {"protocol_type": ""}])
+@for_each("options", [{"protocols": {}}, {"protocol_type": ""}])
 def test_a_first_member_without_protocol_is_refused_and_leaves_no_group(options: dict[str, Any]) -> None:
     world = World()
     with pytest.raises(errors.InconsistentGroupProtocol):
@@ -77,7 +78,7 @@ def test_a_first_member_without_protocol_is_refused_and_leaves_no_group(options:
     assert list(world.log.records()) == []
 
 
-@pytest.mark.parametrize("options", [{"protocols": {"rr": b""}}, {"protocol_type": "connect"}, {"protocols": {}}])
+@for_each("options", [{"protocols": {"rr": b""}}, {"protocol_type": "connect"}, {"protocols": {}}])
 def test_a_member_that_fits_nobody_is_refused(options: dict[str, Any]) -> None:
     world = World()
     world.stable()
@@ -265,8 +266,8 @@ def test_waiting_for_the_assignment_is_no_silence_either() -> None:
     beat(world, other)
 
 
-@pytest.mark.parametrize(
-    ("changes", "refusal"),
+@for_each(
+    "changes, refusal",
     [
         ({"generation": 2}, errors.IllegalGeneration),
         ({"generation": -1}, errors.IllegalGeneration),

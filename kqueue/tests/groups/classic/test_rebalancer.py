@@ -13,6 +13,7 @@ from kqueue.base.promise import Promise
 from kqueue.groups import errors as group_errors
 from kqueue.groups.classic.member import JoinResult, LeavingMember
 from kqueue.tests.groups.support import World
+from kqueue.tests.tables import for_each
 
 
 def rejoin(world: World, member: JoinResult, **options: Any) -> Promise[JoinResult]:
@@ -219,8 +220,8 @@ def test_assignment_is_not_visible_before_it_is_in_the_log() -> None:
     assert world.state() == "Stable"
 
 
-@pytest.mark.parametrize(
-    ("failure", "outcome"),
+@for_each(
+    "failure, outcome",
     [(errors.StorageFailed("disk"), errors.NotCoordinator), (errors.RecordTooLarge("big"), errors.KqueueError)],
 )
 def test_an_assignment_that_can_not_be_written_is_nobodys(
@@ -323,8 +324,8 @@ def test_sync_timeout_ends_once_all_have_synced() -> None:
     assert world.state() == "Stable"
 
 
-@pytest.mark.parametrize(
-    ("changes", "refusal"),
+@for_each(
+    "changes, refusal",
     [
         ({"generation": 2}, errors.IllegalGeneration),
         ({"generation": 0}, errors.IllegalGeneration),

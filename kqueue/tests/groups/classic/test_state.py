@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from kqueue.groups.classic.state import CAN_REBALANCE, TRANSITIONS, ClassicGroupState, GroupEvent, after
+from kqueue.tests.tables import for_each
 
 ALLOWED = {
     (ClassicGroupState.EMPTY, GroupEvent.REBALANCE): ClassicGroupState.PREPARING_REBALANCE,
@@ -23,7 +24,7 @@ ALLOWED = {
 }
 
 
-@pytest.mark.parametrize(("state", "event"), list(itertools.product(ClassicGroupState, GroupEvent)))
+@for_each("state, event", list(itertools.product(ClassicGroupState, GroupEvent)))
 def test_every_pair(state: ClassicGroupState, event: GroupEvent) -> None:
     if (state, event) in ALLOWED:
         assert after(state, event) is ALLOWED[state, event]

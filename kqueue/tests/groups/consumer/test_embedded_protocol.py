@@ -8,9 +8,10 @@ from kqueue.groups.log.schemas import VERSION, ConsumerProtocolSubscription, Top
 from kqueue.schema import encode
 from kqueue.tests.groups.consumer.consumers import T, U
 from kqueue.tests.groups.support import FakeTopics
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize("version", range(5))
+@for_each("version", range(5))
 def test_a_subscription_of_any_version(version: int) -> None:
     known = min(version, 3)
     sent = ConsumerProtocolSubscription(topics=["u", "t", "t"])
@@ -26,7 +27,7 @@ def test_a_subscription_of_any_version(version: int) -> None:
     assert (read.generation, read.rack_id) == (7 if known >= 2 else -1, "r" if known >= 3 else None)
 
 
-@pytest.mark.parametrize("version", range(4))
+@for_each("version", range(4))
 def test_an_assignment_of_any_version(version: int) -> None:
     topics = FakeTopics()
     data = assignment_bytes(version, {U: {0: 5}, T: {3: 5, 1: 4}, bytes(16): {0: 1}}, topics)
@@ -37,7 +38,7 @@ def test_an_assignment_of_any_version(version: int) -> None:
     assert read_assignment(b"", topics) == {}
 
 
-@pytest.mark.parametrize("data", [b"", b"\0", b"\xff\xff", b"\0\0\0", b"\0\0\xff\xff\xff\xff"])
+@for_each("data", [b"", b"\0", b"\xff\xff", b"\0\0\0", b"\0\0\xff\xff\xff\xff"])
 def test_malformed_subscription_is_refused(data: bytes) -> None:
     with pytest.raises(MalformedMessage):
         read_subscription(data)

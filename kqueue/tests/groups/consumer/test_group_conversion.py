@@ -16,6 +16,7 @@ from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.schema import encode
 from kqueue.tests.groups.consumer.consumers import T, indexes
 from kqueue.tests.groups.support import World, committed_offsets
+from kqueue.tests.tables import for_each
 
 
 def protocols(owned: set[int] = frozenset(), generation: int = -1) -> dict[str, bytes]:  # type: ignore[assignment]
@@ -156,8 +157,8 @@ def test_classic_members_leave_and_fall_silent() -> None:
         must_rejoin(world, second)
 
 
-@pytest.mark.parametrize(
-    ("policy", "upgrades", "downgrades"),
+@for_each(
+    "policy, upgrades, downgrades",
     [("disabled", False, False), ("Upgrade", True, False), ("downgrade", False, True)],
 )
 def test_the_policy_decides(policy: str, upgrades: bool, downgrades: bool) -> None:

@@ -9,10 +9,11 @@ from kqueue.base.errors import KqueueError
 from kqueue.groups import errors as group_errors
 from kqueue.tests.groups.consumer.consumers import T
 from kqueue.tests.groups.support import World
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize(
-    ("options", "error", "words"),
+@for_each(
+    "options, error, words",
     [
         ({"member_id": ""}, errors.InvalidRequest, "MemberId can't be empty."),
         ({"group_id": ""}, errors.InvalidRequest, "GroupId can't be empty."),
@@ -37,8 +38,8 @@ def test_invalid_heartbeat_is_refused_and_leaves_nothing(
     assert not list(world.log.records())
 
 
-@pytest.mark.parametrize(
-    ("member_id", "epoch", "options", "error"),
+@for_each(
+    "member_id, epoch, options, error",
     [
         ("m", 3, {}, group_errors.FencedMemberEpoch),
         ("m", 1, {}, group_errors.FencedMemberEpoch),

@@ -10,6 +10,7 @@ from kqueue.groups import errors as group_errors
 from kqueue.groups.classic.member import LeavingMember
 from kqueue.tests.groups.consumer.consumers import T, commit, indexes, two_members
 from kqueue.tests.groups.support import World, committed_offsets
+from kqueue.tests.tables import for_each
 
 
 def test_a_member_gets_everything_then_shares_it() -> None:
@@ -122,8 +123,8 @@ def test_an_administrator_commits_for_an_empty_group() -> None:
     assert commit(world, "", -1).result() == [None]
 
 
-@pytest.mark.parametrize(
-    ("member_id", "epoch", "error"),
+@for_each(
+    "member_id, epoch, error",
     [
         (None, -1, None),
         ("m", 2, None),

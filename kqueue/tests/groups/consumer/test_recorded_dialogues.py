@@ -6,10 +6,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import pytest
-
 from kqueue.tests.api.group_client import world
 from kqueue.tests.groups.consumer.dialogues import DIALOGUES, RECORDED, SETTINGS, TOPICS, Answer, Dialogue, answers
+from kqueue.tests.tables import for_each
 
 
 class SimulatedBroker:
@@ -36,7 +35,7 @@ class SimulatedBroker:
         self._client.sim.advance(ms)
 
 
-@pytest.mark.parametrize("dialogue", DIALOGUES, ids=lambda dialogue: dialogue.__name__)
+@for_each("dialogue", DIALOGUES)
 def test_the_answers_are_kafkas(dialogue: Callable[[Dialogue], Iterator[Answer]]) -> None:
     recorded = json.loads(RECORDED.read_text())[dialogue.__name__]
     assert answers(SimulatedBroker(), dialogue, Dialogue) == recorded

@@ -13,6 +13,7 @@ from kqueue.groups.log.modern_records import ModernKey
 from kqueue.groups.modern import records as modern_values
 from kqueue.groups.modern.assignment import CurrentAssignment, ModernMemberState
 from kqueue.groups.modern.records import GroupEpoch, TargetEpoch
+from kqueue.tests.tables import for_each
 
 TOPIC = bytes.fromhex("c6c3dd6287574b0eaece14e3f2233b02")
 EPOCH = bytes.fromhex("0000 00000002 01 00 08 cda39d1d37fd11ba".replace(" ", ""))
@@ -46,8 +47,8 @@ def test_kafkas_records_are_read_and_written() -> None:
     assert consumer_records.current_value(current) == CURRENT
 
 
-@pytest.mark.parametrize(
-    ("key", "expected"),
+@for_each(
+    "key, expected",
     [
         (b"\0\x03\0\x01g", ModernKey(3, "g")),
         (b"\0\x05\0\x01g\0\x02m1", ModernKey(5, "g", "m1")),
@@ -77,7 +78,7 @@ def test_without_epochs_of_assignment_they_are_the_members() -> None:
     assert consumer_records.read_current(old).assigned == {TOPIC: {0: 2}}
 
 
-@pytest.mark.parametrize("value", [b"", b"\0", b"\0\x01" + EPOCH[2:], EPOCH[:-1]])
+@for_each("value", [b"", b"\0", b"\0\x01" + EPOCH[2:], EPOCH[:-1]])
 def test_a_damaged_value_is_named(value: bytes) -> None:
     with pytest.raises(MalformedMessage):
         consumer_records.read_epoch(value)

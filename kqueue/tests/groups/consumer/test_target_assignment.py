@@ -10,10 +10,11 @@ from kqueue.groups.consumer.target_assignment import AssignmentFailed, compute_t
 from kqueue.tests.groups.assignors.plugins import returning
 from kqueue.tests.groups.consumer.consumers import T, U
 from kqueue.tests.groups.support import World
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize(
-    ("result", "words"),
+@for_each(
+    "result, words",
     [
         ({"m": {T: [0]}, "n": {T: [0]}}, "twice"),
         ({"m": {T: [4]}}, "no partition 4"),

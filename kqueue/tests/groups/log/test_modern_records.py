@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.groups.log import modern_records, records
 from kqueue.groups.log.modern_records import ModernKey
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize("type", sorted(modern_records.KEYS))
+@for_each("type", sorted(modern_records.KEYS))
 def test_keys_of_all_types_are_read_as_they_were_written(type: int) -> None:
     name = "m" if type in modern_records.NAME_KEYS else ""
     key = modern_records.key(type, "g", name)

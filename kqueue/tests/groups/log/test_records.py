@@ -17,6 +17,7 @@ from kqueue.groups.log.records import CommittedOffset
 from kqueue.groups.log.schemas import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.tests.golden import data_folder
+from kqueue.tests.tables import for_each
 
 GROUP_KEY = bytes.fromhex("000200026731")
 NEW_GROUP = bytes.fromhex("0003000000000000ffffffff000001a1fbfe00b700000000")
@@ -59,7 +60,7 @@ def test_kafkas_own_offset_record_is_read_and_written_back_byte_for_byte() -> No
     assert partition == 1
 
 
-@pytest.mark.parametrize("version", ["2.8", "4.3"])
+@for_each("version", ["2.8", "4.3"])
 def test_kafkas_records_are_all_understood_and_lie_where_we_look_for_them(version: str) -> None:
     entries = list(golden(version))
     assert entries
@@ -97,7 +98,7 @@ def test_the_oldest_kind_of_key_means_an_offset_too() -> None:
     assert records.read_key(key) == OffsetCommitKey(group="g", topic="t", partition=7)
 
 
-@pytest.mark.parametrize("kind", [9, 18, 99])
+@for_each("kind", [9, 18, 99])
 def test_kinds_of_other_group_types_are_left_alone(kind: int) -> None:
     assert records.read_key(kind.to_bytes(2, "big") + b"anything") is None
 
@@ -121,7 +122,7 @@ def test_offsets_come_back(offset: int, epoch: int, metadata: str, committed_ms:
     assert records.read_offset(records.offset_value(committed)) == committed
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [b"", b"\x00", b"\x00\x05" + bytes(40), b"\xff\xff" + bytes(40), b"\x00\x03" + bytes(3), b"\x00\x03" + bytes(100)],
 )
@@ -132,7 +133,7 @@ def test_damaged_values_are_refused(value: bytes) -> None:
         records.read_group(value)
 
 
-@pytest.mark.parametrize("key", [b"", b"\x00", b"\x00\x01\x00\x05g", b"\x00\x02\x00\x01gmore"])
+@for_each("key", [b"", b"\x00", b"\x00\x01\x00\x05g", b"\x00\x02\x00\x01gmore"])
 def test_damaged_keys_are_refused(key: bytes) -> None:
     with pytest.raises(MalformedMessage):
         records.read_key(key)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from kqueue.groups.log.schemas import (
     subscribed_topics,
 )
 from kqueue.schema import decode, encode
+from kqueue.tests.tables import for_each
 
 TEXTS = st.text(max_size=20)
 
@@ -23,7 +23,7 @@ def subscription(version: int, topics: list[str], **fields: object) -> bytes:
     return VERSION.pack(version) + encode(ConsumerProtocolSubscription(topics=topics, **fields), version)
 
 
-@pytest.mark.parametrize("version", range(4))
+@for_each("version", range(4))
 def test_topics_of_any_version(version: int) -> None:
     owned = [TopicPartitions(topic="a", partitions=[1, 2])]
     data = subscription(version, ["a", "b"], user_data=b"x", owned_partitions=owned, generation_id=3, rack_id="r")
@@ -42,7 +42,7 @@ def test_no_members_subscribe_to_nothing() -> None:
     assert subscribed_topics([]) == frozenset()
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [b"", b"\x00", b"\x00\x00", b"\x00\x00\x00\x00\x00\x01", b"\x00\x00\x7f\xff\xff\xff", b"\x00\x00\xff\xff\xff\xff"],
 )

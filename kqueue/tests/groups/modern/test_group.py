@@ -25,9 +25,10 @@ from kqueue.tests.groups.consumer.test_group import filled as consumer
 from kqueue.tests.groups.share.test_group import filled as share
 from kqueue.tests.groups.streams.test_group import filled as streams
 from kqueue.tests.groups.support import unlimited
+from kqueue.tests.tables import for_each
 
 AnyGroup = ModernGroup[Any, Any]
-each_type = pytest.mark.parametrize("filled", [consumer, share, streams], ids=["consumer", "share", "streams"])
+each_type = for_each("filled", [consumer, share, streams])
 Filled = Callable[[Changes], AnyGroup]
 IN_MEMORY = {"sessions", "revocations", "deadlines", "timers", "join_deadlines", "sync_deadlines", "_limits"}
 
@@ -102,7 +103,7 @@ def test_a_removed_group_leaves_no_record(filled: Filled) -> None:
     assert group.member_bytes == group._limits.member_bytes == 0
 
 
-@pytest.mark.parametrize("kind", MODERN_TYPES)
+@for_each("kind", MODERN_TYPES)
 def test_a_damaged_record_is_refused(kind: type[AnyGroup]) -> None:
     with pytest.raises(MalformedMessage):
         run_to_end(kind("g", unlimited()).restore([(ModernKey(kind.records.epoch.number, "g"), b"\0\0?")]))

@@ -18,6 +18,7 @@ from kqueue.base.promise import Promise
 from kqueue.groups.share.member import ShareHeartbeat
 from kqueue.tests.groups.streams.applications import start
 from kqueue.tests.groups.support import World
+from kqueue.tests.tables import for_each
 
 Beat = Callable[..., Promise[Any]]
 
@@ -35,7 +36,7 @@ def streams(world: World, member_id: str = "m", epoch: int = 0) -> Promise[Any]:
     return start(world, member_id, epoch)
 
 
-each_type = pytest.mark.parametrize("beat", [consumer, share, streams])
+each_type = for_each("beat", [consumer, share, streams])
 
 
 @each_type

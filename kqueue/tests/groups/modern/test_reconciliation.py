@@ -5,6 +5,7 @@ import pytest
 from kqueue.groups.errors import FencedMemberEpoch
 from kqueue.groups.modern.assignment import CurrentAssignment, ModernMemberState, Wanted
 from kqueue.groups.modern.reconciliation import Target, reconcile
+from kqueue.tests.tables import for_each
 
 T = b"t" * 16
 STABLE = ModernMemberState.STABLE
@@ -28,8 +29,8 @@ def target(epoch: int, *indexes: int, owned: set[int] | None = None, taken: set[
     )
 
 
-@pytest.mark.parametrize(
-    ("before", "wanted", "epoch", "state", "assigned", "revoking"),
+@for_each(
+    "before, wanted, epoch, state, assigned, revoking",
     [
         (current(5, STABLE, {0: 4}), target(5, 0), 5, STABLE, {0: 4}, {}),
         (current(5, STABLE, {0: 4}), target(6, 0, 1), 6, STABLE, {0: 4, 1: 6}, {}),

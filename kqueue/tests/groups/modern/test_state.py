@@ -1,16 +1,15 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.groups.consumer.group import ConsumerGroup
 from kqueue.groups.log.changes import Changes
 from kqueue.groups.modern.assignment import CurrentAssignment
 from kqueue.groups.modern.records import GroupEpoch
 from kqueue.tests.groups.support import unlimited
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize(
-    ("members", "epoch", "target", "reconciled", "state"),
+@for_each(
+    "members, epoch, target, reconciled, state",
     [
         (0, 5, 3, 0, "Empty"),
         (2, 5, 4, 2, "Assigning"),

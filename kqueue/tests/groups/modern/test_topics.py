@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.groups.modern.topics import TopicMetadata, metadata_hash
+from kqueue.tests.tables import for_each
 
 T = TopicMetadata(bytes.fromhex("c6c3dd6287574b0eaece14e3f2233b02"), "t", 4)
 U = TopicMetadata(bytes.fromhex("4bce1afbf8164c75b7b50c6864c7fa14"), "u", 2)
@@ -24,9 +23,7 @@ class Topics:
         return list(self._topics)
 
 
-@pytest.mark.parametrize(
-    ("names", "expected"), [(["t"], -3628884125911543366), (["u", "t"], -9007881810043556221), (["x"], 0), ([], 0)]
-)
+@for_each("names, expected", [(["t"], -3628884125911543366), (["u", "t"], -9007881810043556221), (["x"], 0), ([], 0)])
 def test_the_hash_is_kafkas(names: list[str], expected: int) -> None:
     """Recorded from the records that Kafka 4.3 wrote for these topics."""
     assert metadata_hash(names, Topics(T, U)) == expected

@@ -12,6 +12,7 @@ from kqueue.groups.classic.member import LeavingMember
 from kqueue.groups.log.records import CommittedOffset
 from kqueue.groups.offsets.offset_manager import OffsetToCommit
 from kqueue.tests.groups.support import World, commit_simple, committed_offsets, group_ids
+from kqueue.tests.tables import for_each
 
 WEEK_MS = 7 * 24 * 3_600_000
 DAY_MS = 24 * 3_600_000
@@ -49,7 +50,7 @@ def test_old_clients_say_when_they_committed_and_how_long_it_counts() -> None:
     assert world.groups.offsets("g") == world.restarted().groups.offsets("g") == {"t": {0: expected}}
 
 
-@pytest.mark.parametrize(("retention_ms", "lasts"), [(2**63 - 1, True), (-(2**63), False), (0, False)])
+@for_each("retention_ms, lasts", [(2**63 - 1, True), (-(2**63), False), (0, False)])
 def test_a_retention_may_be_any_number(retention_ms: int, lasts: bool) -> None:
     world = World()
     commit_simple(world, 1, retention_ms=retention_ms)
@@ -124,8 +125,8 @@ def test_a_commit_shows_that_a_member_is_alive() -> None:
     assert world.state() == "Stable"
 
 
-@pytest.mark.parametrize(
-    ("changes", "refusal"),
+@for_each(
+    "changes, refusal",
     [
         ({"generation": 2}, errors.IllegalGeneration),
         ({"generation": -1}, errors.IllegalGeneration),

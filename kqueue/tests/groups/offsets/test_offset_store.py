@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from kqueue.groups.lazy_timer import LazyTimer
 from kqueue.groups.log.records import CommittedOffset
 from kqueue.groups.offsets.offset_store import NOT_COMMITTED, UNSTABLE, OffsetStore, is_expired
 from kqueue.tests.groups.support import unlimited
+from kqueue.tests.tables import for_each
 
 
 def offset(number: int = 1, committed_ms: int = 1000, expires_ms: int | None = None) -> CommittedOffset:
@@ -118,8 +118,8 @@ def test_holds_what_a_plain_dict_holds(steps: list[tuple[bool, tuple[str, str, i
             assert flat == {key: number for key, number in plain.items() if key[0] == group_id}
 
 
-@pytest.mark.parametrize(
-    ("empty_group", "since"),
+@for_each(
+    "empty_group, since",
     [
         (group(ClassicGroupState.EMPTY, protocol_type=None), 1000),
         (group(ClassicGroupState.EMPTY), 5000),

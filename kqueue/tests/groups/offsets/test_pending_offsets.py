@@ -26,6 +26,7 @@ from kqueue.tests.groups.support import (
     group_ids,
     unlimited,
 )
+from kqueue.tests.tables import for_each
 
 WEEK_MS = 7 * 24 * 3_600_000
 CHECK_MS = 600_000
@@ -105,8 +106,8 @@ def test_the_commit_is_pending_when_it_is_in_the_log() -> None:
     assert is_pending(world)
 
 
-@pytest.mark.parametrize(
-    ("failure", "expected"),
+@for_each(
+    "failure, expected",
     [
         (errors.InvalidProducerEpoch("fenced"), errors.InvalidProducerEpoch),
         (errors.InvalidTransactionState("none"), errors.InvalidTransactionState),
@@ -294,8 +295,8 @@ def test_all_is_given_back() -> None:
     assert not pending.is_pending("h", ("t", 0))
 
 
-@pytest.mark.parametrize("is_read", [False, True])
-@pytest.mark.parametrize("committed", [False, True])
+@for_each("is_read", [False, True])
+@for_each("committed", [False, True])
 def test_a_transaction_that_ends_while_the_group_is_loaded_is_completed(is_read: bool, committed: bool) -> None:
     """The coordinator of transactions may write a marker while the replay is on its way."""
     world = World()

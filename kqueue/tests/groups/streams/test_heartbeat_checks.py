@@ -10,6 +10,7 @@ from kqueue.groups.streams.heartbeat_checks import check_heartbeat, check_tasks,
 from kqueue.groups.streams.member import StreamsHeartbeat
 from kqueue.groups.streams.topology import Subtopology, Topology
 from kqueue.tests.groups.streams.applications import A0, MAP
+from kqueue.tests.tables import for_each
 
 JOIN: dict[str, Any] = {"topology": MAP, "rebalance_timeout_ms": 1, "active": {}, "standby": {}, "warmup": {}}
 
@@ -21,8 +22,8 @@ def test_valid_heartbeats_pass() -> None:
     assert [is_leave(StreamsHeartbeat("g", "m", epoch)) for epoch in (-1, 0, 1)] == [True, False, False]
 
 
-@pytest.mark.parametrize(
-    ("epoch", "fields", "words"),
+@for_each(
+    "epoch, fields, words",
     [
         (0, {"member_id": ""}, "MemberId"),
         (0, {"member_id": "x" * 1001}, "MemberId has at most 1000"),

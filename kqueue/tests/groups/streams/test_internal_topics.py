@@ -7,6 +7,7 @@ from kqueue.groups.streams.internal_topics import ConfiguredTopology, configure
 from kqueue.groups.streams.member import StatusCode
 from kqueue.groups.streams.topology import CopartitionGroup, InternalTopic, Subtopology, Topology
 from kqueue.tests.groups.streams.applications import COUNT, COUNTS, JOIN, MAP, WORDS
+from kqueue.tests.tables import for_each
 
 
 def against(topology: Topology, **counts: int) -> ConfiguredTopology:
@@ -62,8 +63,8 @@ def test_a_declared_number_of_partitions_stays() -> None:
     assert [topic.partition_count for topic in against(declared).missing] == [7]
 
 
-@pytest.mark.parametrize(
-    ("counts", "count"),
+@for_each(
+    "counts, count",
     [({"t": 4, "u": 2}, 4), ({"t": 2, "u": 4}, 2)],
 )
 def test_joined_repartition_topic_has_the_partitions_of_the_source(counts: dict[str, int], count: int) -> None:
@@ -94,8 +95,8 @@ def test_copartitioned_internal_topics_have_the_declared_or_the_largest_number()
     assert [topic.partition_count for topic in two.missing] == [3, 3]
 
 
-@pytest.mark.parametrize(
-    ("subtopologies", "words"),
+@for_each(
+    "subtopologies, words",
     [
         ([Subtopology("0", repartition_topics=(InternalTopic("r"),))], "never used as a sink topic"),
         ([Subtopology("0", repartition_topics=(InternalTopic("r"),), sink_topics=("r",))], "loops"),

@@ -25,6 +25,7 @@ from kqueue.tests.groups.streams.applications import (
     sync,
 )
 from kqueue.tests.groups.support import World, committed_offsets
+from kqueue.tests.tables import for_each
 
 
 def test_a_member_gets_all_tasks_and_leaves() -> None:
@@ -120,8 +121,8 @@ def test_leaving_member_may_shut_down_the_application() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("member_id", "epoch", "error"),
+@for_each(
+    "member_id, epoch, error",
     [
         ("x", 2, errors.UnknownMember),
         ("m", 1, group_errors.FencedMemberEpoch),

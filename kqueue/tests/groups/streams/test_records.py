@@ -15,6 +15,7 @@ from kqueue.groups.modern.records import GroupEpoch, TargetEpoch
 from kqueue.groups.streams import records as streams_records
 from kqueue.groups.streams.member import MemberEndpoint, StreamsMemberMetadata, SubtopologyRole, TaskRole
 from kqueue.groups.streams.topology import CopartitionGroup, InternalTopic, Subtopology, Topology
+from kqueue.tests.tables import for_each
 
 ACTIVE = SubtopologyRole(TaskRole.ACTIVE, "0")
 STANDBY = SubtopologyRole(TaskRole.STANDBY, "1")
@@ -100,7 +101,7 @@ CASES: list[tuple[str, str, str, Any, Any, Any]] = [
 """Key, member id, Kafka's value, the same as an object, writer, reader."""
 
 
-@pytest.mark.parametrize(("key", "name", "value", "content", "write", "read"), CASES)
+@for_each("key, name, value, content, write, read", CASES)
 def test_kafkas_bytes(key: str, name: str, value: str, content: Any, write: Any, read: Any) -> None:
     raw = bytes.fromhex(key)
     assert records.read_key(raw) == ModernKey(raw[1], "g", name)
@@ -117,8 +118,8 @@ def test_unset_fields_are_not_written() -> None:
     assert streams_records.read_metadata(streams_records.metadata_value(metadata)) == metadata
 
 
-@pytest.mark.parametrize(
-    ("number", "state"),
+@for_each(
+    "number, state",
     [
         (1, ModernMemberState.STABLE),
         (2, ModernMemberState.UNREVOKED_PARTITIONS),

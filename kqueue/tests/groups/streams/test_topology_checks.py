@@ -6,15 +6,16 @@ from kqueue.groups.streams.errors import StreamsInvalidTopology
 from kqueue.groups.streams.heartbeat_checks import check_topology
 from kqueue.groups.streams.topology import CopartitionGroup, InternalTopic, Subtopology, Topology
 from kqueue.tests.groups.streams.applications import COUNT, JOIN, MAP
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize("topology", [COUNT, JOIN, MAP, Topology(0)])
+@for_each("topology", [COUNT, JOIN, MAP, Topology(0)])
 def test_a_sound_topology(topology: Topology) -> None:
     check_topology(topology)
 
 
-@pytest.mark.parametrize(
-    ("subtopologies", "words"),
+@for_each(
+    "subtopologies, words",
     [
         ([Subtopology("0", ("t",)), Subtopology("0", ("u",))], "same id"),
         ([Subtopology("0")], "Subtopology 0 does not contain any source topics"),

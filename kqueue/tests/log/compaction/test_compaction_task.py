@@ -35,6 +35,7 @@ from kqueue.tests.log.compaction.helpers import (
     units,
 )
 from kqueue.tests.log.helpers import START_MS, end_transaction
+from kqueue.tests.tables import for_each
 
 
 def keys_and_values(storage: MemoryStorage) -> list[tuple[bytes | None, bytes | None]]:
@@ -351,7 +352,7 @@ def loaded(version: str, folder: str) -> MemoryStorage:
     return storage
 
 
-@pytest.mark.parametrize(("version", "folder"), PARTITIONS)
+@for_each("version, folder", PARTITIONS)
 def test_folders_of_kafka_are_compacted(version: str, folder: str) -> None:
     """S5.2, S3.6, S3.3: every codec and format, Kafka's transactions and its own compacted topic"""
     storage = loaded(version, folder)

@@ -20,6 +20,7 @@ from kqueue.records.builder import BatchBuilder
 pytest.importorskip("numpy", reason="kqueue[fast] is not installed")
 pytest.importorskip("numba", reason="kqueue[fast] is not installed")
 from kqueue.log.compaction import compiled_engine
+from kqueue.tests.tables import for_each
 
 pytestmark = pytest.mark.timeout(300)  # the first run compiles
 
@@ -54,9 +55,9 @@ def test_fast_and_auto_select_the_compiled_engine() -> None:
     assert isinstance(compiled_engine.ENGINE.make_map(1 << 16, 0.9), compiled_engine.CompiledOffsetMap)
 
 
-@pytest.mark.parametrize("slots", [0, 3, 4, 100, 1000])
-@pytest.mark.parametrize("load_factor", [0.1, 0.9, 1.0])
-@pytest.mark.parametrize("records_max", [None, 0, 40])
+@for_each("slots", [0, 3, 4, 100, 1000])
+@for_each("load_factor", [0.1, 0.9, 1.0])
+@for_each("records_max", [None, 0, 40])
 def test_both_maps_are_full_at_the_same_key(slots: int, load_factor: float, records_max: int | None) -> None:
     """Else what is clean after a compaction would depend on the engine."""
     plain = OffsetMap(slots * SLOT_BYTES, load_factor, records_max=records_max)
@@ -88,7 +89,7 @@ def test_the_output_buffer_is_reused() -> None:
     assert len(offset_map.output_buffer(200)) == 200
 
 
-@pytest.mark.parametrize("base_offset", [-1, 2**62 + 1])
+@for_each("base_offset", [-1, 2**62 + 1])
 def test_offsets_that_slots_cannot_hold_are_refused(base_offset: int) -> None:
     data, header = parts(a_batch((b"a", b"")))
     offset_map = a_map()
@@ -164,7 +165,7 @@ def test_retained_records_of_a_chunk() -> None:
     assert (same.is_same, bytes(same.data[: len(last)])) == (True, last)
 
 
-@pytest.mark.parametrize(("last_offsets", "size"), [([], 2), ([0, 7], 2), ([1], 1)])
+@for_each("last_offsets, size", [([], 2), ([0, 7], 2), ([1], 1)])
 def test_the_last_batch_of_a_producer_is_left_to_the_caller(last_offsets: list[int], size: int) -> None:
     """It must stay, without records, where it would go."""
     batches = [

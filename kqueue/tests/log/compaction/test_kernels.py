@@ -28,6 +28,7 @@ from kqueue.records.varints import encode
 from kqueue.tests.log.compaction import test_compaction_machine
 from kqueue.tests.log.compaction.helpers import DAY_MS, FOLDER, new_log, put, task
 from kqueue.tests.log.helpers import START_MS
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
 np: Any = pytest.importorskip("numpy", reason="kqueue[fast] is not installed")
@@ -262,7 +263,7 @@ def _run(asked: Any, engine: CompactionEngine) -> Any:
         return asked()
 
 
-@pytest.mark.parametrize("damage", [0, 8, 16, 17, 23, 57, 61, 65, 70])
+@for_each("damage", [0, 8, 16, 17, 23, 57, 61, 65, 70])
 def test_damage_among_small_batches_is_named(damage: int) -> None:
     """S5.2: the file and the position of the batch, as if it had been met alone."""
     storage, log = new_log()

@@ -12,6 +12,7 @@ from kqueue.log.compaction.python_engine import NOTHING, index_records, kept, pi
 from kqueue.records.batch import BATCH_OVERHEAD, BatchHeader, Record, read_header
 from kqueue.records.builder import BatchBuilder
 from kqueue.records.record import decode_records
+from kqueue.tests.tables import for_each
 
 KEYS = st.one_of(st.none(), st.sampled_from([b"", b"a", b"b", b"c" * 70, b"d" * 9000]))
 VALUES = st.one_of(st.none(), st.binary(max_size=3), st.just(b"v" * 100), st.just(b"v" * 20_000))
@@ -149,8 +150,8 @@ def test_wrong_bytes_are_refused_or_read_as_the_decoder_reads_them(rows: Rows, a
     )
 
 
-@pytest.mark.parametrize(
-    ("data", "why"),
+@for_each(
+    "data, why",
     [
         (b"\x01", "length leaves"),
         (b"\x7f", "length leaves"),

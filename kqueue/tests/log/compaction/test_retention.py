@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from kqueue.log.compaction.engine import PYTHON
 from kqueue.log.compaction.offset_map import OffsetMap
 from kqueue.log.compaction.retention import (
@@ -19,6 +17,7 @@ from kqueue.log.formats.transaction_index import AbortedTxn
 from kqueue.records.batch import ABORT, BATCH_OVERHEAD, COMMIT, BatchHeader, Record, read_header
 from kqueue.records.builder import BatchBuilder
 from kqueue.tests.log.helpers import marker
+from kqueue.tests.tables import for_each
 
 NOW = 1_000_000
 RETENTION = 500
@@ -165,7 +164,7 @@ def marker_verdict(
     return rules.of_batch(marker_header, lambda: bytes(batch[BATCH_OVERHEAD:]))
 
 
-@pytest.mark.parametrize("kind", [COMMIT, ABORT])
+@for_each("kind", [COMMIT, ABORT])
 def test_a_marker_without_data_gets_a_delete_horizon_and_is_removed_after_it(kind: int) -> None:
     assert marker_verdict(retention(), kind).horizon_ms == NOW + RETENTION
     staying = marker_verdict(retention(), kind, horizon_ms=NOW + 1)

@@ -11,6 +11,7 @@ from kqueue.records.batch import Record
 from kqueue.records.builder import build_batch
 from kqueue.records.message_set import LegacyEntry, encode_entry, encode_set, legacy_codec
 from kqueue.storage import MemoryStorage
+from kqueue.tests.tables import for_each
 
 RECORDS = [Record(offset, 1000 + offset, b"key-%d" % offset, b"value" * offset) for offset in range(12)]
 
@@ -53,7 +54,7 @@ def records(reader: SegmentReader) -> list[Record]:
     return read
 
 
-@pytest.mark.parametrize("chunk_bytes", [1, 61, 100, 10_000])
+@for_each("chunk_bytes", [1, 61, 100, 10_000])
 def test_batches_of_all_formats_are_read_with_any_chunk_size(chunk_bytes: int) -> None:
     batches_read = records(walk(data_of_all_kinds(), chunk_bytes=chunk_bytes))
     assert [(record.offset, record.key, record.value) for record in batches_read] == [
@@ -105,7 +106,7 @@ def test_offsets_have_to_stay_within_their_segment() -> None:
         records(walk(bytes(data)))
 
 
-@pytest.mark.parametrize("offsets", [(5, 5), (6, 5), (4, 7)])
+@for_each("offsets", [(5, 5), (6, 5), (4, 7)])
 def test_offsets_inside_of_a_wrapper_have_to_rise_to_its_own(offsets: tuple[int, int]) -> None:
     inside = b"".join(encode_entry(0, offset, -1, b"k", b"v") for offset in offsets)
     wrapper = encode_entry(0, 6, -1, None, legacy_codec(1, 0).compress(inside), 1)

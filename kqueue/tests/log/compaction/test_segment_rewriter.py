@@ -17,6 +17,7 @@ from kqueue.records.message_set import encode_entry, iter_entries
 from kqueue.storage import MemoryStorage
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.tests.log.compaction.helpers import config
+from kqueue.tests.tables import for_each
 
 RECORDS = [
     Record(10 + number, 1000 + 5 * number, b"k%d" % number, None if number == 1 else b"v%d" % number, (("h", b"x"),))
@@ -45,7 +46,7 @@ def test_a_rewritten_batch_changes_only_derived_header_fields() -> None:
         assert (after.last_offset, after.last_sequence, len(out)) == (13, 11, after.size)
 
 
-@pytest.mark.parametrize("timestamp_type", [0, LOG_APPEND_TIME_TYPE])
+@for_each("timestamp_type", [0, LOG_APPEND_TIME_TYPE])
 def test_a_delete_horizon_replaces_the_base_timestamp(timestamp_type: int) -> None:
     """S5.2, KIP-534"""
     batch = bytes(build_batch(RECORDS, timestamp_type=timestamp_type))

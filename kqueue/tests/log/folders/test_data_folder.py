@@ -13,6 +13,7 @@ from kqueue.testing.faulty_storage import FaultyStorage, Remains
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.testing.stepped_jobs import SteppedJobs
 from kqueue.tests.log.helpers import START_MS
+from kqueue.tests.tables import for_each
 
 ID = bytes(range(16))
 
@@ -46,8 +47,8 @@ def test_the_folder_is_locked_until_it_is_closed() -> None:
     open_folder(storage)
 
 
-@pytest.mark.parametrize(
-    ("node_id", "cluster_id", "words"),
+@for_each(
+    "node_id, cluster_id, words",
     [(2, None, "folder of node 1; node.id is 2"), (1, "A" * 22, "the others to AAAAAAAAAAAAAAAAAAAAAA")],
 )
 def test_another_brokers_folder_is_refused_and_unlocked(node_id: int, cluster_id: str | None, words: str) -> None:
@@ -162,7 +163,7 @@ def test_the_newest_epoch_is_read_from_the_checkpoint() -> None:
     assert folder.latest_epoch(path) == 7
 
 
-@pytest.mark.parametrize("restart", [True, False])
+@for_each("restart", [True, False])
 def test_a_new_partition_inherits_nothing_from_a_deleted_one_of_its_name(restart: bool) -> None:
     """Or it would be thought, after a crash, to have lost what the other one had flushed."""
     storage = FaultyStorage()

@@ -10,6 +10,7 @@ from kqueue.log.folders.disk_space import AUTOMATIC, EMERGENCY_FILE, DiskSpace
 from kqueue.storage import MemoryStorage
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.manual_clock import ManualClock
+from kqueue.tests.tables import for_each
 
 RESERVE = 10_000
 
@@ -87,7 +88,7 @@ def test_free_space_is_measured_after_half_of_it_was_written() -> None:
     assert disk.space.refusal is not None
 
 
-@pytest.mark.parametrize(("total", "reserve"), [(64 * MiB, 64 * MiB // 100), (10 * GiB, 64 * MiB), (1000, 10)])
+@for_each("total, reserve", [(64 * MiB, 64 * MiB // 100), (10 * GiB, 64 * MiB), (1000, 10)])
 def test_the_default_reserve_is_one_percent_and_at_most_64_mib(total: int, reserve: int) -> None:
     space = DiskSpace(FaultyStorage(capacity_bytes=total), AUTOMATIC, ManualClock())
     sizes = space._sizes()

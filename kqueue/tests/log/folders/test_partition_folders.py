@@ -14,6 +14,7 @@ from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.testing.stepped_jobs import SteppedJobs
 from kqueue.tests.log.helpers import START_MS, append, flush, read_values
+from kqueue.tests.tables import for_each
 
 OLD, NEW = b"\0\1\2\3" * 4, b"\7\6\5\4" * 4
 
@@ -65,7 +66,7 @@ def test_many_folders_share_the_syncs_of_their_removal() -> None:
     assert desk.folders() == []
 
 
-@pytest.mark.parametrize("jobs_done", [0, 1])
+@for_each("jobs_done", [0, 1])
 def test_first_use_creates_a_folder_whose_job_is_pending(jobs_done: int) -> None:
     desk = Desk()
     for number in range(3):
@@ -91,8 +92,8 @@ def test_deleting_a_topic_during_folder_creation_leaves_no_files() -> None:
     assert desk.manager.partition_folders() == {}
 
 
-@pytest.mark.parametrize("use_at_once", [True, False])
-@pytest.mark.parametrize("folders", [1, 2])
+@for_each("use_at_once", [True, False])
+@for_each("folders", [1, 2])
 def test_a_new_topic_of_the_name_begins_empty_while_the_old_one_is_still_removed(
     use_at_once: bool, folders: int
 ) -> None:

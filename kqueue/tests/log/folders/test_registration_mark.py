@@ -17,6 +17,7 @@ from kqueue.log.folders.registration_mark import (
 )
 from kqueue.storage.memory import MemoryStorage
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
+from kqueue.tests.tables import for_each
 
 FIRST, SECOND, THIRD = (RegistrationStamp(epoch, f"stamp-{epoch}") for epoch in (3, 5, 8))
 RENEWED = RegistrationStamp(FIRST.epoch, "renewed", 1)
@@ -27,7 +28,7 @@ def no_room() -> bool:
     return False
 
 
-@pytest.mark.parametrize("mark", [FULL, RegistrationMark(FIRST), RegistrationMark(None, SECOND), RegistrationMark()])
+@for_each("mark", [FULL, RegistrationMark(FIRST), RegistrationMark(None, SECOND), RegistrationMark()])
 def test_a_mark_that_is_read_is_the_one_written(mark: RegistrationMark) -> None:
     storage = MemoryStorage()
     write_registration_mark(storage, mark, no_room)
@@ -51,7 +52,7 @@ def test_a_damaged_mark_is_none_and_one_line_says_so(data: bytes, caplog: pytest
     assert f"{REGISTRATION_MARK} can't be read" in caplog.text
 
 
-@pytest.mark.parametrize("remains", Remains)
+@for_each("remains", Remains)
 def test_a_power_cut_in_a_write_leaves_the_old_mark_or_the_new_one(remains: Remains) -> None:
     for cut_at in range(1, 8):
         storage = FaultyStorage()

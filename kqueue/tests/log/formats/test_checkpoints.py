@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kqueue.base.errors import CorruptIndex
 from kqueue.log.formats import checkpoints
 from kqueue.storage import MemoryStorage
+from kqueue.tests.tables import for_each
 
 TOPICS = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True)
 
@@ -23,7 +24,7 @@ def test_the_format_is_kafkas() -> None:
     assert checkpoints.encode_offsets({}) == b"0\n0\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [
         b"",
@@ -55,7 +56,7 @@ def test_the_topic_id_of_a_folder_reads_back() -> None:
     assert checkpoints.decode_partition_metadata(data + b"\n") == bytes(range(16))
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [b"", b"version: 1\ntopic_id: AAECAwQFBgcICQoLDA0ODw", b"version: 0\n", b"version: 0\ntopic_id: short", b"\xff"],
 )
@@ -69,7 +70,7 @@ def test_the_marker_of_a_clean_stop_is_json() -> None:
     assert checkpoints.decode_clean_shutdown(checkpoints.encode_clean_shutdown(4)) == 4
 
 
-@pytest.mark.parametrize("data", [b"", b"\xff", b"[]", b"{}", b'{"version":0,"brokerEpoch":"4"}', b"7"])
+@for_each("data", [b"", b"\xff", b"[]", b"{}", b'{"version":0,"brokerEpoch":"4"}', b"7"])
 def test_a_mark_of_a_clean_stop_that_names_no_epoch_is_of_none(data: bytes) -> None:
     """Older Kafkas leave an empty file."""
     assert checkpoints.decode_clean_shutdown(data) == -1
@@ -85,7 +86,7 @@ def test_a_file_larger_than_any_can_be_is_not_read(monkeypatch: pytest.MonkeyPat
         checkpoints.read_small_file(storage, "large")
 
 
-@pytest.mark.parametrize("number", ["1_0", " 5", "+5", "\u0665", "9" * 19, "9" * 50])
+@for_each("number", ["1_0", " 5", "+5", "\u0665", "9" * 19, "9" * 50])
 def test_a_number_is_digits_that_kafkas_long_holds(number: str) -> None:
     with pytest.raises(CorruptIndex):
         checkpoints.decode_offsets(f"0\n1\nt 0 {number}\n".encode())

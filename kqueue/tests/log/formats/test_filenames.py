@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.log.formats.filenames import LOG, SEGMENT_SUFFIXES, SNAPSHOT, file_name, parse_file_name
+from kqueue.tests.tables import for_each
 
 
 def test_names_have_twenty_digits() -> None:
@@ -18,7 +18,7 @@ def test_names_read_back(offset: int, suffix: str) -> None:
     assert parse_file_name(file_name(offset, suffix)) == (offset, suffix)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "partition.metadata",

@@ -16,6 +16,7 @@ from kqueue.base.errors import CorruptIndex, TooManyOpenFiles
 from kqueue.log.formats.index_file import IndexFile
 from kqueue.storage import LocalStorage, MemoryStorage, Storage
 from kqueue.testing.faulty_storage import FaultyStorage
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
 PAIR = struct.Struct(">ii")
@@ -45,7 +46,7 @@ def test_a_file_that_is_there_is_read_without_being_loaded_and_loaded_by_the_fir
     assert [again.at(number) for number in range(again.count)] == [(1, 2), (3, 4)]
 
 
-@pytest.mark.parametrize("loaded", [True, False])
+@for_each("loaded", [True, False])
 def test_cutting_and_replacing_change_file_and_memory_alike(loaded: bool) -> None:
     storage, entries = make()
     for number in range(4):
@@ -78,8 +79,8 @@ def risen(storage: Storage, count: int, seed: int = 1) -> tuple[IndexFile, list[
     return IndexFile(storage, "a", PAIR), values
 
 
-@pytest.mark.parametrize("count", [0, 1, 127, 128, 129, 255, 256, 257, 1000, 20_000])
-@pytest.mark.parametrize("loaded", [False, True])
+@for_each("count", [0, 1, 127, 128, 129, 255, 256, 257, 1000, 20_000])
+@for_each("loaded", [False, True])
 def test_search_finds_what_bisect_finds(count: int, loaded: bool) -> None:
     entries, values = risen(MemoryStorage(), count)
     if loaded:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from kqueue.base.errors import CorruptIndex
 from kqueue.log.formats.leader_epochs import LeaderEpochCache, decode_epochs, encode_epochs
+from kqueue.tests.tables import for_each
 
 
 def of(*entries: tuple[int, int]) -> LeaderEpochCache:
@@ -26,8 +27,8 @@ def test_the_same_epoch_again_changes_nothing() -> None:
     assert not epochs.changed
 
 
-@pytest.mark.parametrize(
-    ("entry", "expected"),
+@for_each(
+    "entry, expected",
     [
         ((4, 20), [(0, 0), (3, 10), (4, 20)]),
         ((4, 10), [(0, 0), (4, 10)]),
@@ -44,8 +45,8 @@ def test_a_new_entry_drops_those_that_contradict_it(entry: tuple[int, int], expe
     assert epochs.latest == expected[-1][0]
 
 
-@pytest.mark.parametrize(
-    ("epoch", "expected"),
+@for_each(
+    "epoch, expected",
     [(-1, (-1, -1)), (0, (0, 15)), (1, (1, 5)), (2, (2, 15)), (3, (2, 15)), (5, (5, 99)), (6, (-1, -1))],
 )
 def test_epoch_ends_where_the_next_begins(epoch: int, expected: tuple[int, int]) -> None:
@@ -75,8 +76,8 @@ def test_truncation_at_the_end_forgets_epochs_that_begin_there_or_later() -> Non
     assert epochs.latest == -1
 
 
-@pytest.mark.parametrize(
-    ("start", "expected"),
+@for_each(
+    "start, expected",
     [
         (0, [(0, 0), (1, 10), (2, 20)]),
         (5, [(0, 5), (1, 10), (2, 20)]),
@@ -110,7 +111,7 @@ def test_the_file_reads_back(steps: list[tuple[int, int]]) -> None:
     assert not again.changed
 
 
-@pytest.mark.parametrize(
+@for_each(
     "data",
     [
         b"",

@@ -5,6 +5,7 @@ import pytest
 from kqueue.base.errors import CorruptIndex
 from kqueue.log.formats.transaction_index import BLOCK_ENTRIES, ENTRY, AbortedTxn, TransactionIndex, decode_aborted
 from kqueue.storage import MemoryStorage
+from kqueue.tests.tables import for_each
 
 ROWS = [AbortedTxn(7, 0, 5, 3), AbortedTxn(8, 3, 9, 10), AbortedTxn(7, 12, 20, 21)]
 
@@ -36,7 +37,7 @@ def test_entries_read_back_from_a_file_that_was_there() -> None:
     assert TransactionIndex(storage, "x", exists=True).read() == ROWS
 
 
-@pytest.mark.parametrize(("offset", "kept"), [(5, 0), (6, 1), (20, 2), (21, 3)])
+@for_each("offset, kept", [(5, 0), (6, 1), (20, 2), (21, 3)])
 def test_truncation_drops_transactions_whose_marker_goes(offset: int, kept: int) -> None:
     _, index = build()
     index.truncate_to(offset)
@@ -57,7 +58,7 @@ def test_another_version_is_corrupt() -> None:
         list(decode_aborted(ENTRY.pack(1, *ROWS[0])))
 
 
-@pytest.mark.parametrize("count", [0, 1, BLOCK_ENTRIES, 3 * BLOCK_ENTRIES + 7])
+@for_each("count", [0, 1, BLOCK_ENTRIES, 3 * BLOCK_ENTRIES + 7])
 def test_entries_are_read_from_an_offset_on(count: int) -> None:
     index = TransactionIndex(MemoryStorage(), "x", exists=False)
     rows = [AbortedTxn(number, 3 * number, 3 * number + 1, 3 * number + 2) for number in range(count)]

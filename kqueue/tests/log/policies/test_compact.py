@@ -1,18 +1,17 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.log.policies import Compact, LogView
 from kqueue.log.policies.compact import CompactPolicy, find_log_to_clean
 from kqueue.tests.log.policies.views import NOW_MS, Committed, settings, view
+from kqueue.tests.tables import for_each
 
 
 def plan(log: LogView, **own: str) -> Compact | None:
     return CompactPolicy().plan(log, Committed(), settings(cleanup_policy="compact", **own), NOW_MS)
 
 
-@pytest.mark.parametrize(
-    ("first_dirty", "ratio", "dirty"),
+@for_each(
+    "first_dirty, ratio, dirty",
     [(0, "0.5", 1.0), (10, "0.66", 2 / 3), (10, "0.67", None), (20, "0.33", 1 / 3), (20, "0.5", None), (30, "0", None)],
 )
 def test_a_log_is_compacted_once_enough_of_it_is_dirty(first_dirty: int, ratio: str, dirty: float | None) -> None:
@@ -52,9 +51,7 @@ def test_min_lag_does_not_hold_up_clean_segments() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("facts", "upto"), [({"high_watermark": 29}, 20), ({"stable_offset": 12}, 10), ({"stable_offset": 5}, 0)]
-)
+@for_each("facts, upto", [({"high_watermark": 29}, 20), ({"stable_offset": 12}, 10), ({"stable_offset": 5}, 0)])
 def test_unstable_records_are_not_compacted(facts: dict[str, int], upto: int) -> None:
     """S5.2: open transactions, and what lies above the high watermark"""
     assert find_log_to_clean(view([100, 100, 100, 100], **facts), settings(), NOW_MS).upto == upto

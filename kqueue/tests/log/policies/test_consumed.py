@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.log.policies import Drop
 from kqueue.log.policies.consumed import ConsumedPolicy
 from kqueue.tests.log.policies.views import NOW_MS, Committed, settings, view
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize(
-    ("groups", "committed", "before"),
+@for_each(
+    "groups, committed, before",
     [
         ("mail", {"mail": 0}, None),
         ("mail", {"mail": 9}, None),

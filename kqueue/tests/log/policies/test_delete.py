@@ -1,20 +1,20 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.log.policies import Drop, LogView
 from kqueue.log.policies.delete import DeletePolicy
 from kqueue.tests.log.policies.views import NOW_MS, Committed, settings, view
+from kqueue.tests.tables import for_each
 
 
 def plan(log: LogView, **own: str) -> Drop | None:
     return DeletePolicy().plan(log, Committed(), settings(**own), NOW_MS)
 
 
-@pytest.mark.parametrize(
-    ("ages", "before"),
+@for_each(
+    "ages, before",
     [
         ([3000, 2000, 1000], None),
         ([5000, 2000, 1000], None),
@@ -37,8 +37,8 @@ def test_the_active_segment_goes_too_when_all_of_it_is_too_old() -> None:
     assert plan(view([0], [6000]), retention_ms="5000") is None
 
 
-@pytest.mark.parametrize(
-    ("sizes", "before"),
+@for_each(
+    "sizes, before",
     [
         ([100, 100, 100], None),
         ([50, 100, 150], 10),

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
 from kqueue.log.formats.leader_epochs import LeaderEpochCache
 from kqueue.log.formats.transaction_index import AbortedTxn
 from kqueue.log.log import Log
@@ -9,6 +7,7 @@ from kqueue.log.recovery.cross_checks import epoch_contradiction, has_epochs, tr
 from kqueue.records.batch import ABORT
 from kqueue.storage import MemoryStorage
 from kqueue.tests.log.helpers import append, end_transaction, open_log
+from kqueue.tests.tables import for_each
 
 
 def filled() -> Log:
@@ -43,7 +42,7 @@ def test_epochs_that_the_batches_confirm_are_right() -> None:
     assert epoch_contradiction(LeaderEpochCache(), log.segments) is None
 
 
-@pytest.mark.parametrize(
+@for_each(
     "rows",
     [
         ((1, 0), (2, 4), (3, 8)), ((0, 0), (2, 5), (3, 8)), ((0, 0), (2, 4), (3, 6)), ((0, 0), (2, 4), (3, 9)),
@@ -77,7 +76,7 @@ def test_transactions_that_are_in_the_log_are_right() -> None:
     assert transaction_contradiction(0, log.segments, 0) is None, "without an index there is nothing to contradict"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "row",
     [
         RIGHT._replace(producer_id=8),

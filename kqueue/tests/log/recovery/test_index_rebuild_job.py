@@ -9,6 +9,7 @@ from kqueue.storage import MemoryStorage
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.stepped_jobs import SteppedJobs
 from kqueue.tests.log.helpers import append, check_log, flush, open_log, read_values
+from kqueue.tests.tables import for_each
 
 SETTINGS = {"segment_bytes": 2000, "index_interval_bytes": 200}
 INDEX = f"t-0/{file_name(0, '.index')}"
@@ -53,7 +54,7 @@ def test_a_log_with_right_indexes_starts_no_job() -> None:
     assert not start_index_rebuild(log, SteppedJobs())
 
 
-@pytest.mark.parametrize("what", ["dropped", "offline"])
+@for_each("what", ["dropped", "offline"])
 def test_a_segment_that_is_deleted_meanwhile_is_left_alone(what: str) -> None:
     storage, jobs = MemoryStorage(), SteppedJobs()
     log = with_a_wrong_index(storage)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from kqueue.records.record import Record
 from kqueue.storage import MemoryStorage
 from kqueue.storage.memory import MemoryFile
 from kqueue.tests.log.helpers import START_MS, batch
+from kqueue.tests.tables import for_each
 
 
 def unit(base: int, count: int = 2, epoch: int = 0) -> bytes:
@@ -78,7 +78,7 @@ def test_a_wrong_length_costs_what_can_not_be_found_again() -> None:
     assert scanned(unit(0), bytes(wrong), unit(4), unit(6)) == [(0, 1), "corrupt", (4, 5), (6, 7)]
 
 
-@pytest.mark.parametrize("base", [3, 4, 5, 6, 7, 70, 2**31 + 1, 2**40])
+@for_each("base", [3, 4, 5, 6, 7, 70, 2**31 + 1, 2**40])
 def test_a_batch_whose_offset_was_changed_upwards_is_the_wrong_one_and_not_those_after_it(base: int) -> None:
     assert scanned(unit(0), unit(base), unit(4), unit(6)) in (
         [(0, 1), "corrupt", (4, 5), (6, 7)],

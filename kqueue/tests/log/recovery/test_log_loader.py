@@ -11,6 +11,7 @@ from kqueue.records.batch import ABORT, check_crc, iter_batches, iter_records
 from kqueue.storage import File, MemoryStorage
 from kqueue.testing.faulty_storage import FaultyStorage, Remains
 from kqueue.tests.log.helpers import START_MS, append, batch, check_log, end_transaction, flush, open_log, read_values
+from kqueue.tests.tables import for_each
 
 SETTINGS = {"segment_bytes": 400, "index_interval_bytes": 100}
 
@@ -71,7 +72,7 @@ def test_a_clean_start_reads_almost_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     assert read < 20_000
 
 
-@pytest.mark.parametrize("kept", [0, 1, 16, 17, 30, 60, 61, 62, 70])
+@for_each("kept", [0, 1, 16, 17, 30, 60, 61, 62, 70])
 def test_a_torn_tail_is_cut_after_the_last_whole_batch(kept: int) -> None:
     """S5.3"""
     storage = MemoryStorage()
@@ -156,7 +157,7 @@ def values_from(log: Log, offset: int) -> list[bytes | None]:
     return values
 
 
-@pytest.mark.parametrize("clean", [True, False])
+@for_each("clean", [True, False])
 def test_lost_flushed_records_are_reported_and_their_offsets_are_not_reused(clean: bool) -> None:
     """S5.3"""
     storage = MemoryStorage()
@@ -173,7 +174,7 @@ def test_lost_flushed_records_are_reported_and_their_offsets_are_not_reused(clea
     assert values_from(again, 14) == [b"new"]
 
 
-@pytest.mark.parametrize("clean", [True, False])
+@for_each("clean", [True, False])
 def test_a_recovery_point_that_contradicts_log_and_high_watermark_is_ignored(clean: bool) -> None:
     storage = MemoryStorage()
     filled(storage).close()
@@ -203,9 +204,9 @@ def test_a_folder_that_contradicts_its_clean_stop_is_recovered(caplog: pytest.Lo
     check_log(log)
 
 
-@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
-@pytest.mark.parametrize("clean", [True, False])
-@pytest.mark.parametrize("damage", ["missing", "odd size"])
+@for_each("suffix", [".index", ".timeindex"])
+@for_each("clean", [True, False])
+@for_each("damage", ["missing", "odd size"])
 def test_missing_or_corrupt_indexes_are_rebuilt(suffix: str, clean: bool, damage: str) -> None:
     storage = MemoryStorage()
     filled(storage).close()
@@ -282,7 +283,7 @@ def test_temporary_files_are_removed() -> None:
     assert "partition.metadata" in names
 
 
-@pytest.mark.parametrize("clean", [True, False])
+@for_each("clean", [True, False])
 def test_an_interrupted_compaction_is_completed(clean: bool) -> None:
     """S5.2: the new segment stands for all that begin within it, ours or Kafka's."""
     storage = MemoryStorage()
@@ -323,7 +324,7 @@ def test_epochs_of_truncated_batches_are_dropped() -> None:
     check_log(log)
 
 
-@pytest.mark.parametrize("clean", [True, False])
+@for_each("clean", [True, False])
 def test_a_corrupt_snapshot_costs_only_reading(clean: bool) -> None:
     storage = MemoryStorage()
     log = filled(storage)
@@ -465,7 +466,7 @@ def test_a_sealed_segment_that_lost_all_its_bytes_is_damage(
     assert values_from(log, bases[2])[0] == b"%03d" % bases[2]
 
 
-@pytest.mark.parametrize("clean", [True, False])
+@for_each("clean", [True, False])
 def test_segments_that_retention_removed_are_not_reported(clean: bool) -> None:
     """The log start is checkpointed first; the epochs on disk may begin before it."""
     storage = MemoryStorage()

@@ -10,6 +10,7 @@ from kqueue.log.segment import Segment
 from kqueue.storage import MemoryStorage
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.tests.log.helpers import START_MS, batch
+from kqueue.tests.tables import for_each
 
 NAME = "00000000000000000000.log"
 
@@ -70,7 +71,7 @@ def test_without_a_copy_nothing_is_cut() -> None:
     assert segment.log.size == segment.size
 
 
-@pytest.mark.parametrize("remains", Remains)
+@for_each("remains", Remains)
 def test_a_power_cut_never_costs_quarantined_batches(remains: Remains) -> None:
     rest = b"torn" + bytes(batch(b"b", base_offset=5))
     for cut_at in range(1, 40):

@@ -24,6 +24,7 @@ from kqueue.records.message_set import encode_set
 from kqueue.storage import MemoryStorage
 from kqueue.testing.stepped_jobs import SteppedJobs
 from kqueue.tests.log.helpers import START_MS, append, open_log
+from kqueue.tests.tables import for_each
 
 EPOCH_BYTES = range(12, 16)  # of a batch: neither checksums nor offsets say anything of its leader epoch
 NAME = "t-0/00000000000000000000.log"
@@ -270,7 +271,7 @@ def test_two_readers_share_one_task() -> None:
     assert done == [None, None]
 
 
-@pytest.mark.parametrize("error", [StorageFailed("can't read"), FileNotFoundError("gone")])
+@for_each("error", [StorageFailed("can't read"), FileNotFoundError("gone")])
 def test_a_failed_read_is_reported_and_repeated(error: Exception) -> None:
     storage = MemoryStorage()
     written(storage)

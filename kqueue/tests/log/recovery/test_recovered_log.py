@@ -22,6 +22,7 @@ from kqueue.testing.faulty_storage import FaultyStorage, Remains
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import START_MS, append, flush, open_log, read_records
 from kqueue.tests.log.test_power_cut import CONFIG, KEY, STEPS, TOPIC_ID, check_goes_on, check_reopened, run_until_cut
+from kqueue.tests.tables import for_each
 
 
 def start(storage: FaultyStorage) -> LogManager:
@@ -66,7 +67,7 @@ def files(storage: FaultyStorage, folder: str = "t-0") -> dict[str, bytes]:
     return {entry.name: storage.read(f"{folder}/{entry.name}") for entry in storage.list(folder)}
 
 
-@pytest.mark.parametrize("remains", [Remains.LOST, Remains.KEPT, Remains.TORN])
+@for_each("remains", [Remains.LOST, Remains.KEPT, Remains.TORN])
 def test_recovery_in_a_job_equals_recovery_in_place(remains: Remains) -> None:
     compared = 0
     for cut_at in range(7, len(STEPS) + 1, 8):
@@ -89,7 +90,7 @@ def test_recovery_in_a_job_equals_recovery_in_place(remains: Remains) -> None:
     assert compared > 12
 
 
-@pytest.mark.parametrize("seed", range(4))
+@for_each("seed", range(4))
 def test_a_power_cut_before_the_log_is_opened_or_after_a_stop_is_harmless(seed: int) -> None:
     rng = random.Random(seed)
     for cut_at in rng.sample(range(20, len(STEPS) + 1), 10):

@@ -20,6 +20,7 @@ from kqueue.records.batch import BatchHeader
 from kqueue.storage import File, MemoryStorage
 from kqueue.tests.golden import data_folder
 from kqueue.tests.log.helpers import batch
+from kqueue.tests.tables import for_each
 
 
 def file_of(*parts: bytes | bytearray) -> File:
@@ -53,7 +54,7 @@ def test_a_scan_stays_within_its_range() -> None:
     assert [batch.position for batch in scan(file, len(one), len(one) + len(two) - 1)] == []
 
 
-@pytest.mark.parametrize("damage", [(8, b"\xff\xff\xff\xff"), (8, bytes(4)), (16, b"\3"), (16, b"\x80")])
+@for_each("damage", [(8, b"\xff\xff\xff\xff"), (8, bytes(4)), (16, b"\3"), (16, b"\x80")])
 def test_invalid_bytes_raise_after_the_batches_before_them(damage: tuple[int, bytes]) -> None:
     one, two = batch(b"1"), batch(b"2")
     two[damage[0] : damage[0] + len(damage[1])] = damage[1]
@@ -79,7 +80,7 @@ def test_a_length_beyond_the_file_allocates_nothing() -> None:
     assert list(scan(file, 0, file.size, check=CheckLevel.CHECKSUMS)) == []
 
 
-@pytest.mark.parametrize("topic", ["v0-none-0", "v0-gzip-0", "v1-none-0", "v1-lz4-0"])
+@for_each("topic", ["v0-none-0", "v0-gzip-0", "v1-none-0", "v1-lz4-0"])
 def test_old_formats_are_scanned(topic: str) -> None:
     path = data_folder("2.8") / topic / "00000000000000000000.log"
     file = file_of(path.read_bytes())

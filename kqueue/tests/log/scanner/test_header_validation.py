@@ -4,7 +4,6 @@ damage are scanned again.
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +15,7 @@ from kqueue.records.message_set import encode_entry, encode_set
 from kqueue.records.record import Record
 from kqueue.storage import File, MemoryStorage
 from kqueue.tests.log.helpers import batch
+from kqueue.tests.tables import for_each
 
 
 def file_of(data: bytes) -> File:
@@ -86,7 +86,7 @@ def test_changed_byte_costs_at_most_one_batch(number: int, where: int, mask: int
     assert [one.position for one in corrupt_ranges(items)] in ([], [positions[number]])
 
 
-@pytest.mark.parametrize(("number", "offset"), [(0, 1), (1, 7), (1, 0), (2, 3), (2, 99), (3, 2), (3, 7)])
+@for_each("number, offset", [(0, 1), (1, 7), (1, 0), (2, 3), (2, 99), (3, 2), (3, 7)])
 def test_a_base_offset_with_one_possible_value_is_fixed(number: int, offset: int) -> None:
     data, positions = log_of(2, 3, 1, 2)
     right = [0, 2, 5, 6][number]
@@ -114,7 +114,7 @@ EPOCHS = [
 ]
 
 
-@pytest.mark.parametrize(("epochs", "wrong"), EPOCHS)
+@for_each("epochs, wrong", EPOCHS)
 def test_leader_epochs_never_fall(epochs: tuple[int, ...], wrong: dict[int, int]) -> None:
     data, positions = log_of(1, 1, 1, epochs=epochs)
     fixes = {positions.index(one.position): one.fix for one in corrupt_ranges(scanned(data))}
@@ -157,7 +157,7 @@ def test_a_wrong_length_allocates_nothing_and_costs_one_batch() -> None:
     assert [(one.position, one.end) for one in corrupt_ranges(items)] == [(positions[1], positions[2])]
 
 
-@pytest.mark.parametrize("limit", [None, 4])
+@for_each("limit", [None, 4])
 def test_a_length_that_skips_whole_batches_costs_one_batch(limit: int | None) -> None:
     data, positions = log_of(1, 1, 1, 1)
     data[positions[1] + 8 : positions[1] + 12] = (positions[3] - positions[1] - 12).to_bytes(4, "big")
@@ -165,7 +165,7 @@ def test_a_length_that_skips_whole_batches_costs_one_batch(limit: int | None) ->
     assert (one.position, one.end) == (positions[1], positions[2])
 
 
-@pytest.mark.parametrize("limit", [None, 2])
+@for_each("limit", [None, 2])
 def test_a_batch_inside_a_value_is_not_part_of_the_log(limit: int | None) -> None:
     inner = batch(b"inner")
     stamp(inner, 0, 0, 0)

@@ -17,6 +17,7 @@ from kqueue.storage import MemoryStorage
 from kqueue.storage.memory import MemoryFile
 from kqueue.tests.log.helpers import START_MS, batch
 from kqueue.tests.steps import steps
+from kqueue.tests.tables import for_each
 
 
 def file_of(*parts: bytes | bytearray) -> MemoryFile:
@@ -36,8 +37,8 @@ def unit(base: int, magic: int = 2, count: int = 2, codec: str = "none") -> byte
     return encode_set(records, magic, {"none": 0, "gzip": 1}[codec])
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip"])
-@pytest.mark.parametrize("magic", [0, 1, 2])
+@for_each("codec", ["none", "gzip"])
+@for_each("magic", [0, 1, 2])
 def test_the_next_batch_is_found_behind_any_garbage(magic: int, codec: str) -> None:
     """S5.3, S3.3: every magic, plain and compressed."""
     rng = random.Random(1)

@@ -7,6 +7,7 @@ import pytest
 from kqueue.base.errors import CorruptBatch
 from kqueue.log_tools.decoders.control import control_text
 from kqueue.records.record import ABORT, COMMIT, Record, control_key_value
+from kqueue.tests.tables import for_each
 
 FOLDER_ID = '"voterDirectoryId":"AAAAAAAAAAEAAAAAAAAAAg"'
 ENDPOINT = '{"name":"C","host":"h","port":9093}'
@@ -22,8 +23,8 @@ def test_the_end_of_a_transaction() -> None:
     assert control_text(Record(7, 0, *control_key_value(ABORT, -1))) == " endTxnMarker: ABORT coordinatorEpoch: -1"
 
 
-@pytest.mark.parametrize(
-    ("kind", "value", "shown"),
+@for_each(
+    "kind, value, shown",
     [  # as Kafka's own converters write them
         (
             2,
@@ -53,8 +54,8 @@ def test_control_records_of_the_metadata_log_are_shown(kind: int, value: str, sh
     assert control_text(of(kind, bytes.fromhex(value))) == f" {shown}"
 
 
-@pytest.mark.parametrize(
-    ("kind", "value"), [(COMMIT, b"\0\0\0"), (COMMIT, None), (2, b"\0"), (2, b"\0\7"), (5, b"\0\0\0"), (6, b"\0\0\xff")]
+@for_each(
+    "kind, value", [(COMMIT, b"\0\0\0"), (COMMIT, None), (2, b"\0"), (2, b"\0\7"), (5, b"\0\0\0"), (6, b"\0\0\xff")]
 )
 def test_bytes_that_are_none_such(kind: int, value: bytes | None) -> None:
     with pytest.raises(CorruptBatch, match="offset 7"):

@@ -20,6 +20,7 @@ from kqueue.log_tools.decoders.coordinator import (
     transaction_log_decoder,
 )
 from kqueue.records.record import Record
+from kqueue.tests.tables import for_each
 
 KEY = offset_key("g", "t", 1)
 VALUE = offset_value(CommittedOffset(5, -1, "", 7))
@@ -41,8 +42,8 @@ def test_unknown_record_type_is_named_in_place_of_the_key() -> None:
     assert transaction_log_decoder(Record(3, 0, KEY, None)) == ("Unknown record type 1 at offset 3, skipping.", None)
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [(b"\0", VALUE), (KEY[:-1], VALUE), (KEY, VALUE[:-2]), (KEY, b"\0\x63"), (KEY, b""), (b"", None)]
+@for_each(
+    "key, value", [(b"\0", VALUE), (KEY[:-1], VALUE), (KEY, VALUE[:-2]), (KEY, b"\0\x63"), (KEY, b""), (b"", None)]
 )
 def test_unreadable_record_is_reported(key: bytes, value: bytes | None) -> None:
     shown, nothing = offsets_decoder(Record(8, 0, key, value))

@@ -11,6 +11,7 @@ from kqueue.base.errors import UnencodableMessage
 from kqueue.groups.log import consumer_schemas as consumer
 from kqueue.log_tools.decoders import schemas
 from kqueue.schema import decode, encode
+from kqueue.tests.tables import for_each
 
 MEMBER = consumer.ConsumerGroupMemberMetadataValue(
     instance_id=None,
@@ -34,7 +35,7 @@ def changed(made: Any, **values: object) -> Any:
     return made
 
 
-@pytest.mark.parametrize("member", [MEMBER, changed(MEMBER, classic_member_metadata=None, rack_id=None)])
+@for_each("member", [MEMBER, changed(MEMBER, classic_member_metadata=None, rack_id=None)])
 def test_a_member_of_a_consumer_group(member: consumer.ConsumerGroupMemberMetadataValue) -> None:
     assert decode(consumer.ConsumerGroupMemberMetadataValue, 0, encode(member, 0)) == member
     with pytest.raises(UnencodableMessage):

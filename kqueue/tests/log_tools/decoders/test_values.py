@@ -6,6 +6,7 @@ import pytest
 
 from kqueue.log_tools.decoders import VALUE_DECODERS, DecodeError, record_decoder, text_decoder, value_decoder
 from kqueue.records.record import Record
+from kqueue.tests.tables import for_each
 
 
 def test_null_is_none() -> None:
@@ -13,8 +14,8 @@ def test_null_is_none() -> None:
     assert record_decoder(VALUE_DECODERS["long"], VALUE_DECODERS["hex"])(Record(0, 0, None, b"")) == (None, "")
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "shown"),
+@for_each(
+    "name, data, shown",
     [
         ("string", b"abc", "abc"),
         ("hex", b"\x00\xff", "00ff"),
@@ -39,7 +40,7 @@ def test_decoder_is_selected_by_name(name: str, data: bytes, shown: str) -> None
     assert decode(Record(0, 0, data, data)) == (shown, shown)
 
 
-@pytest.mark.parametrize("name", ["short", "integer", "long", "float", "double", "uuid"])
+@for_each("name", ["short", "integer", "long", "float", "double", "uuid"])
 def test_bytes_that_are_none_such(name: str) -> None:
     with pytest.raises(DecodeError, match="found"):
         value_decoder(name)(b"abc")
@@ -50,8 +51,8 @@ def test_ones_own_may_fail() -> None:
         value_decoder("builtins:int")(b"x")
 
 
-@pytest.mark.parametrize(
-    ("name", "sentence"),
+@for_each(
+    "name, sentence",
     [
         ("strin", "there is no decoder 'strin'; did you mean 'string'?"),
         ("com.example.Avro", "known: string, hex"),

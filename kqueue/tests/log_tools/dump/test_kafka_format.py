@@ -13,6 +13,7 @@ from kqueue.records.message_set import encode_entry, encode_set
 from kqueue.records.record import ABORT, Record
 from kqueue.tests.log.helpers import batch, marker
 from kqueue.tests.log_tools.dump.sample_logs import batches
+from kqueue.tests.tables import for_each
 
 CONTENTS = DumpOptions(records=True, contents=True)
 
@@ -118,7 +119,7 @@ def test_records_are_read_whether_the_checksum_is_right_or_not() -> None:
         list(records_of(one(data)))
 
 
-@pytest.mark.parametrize(("magic", "append_time"), [(0, False), (1, False), (1, True)])
+@for_each("magic, append_time", [(0, False), (1, False), (1, True)])
 def test_messages_in_a_wrapper_get_their_own_offsets_and_its_append_time(magic: int, append_time: bool) -> None:
     records = [Record(offset, 100 - offset, None, b"v") for offset in (5, 6, 8)]
     dumped = one(encode_set(records, magic, codec_id=1, log_append_time=append_time))

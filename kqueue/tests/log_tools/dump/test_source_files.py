@@ -7,6 +7,7 @@ import pytest
 from kqueue.base.errors import StorageFailed
 from kqueue.log_tools.dump import DumpFile, dump_files_in
 from kqueue.tests.log_tools.dump.sample_logs import ZERO, made, made_with_transactions
+from kqueue.tests.tables import for_each
 
 
 def test_a_folder_gives_what_can_be_dumped_by_name(tmp_path: Path) -> None:
@@ -40,7 +41,7 @@ def test_the_other_files_of_its_segment(tmp_path: Path) -> None:
         source.open(".txnindex")
 
 
-@pytest.mark.parametrize("name", ["x.log", ".log", "-5.log", "٣.log"])
+@for_each("name", ["x.log", ".log", "-5.log", "٣.log"])
 def test_a_name_that_begins_with_no_offset(name: str) -> None:
     assert DumpFile(f"{12:020}.log").base_offset() == 12
     with pytest.raises(StorageFailed, match="expected a name that begins with an offset"):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-
 from kqueue.log.formats.filenames import LOG, PARTITION_METADATA
 from kqueue.log_tools.repair.index_rebuild import IndexRebuild
 from kqueue.storage import LocalStorage
 from kqueue.tests.golden import data_folder
+from kqueue.tests.tables import for_each
 
 INTERVAL_BYTES = 512  # index.interval.bytes of that Kafka
 
 
-@pytest.mark.parametrize("partition", ["v2-none-0", "v2-gzip-0", "txn-0", "v2-logappend-0", "v2-three-partitions-1"])
+@for_each("partition", ["v2-none-0", "v2-gzip-0", "txn-0", "v2-logappend-0", "v2-three-partitions-1"])
 def test_files_of_kafka_4_3_byte_for_byte(partition: str) -> None:
     folder = data_folder("4.3") / partition
     wanted = {

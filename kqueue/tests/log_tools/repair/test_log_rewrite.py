@@ -15,6 +15,7 @@ from kqueue.records.batch import iter_batches
 from kqueue.storage import MemoryStorage, Storage
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.tests.log_tools.logs import FOLDER, content, made, names, replace
+from kqueue.tests.tables import for_each
 
 FIRST = file_name(0, LOG)
 
@@ -124,7 +125,7 @@ def test_a_file_of_another_name_is_refused_and_not_emptied() -> None:
         plan(storage, 9)
 
 
-@pytest.mark.parametrize("remains", Remains)
+@for_each("remains", Remains)
 def test_power_cut_at_every_step(remains: Remains) -> None:
     """S5.3: the old file or the new one, complete; never the new one with the old one's indexes."""
     source, _ = made()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from kqueue.log.formats.checkpoints import HIGH_WATERMARKS, RECOVERY_POINTS, encode_offsets, encode_partition_metadata
 from kqueue.log.formats.filenames import INDEX, LOG, PARTITION_METADATA, SNAPSHOT, TIMEINDEX, file_name
 from kqueue.log_tools.repair.partition_repair import PartitionRepair, PartitionRepairResult
@@ -15,6 +13,7 @@ from kqueue.storage import MemoryStorage, Storage
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.tests.log.helpers import read_values
 from kqueue.tests.log_tools.logs import FOLDER, append, content, flush, made, names, open_log, replace
+from kqueue.tests.tables import for_each
 
 KEY = ("t", 0)
 FIRST = file_name(0, LOG)
@@ -104,9 +103,7 @@ def test_a_valid_snapshot_is_retained() -> None:
     assert {name: content(storage, name) for name in names(storage, SNAPSHOT)} == snapshots
 
 
-@pytest.mark.parametrize(
-    ("recovery_point", "high_watermark", "end"), [(40, 50, 40), (50, 40, 40), (40, 36, 36), (0, 40, 36)]
-)
+@for_each("recovery_point, high_watermark, end", [(40, 50, 40), (50, 40, 40), (40, 36, 36), (0, 40, 36)])
 def test_no_offset_is_reused(recovery_point: int, high_watermark: int, end: int) -> None:
     """The log continues where both checkpoints say; a single one may be damaged itself."""
     storage, values = made()
@@ -134,7 +131,7 @@ def test_files_without_a_log_are_removed() -> None:
     assert not storage.exists(f"{FOLDER}/{file_name(700, INDEX)}")
 
 
-@pytest.mark.parametrize("has_other", [True, False])
+@for_each("has_other", [True, False])
 def test_a_topic_id_comes_from_another_partition(has_other: bool) -> None:
     storage, _ = made()
     good = encode_partition_metadata(bytes(range(16)))

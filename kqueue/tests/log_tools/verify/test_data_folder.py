@@ -27,6 +27,7 @@ from kqueue.log_tools.verify.partition import CheckpointedState, LogRange
 from kqueue.log_tools.verify.report import ERROR, NOTE, VerificationReport
 from kqueue.storage import MemoryStorage
 from kqueue.tests.log.helpers import START_MS
+from kqueue.tests.tables import for_each
 
 IDENTITY = {"version": "1", "node.id": "1", "cluster.id": "A" * 22}
 KEY = ("t", 0)
@@ -94,7 +95,7 @@ def test_set_aside_folders_are_no_partitions() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CHECKPOINTS)
+@for_each("name", CHECKPOINTS)
 def test_a_checkpoint_that_cannot_be_read_is_empty(name: str) -> None:
     storage = a_folder()
     storage.write_atomic(name, b"0\n7\nt 0 1\n")
@@ -113,8 +114,8 @@ def test_a_file_that_is_too_large_is_not_read(monkeypatch: pytest.MonkeyPatch) -
     assert folder.offsets[RECOVERY_POINTS] == {}
 
 
-@pytest.mark.parametrize(
-    ("changed", "expected"),
+@for_each(
+    "changed, expected",
     [
         ({"cluster.id": ""}, ["a value of cluster.id"]),
         ({"node.id": ""}, ["a value of node.id"]),
@@ -129,7 +130,7 @@ def test_folder_identity_is_verified(changed: dict[str, str], expected: list[str
     assert {finding.file for finding in report.findings} <= {META_PROPERTIES}
 
 
-@pytest.mark.parametrize(("data", "notes"), [(b"", 0), (b"{", 1), (b"\xff", 1)])
+@for_each("data, notes", [(b"", 0), (b"{", 1), (b"\xff", 1)])
 def test_the_mark_of_a_clean_stop_may_be_empty(data: bytes, notes: int) -> None:
     """Older Kafkas leave it empty; invalid content is harmless."""
     storage = a_folder()
@@ -148,8 +149,8 @@ def test_partitions_of_a_topic_name_the_same_id() -> None:
     assert told == [(ERROR, f"t-1/{PARTITION_METADATA}", "another one")]
 
 
-@pytest.mark.parametrize(
-    ("name", "clean", "severity"),
+@for_each(
+    "name, clean, severity",
     [
         (RECOVERY_POINTS, True, ERROR),
         (RECOVERY_POINTS, False, ERROR),

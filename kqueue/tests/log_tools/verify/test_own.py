@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from kqueue.testing.faulty_storage import FaultyStorage, Remains
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.compaction.helpers import DAY_MS, compact, open_compacted, put
 from kqueue.tests.log.helpers import START_MS, append, end_transaction, flush, run_through
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
 SMALL = LogConfig.of(**{"segment.bytes": 2000, "index.interval.bytes": 200})
@@ -57,7 +57,7 @@ def fill(log: Log, rng: random.Random, count: int, producer_ids: tuple[int, ...]
             open_ones.add(producer)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@for_each("seed", range(3))
 def test_at_work_and_after_a_clean_stop(seed: int) -> None:
     storage = MemoryStorage()
     logs = manager(storage)

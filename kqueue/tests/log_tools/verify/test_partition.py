@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from kqueue.log.formats.filenames import DELETED, INDEX, LOG, SNAPSHOT, file_name
 from kqueue.log_tools.repaired_gaps import GAPS, encode_gaps
 from kqueue.log_tools.verify.partition import CheckpointedState, LogRange, PartitionVerifier
@@ -16,6 +14,7 @@ from kqueue.log_tools.verify.report import ERROR, NOTE, Finding, VerificationRep
 from kqueue.storage import MemoryStorage, Storage
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.tests.log_tools.logs import FOLDER, content, made, names, replace
+from kqueue.tests.tables import for_each
 
 
 def checked(
@@ -41,7 +40,7 @@ def without_second_segment() -> MemoryStorage:
     return storage
 
 
-@pytest.mark.parametrize("deep", [False, True])
+@for_each("deep", [False, True])
 def test_a_sound_partition_is_counted_and_nothing_is_told(deep: bool) -> None:
     storage, _ = made()
     read: list[int] = []
@@ -82,8 +81,8 @@ def test_the_storage_itself_may_be_the_partition() -> None:
     assert [finding.file for finding in report.findings] == [file_name(0, INDEX)]
 
 
-@pytest.mark.parametrize(
-    ("known", "noted", "expected"),
+@for_each(
+    "known, noted, expected",
     [
         (CheckpointedState(), [], [(ERROR, file_name(18, LOG))]),
         (CheckpointedState(cleaned=True), [], []),
@@ -103,7 +102,7 @@ def test_missing_offsets(
     assert told(report) == expected
 
 
-@pytest.mark.parametrize(("clean", "severity"), [(True, ERROR), (False, NOTE)])
+@for_each("clean, severity", [(True, ERROR), (False, NOTE)])
 def test_an_end_that_is_cut_off_is_damage_only_after_a_clean_stop(clean: bool, severity: str) -> None:
     storage, _ = made()
     last = names(storage)[-1]
@@ -116,8 +115,8 @@ def test_an_end_that_is_cut_off_is_damage_only_after_a_clean_stop(clean: bool, s
     assert report.bytes < size * len(names(storage))
 
 
-@pytest.mark.parametrize(
-    ("known", "severity"),
+@for_each(
+    "known, severity",
     [
         (CheckpointedState(), ERROR),
         (CheckpointedState(False, recovery_point=19), ERROR),

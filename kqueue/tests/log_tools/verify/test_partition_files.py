@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from kqueue.log.formats.filenames import CLEANED, DELETED, INDEX, LOG, SNAPSHOT, SWAP, TIMEINDEX, file_name
 from kqueue.log_tools.verify.partition_files import LEFTOVERS_NAMED, PartitionFiles, list_files
 from kqueue.log_tools.verify.report import ERROR, NOTE
 from kqueue.storage import MemoryStorage
+from kqueue.tests.tables import for_each
 
 
 def listed(*names: str, is_clean: bool = True) -> tuple[PartitionFiles, list[tuple[str, str]]]:
@@ -34,7 +33,7 @@ def test_files_are_listed_by_kind() -> None:
     assert reports == []
 
 
-@pytest.mark.parametrize(("is_clean", "severity"), [(True, ERROR), (False, NOTE)])
+@for_each("is_clean, severity", [(True, ERROR), (False, NOTE)])
 def test_an_index_without_its_log_is_an_error_after_a_clean_shutdown(is_clean: bool, severity: str) -> None:
     _, reports = listed(file_name(3, INDEX), file_name(3, TIMEINDEX), is_clean=is_clean)
     assert sorted(reports) == [(file_name(3, INDEX), severity), (file_name(3, TIMEINDEX), severity)]

@@ -18,10 +18,11 @@ from kqueue.log_tools.verify.report import NOTE
 from kqueue.storage import LocalStorage
 from kqueue.tests.golden import VERSIONS, data_folder, expected
 from kqueue.tests.log_tools.damage import NONE, TXN, cut, flip, put, replace, some_of
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("deep", [False, True])
+@for_each("version", VERSIONS)
+@for_each("deep", [False, True])
 def test_folders_of_kafka_are_sound(version: str, deep: bool) -> None:
     """S3.6."""
     report = verify(data_folder(version), deep=deep)
@@ -32,7 +33,7 @@ def test_folders_of_kafka_are_sound(version: str, deep: bool) -> None:
         assert report.records >= sum(len(topic.records) for name, topic in expected(version).items() if ":" not in name)
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@for_each("version", VERSIONS)
 def test_partitions_alone_are_sound_too(version: str) -> None:
     for path in data_folder(version).iterdir():
         if path.is_dir():

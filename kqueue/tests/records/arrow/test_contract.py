@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kqueue.records.arrow.contract import BYTES_LIMIT, DATA_MAX, ChunkLimits, RecordRange
+from kqueue.tests.tables import for_each
 
 
 def test_record_range_takes_offsets_and_times_within_its_bounds() -> None:
@@ -13,15 +14,13 @@ def test_record_range_takes_offsets_and_times_within_its_bounds() -> None:
     assert not RecordRange(until_ms=20).take(0, -1)
 
 
-@pytest.mark.parametrize("beyond", [{"start_offset": 2**63}, {"until_ms": -(2**63) - 1}])
+@for_each("beyond", [{"start_offset": 2**63}, {"until_ms": -(2**63) - 1}])
 def test_bounds_have_64_bits(beyond: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="64 bits"):
         RecordRange(**beyond)
 
 
-@pytest.mark.parametrize(
-    "beyond", [{"rows_max": 0}, {"rows_max": DATA_MAX + 1}, {"bytes_max": 0}, {"bytes_max": BYTES_LIMIT + 1}]
-)
+@for_each("beyond", [{"rows_max": 0}, {"rows_max": DATA_MAX + 1}, {"bytes_max": 0}, {"bytes_max": BYTES_LIMIT + 1}])
 def test_chunk_limits_out_of_range_are_refused(beyond: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="is from 1 to"):
         ChunkLimits(**beyond)

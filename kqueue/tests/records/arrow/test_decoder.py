@@ -36,6 +36,7 @@ from kqueue.tests.records.arrow.helpers import (
     with_records,
 )
 from kqueue.tests.records.strategies import record_lists
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
 pytestmark = pytest.mark.timeout(300)  # the first run compiles
@@ -70,7 +71,7 @@ def told(buf: bytes, bounds: RecordRange) -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 @settings(max_examples=examples(40), deadline=None)
 @given(buf=logs(), bounds=SELECTIONS, cut=st.integers(0, 60))
 def test_decoded_columns_equal_the_records(engine: EngineName, buf: bytes, bounds: RecordRange, cut: int) -> None:
@@ -87,8 +88,8 @@ def test_both_engines_make_the_same_pieces(buf: bytes, bounds: RecordRange, limi
     assert decoded("fast", buf, bounds, limits) == decoded("python", buf, bounds, limits)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("version", golden.VERSIONS)
+@for_each("engine", ENGINES)
+@for_each("version", golden.VERSIONS)
 def test_columns_of_kafkas_logs_equal_the_records(engine: EngineName, version: str) -> None:
     """Every format and codec, against the records as they are read one by one."""
     seen = set()
@@ -100,7 +101,7 @@ def test_columns_of_kafkas_logs_equal_the_records(engine: EngineName, version: s
     assert seen == ({0, 1, 2} if version == "2.8" else {2})
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_null_is_not_empty(engine: EngineName) -> None:
     builder = BatchBuilder()
     builder.append(5, None, b"", [("a", None), ("a", b""), ("", b"x")])
@@ -120,7 +121,7 @@ def test_null_is_not_empty(engine: EngineName) -> None:
     assert list(decoder.finish()) == []
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_header_names_that_are_no_text(engine: EngineName) -> None:
     builder = BatchBuilder()
     builder.append(1, b"k", b"v", [("\udcff", b"x"), ("caf\u00e9", None)])
@@ -131,7 +132,7 @@ def test_header_names_that_are_no_text(engine: EngineName) -> None:
 # --- pieces
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_pieces_are_bounded_and_runs_say_whence_rows_come(engine: EngineName) -> None:
     buf = one_batch(*[b"v"] * 5) + one_batch(*[b"v"] * 4, base_offset=5)
     first, second = (header for _, header in iter_batches(buf))
@@ -141,7 +142,7 @@ def test_pieces_are_bounded_and_runs_say_whence_rows_come(engine: EngineName) ->
     assert [len(piece[0]) for piece in pieces] == [2, 2, 1]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_no_column_grows_beyond_what_arrow_can_count(engine: EngineName) -> None:
     """A chunk ends before a row that would exceed the limit; a larger row is its own chunk."""
     buf = one_batch(b"a" * 60, b"b" * 30, b"c" * 20, b"d" * 500, b"e")
@@ -167,7 +168,7 @@ def test_more_than_was_thought_at_first() -> None:
     assert in_rows(columns) == [as_row(record) for record in records]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_pieces_go_over_fetches_and_the_buffer_may_be_used_again(engine: EngineName) -> None:
     buf = bytearray(one_batch(b"first"))
     decoder = ColumnDecoder(engine=engine)
@@ -210,7 +211,7 @@ def test_many_small_batches(engine: EngineName, monkeypatch: pytest.MonkeyPatch)
     assert columns[2] == 5_000
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_old_formats_between_new_ones(engine: EngineName) -> None:
     old = [Record(number, 7, b"k", b"v%d" % number) for number in range(3, 6)]
     buf = (
@@ -231,7 +232,7 @@ def test_old_formats_between_new_ones(engine: EngineName) -> None:
     assert decoded(engine, damaged, check=False)[1] is None
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_a_batch_is_as_late_as_its_header_says(engine: EngineName) -> None:
     for value in (b"small", b"large" * 1_000):
         buf = replaced(one_batch(value), 0, max_timestamp=5)
@@ -251,7 +252,7 @@ def data_of(producer_id: int, offset: int, codec: str = "none") -> bytes:
     )
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_aborted_transactions_are_left_out(engine: EngineName) -> None:
     """One that is aborted, then one of the same producer that is not; another's between them; what
     is not transactional stays.
@@ -277,7 +278,7 @@ def test_aborted_transactions_are_left_out(engine: EngineName) -> None:
     assert [row[0] for row in in_rows(decoded(engine, b"".join(parts[6:]), aborted=[(2, 1)]))] == [8]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_a_codec_that_nobody_has(engine: EngineName) -> None:
     buf = bytearray(one_batch(b"x"))
     buf[22] |= 7
@@ -288,7 +289,7 @@ def test_a_codec_that_nobody_has(engine: EngineName) -> None:
 # --- bytes that are no batches
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_damage_is_named_and_what_stands_before_it_is_taken(engine: EngineName) -> None:
     first, second = one_batch(b"a", b"b"), one_batch(b"c", b"d", base_offset=2)
     for codec in ("none", "gzip"):
@@ -344,7 +345,7 @@ WRONG_RECORDS = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG_RECORDS)
+@for_each("name", WRONG_RECORDS)
 def test_records_that_are_none(name: str) -> None:
     """By both engines, with the words of the record by record way; the one before is taken."""
     good = one_batch(b"a", b"b")
@@ -360,7 +361,7 @@ def test_records_that_are_none(name: str) -> None:
             assert (columns[1], columns[2]) == (f"the batch at position 0: {caught.value}", None)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_numbers_need_not_be_short(engine: EngineName) -> None:
     batch = with_records(
         one_batch(b"a"), drawn(time=b"\x80\x80\0", delta=b"\x80\0", key=b"\x82\x80\0k", headers=b"\x80\0")
@@ -368,8 +369,8 @@ def test_numbers_need_not_be_short(engine: EngineName) -> None:
     assert in_rows(decoded(engine, batch)) == [(0, 1_700_000_000_000, b"k", None, [])]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("large", [False, True])
+@for_each("engine", ENGINES)
+@for_each("large", [False, True])
 def test_a_record_that_reaches_into_the_next_batch(engine: EngineName, large: bool) -> None:
     """It would be whole with the first bytes from there, which are zeros, as a record without
     headers ends.
@@ -386,7 +387,7 @@ def test_a_record_that_reaches_into_the_next_batch(engine: EngineName, large: bo
     assert "leaves the" in (columns[1] or "")
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_offsets_and_times_beyond_64_bits(engine: EngineName) -> None:
     buf = one_batch(b"a", b"b")
     assert "64 bits" in (decoded(engine, replaced(buf, 0, base_offset=2**63 - 2))[1] or "")
@@ -401,7 +402,7 @@ def test_offsets_and_times_beyond_64_bits(engine: EngineName) -> None:
     assert len(in_rows(decoded(engine, replaced(late, 0, attributes=8)))) == 2
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_a_count_of_records_takes_no_memory(engine: EngineName) -> None:
     buf = replaced(one_batch(b"a"), 0, record_count=2**31 - 1, last_offset_delta=2**31 - 2)
     columns = decoded(engine, buf)

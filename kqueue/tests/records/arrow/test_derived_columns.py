@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pytest
 
 from kqueue.records.arrow.contract import ColumnChunk
 from kqueue.records.arrow.decoder import ColumnDecoder
@@ -12,6 +11,7 @@ from kqueue.records.batch import BatchHeader
 from kqueue.records.message_set import encode_set
 from kqueue.records.record import Record
 from kqueue.tests.records.arrow.helpers import one_batch
+from kqueue.tests.tables import for_each
 
 
 def piece_of(*bufs: bytes) -> ColumnChunk:
@@ -36,7 +36,7 @@ def test_timestamps_are_utc_and_null_without_a_time() -> None:
     assert column.cast(pa.int64()).to_pylist() == [1_700_000_000_000, None]
 
 
-@pytest.mark.parametrize("base_offset", [0, 5, 2**62])
+@for_each("base_offset", [0, 5, 2**62])
 def test_sequence_column_wraps_and_is_null_in_old_formats(base_offset: int) -> None:
     """They wrap to 0 after 2**31 - 1, and old formats have none."""
     parts = [

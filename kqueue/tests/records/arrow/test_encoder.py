@@ -17,6 +17,7 @@ from kqueue.records.builder import BatchBuilder
 from kqueue.records.record import Record
 from kqueue.tests.records.arrow.helpers import ENGINES, NEEDS_FAST, EngineName
 from kqueue.tests.records.strategies import CODEC_NAMES, record_lists
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
 pytestmark = pytest.mark.timeout(300)  # the first run compiles
@@ -56,7 +57,7 @@ def values(batches: list[EncodedBatch]) -> list[list[bytes | None]]:
     return [[record.value for record in iter_records(batch)] for batch, _ in batches]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 @settings(max_examples=examples(100), deadline=None)
 @given(
     records=record_lists(),
@@ -93,7 +94,7 @@ def test_the_bytes_are_the_builders(
     assert at == len(records)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 @settings(max_examples=examples(30), deadline=None)
 @given(records=record_lists())
 def test_encoded_table_decodes_to_the_same(engine: EngineName, records: list[Record]) -> None:
@@ -108,8 +109,8 @@ def test_encoded_table_decodes_to_the_same(engine: EngineName, records: list[Rec
     assert piece.timestamp == table["timestamp"]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(
+@for_each("engine", ENGINES)
+@for_each(
     "kind",
     [pa.binary(), pa.string(), pa.large_binary(), pa.large_string(), pa.binary(3), pa.binary_view(), pa.string_view()],
 )
@@ -118,7 +119,7 @@ def test_bytes_and_texts_of_every_kind(engine: EngineName, kind: pa.DataType) ->
     assert values(list(encode_batches(table, engine=engine))) == [[None, b"xyz"]]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_times_of_every_kind(engine: EngineName) -> None:
     for kind, times, wanted in (
         (pa.timestamp("s"), [5, None], [5_000, 77]),
@@ -133,7 +134,7 @@ def test_times_of_every_kind(engine: EngineName) -> None:
         assert [record.timestamp for record in iter_records(batch)] == wanted
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_headers_of_every_kind(engine: EngineName) -> None:
     fields = [pa.field("value", pa.string()), pa.field("key", pa.large_string())]
     rows = [[{"key": "a", "value": "x"}], None, [], [{"key": "b", "value": None}, {"key": "", "value": ""}]]
@@ -146,7 +147,7 @@ def test_headers_of_every_kind(engine: EngineName) -> None:
     assert list(iter_records(batch)) == [Record(0, -1, None, None)]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_lists_that_are_null_may_cover_headers(engine: EngineName) -> None:
     """What stands below a null means nothing."""
     inside = pa.StructArray.from_arrays([pa.array(["a", "b"]), pa.array([b"x", b"y"])], names=["key", "value"])
@@ -155,14 +156,14 @@ def test_lists_that_are_null_may_cover_headers(engine: EngineName) -> None:
     assert [record.headers for record in iter_records(batch)] == [(), (("b", b"y"),)]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_empty_table_and_chunks_give_no_batches(engine: EngineName) -> None:
     assert list(encode_batches(pa.table({"value": pa.array([], pa.binary())}), engine=engine)) == []
     chunks = pa.chunked_array([["a"], [], ["b", "c"]])
     assert values(list(encode_batches(pa.table({"value": chunks}), engine=engine))) == [[b"a", b"b", b"c"]]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_a_row_that_alone_is_too_large_stands_alone(engine: EngineName) -> None:
     table = pa.table({"value": [b"a", b"b" * 30_000_000, b"c"]})
     batches = list(encode_batches(table, batch_bytes=20_000_000, engine=engine))
@@ -170,7 +171,7 @@ def test_a_row_that_alone_is_too_large_stands_alone(engine: EngineName) -> None:
     assert len(batches[1].batch) == 30_000_000 + BATCH_OVERHEAD + 13
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 def test_invalid_columns_and_options_are_refused(engine: EngineName) -> None:
     def refused(columns: dict[str, Any], **args: Any) -> None:
         list(encode_batches(pa.table(columns), engine=engine, **args))

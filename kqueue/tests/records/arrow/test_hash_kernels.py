@@ -10,13 +10,14 @@ import numpy as np
 
 from kqueue.records.arrow.hash_kernels import crc32_all, murmur2_all
 from kqueue.records.partitioners.murmur2 import murmur2
+from kqueue.tests.tables import for_each
 
 pytestmark = pytest.mark.timeout(300)  # the first run compiles
 
 DATA = bytes(range(256))
 
 
-@pytest.mark.parametrize("size", range(20))
+@for_each("size", range(20))
 def test_all_that_can_be_left_over_of_whole_words(size: int) -> None:
     view = np.frombuffer(DATA, np.uint8)
     for kernel, one in ((murmur2_all, murmur2), (crc32_all, zlib.crc32)):
@@ -25,7 +26,7 @@ def test_all_that_can_be_left_over_of_whole_words(size: int) -> None:
         assert hashes.tolist() == [one(DATA[3 : 3 + size]), one(DATA[3 + size : 3 + 2 * size])]
 
 
-@pytest.mark.parametrize("ends", [[0, 257], [-1, 4], [5, 4]])
+@for_each("ends", [[0, 257], [-1, 4], [5, 4]])
 def test_positions_that_leave_the_data_are_not_followed(ends: list[int]) -> None:
     view = np.frombuffer(DATA, np.uint8)
     for kernel in (murmur2_all, crc32_all):

@@ -19,6 +19,7 @@ from kqueue.records.arrow import crc32_of, murmur2_of, partitions_of
 from kqueue.records.partitioners import PARTITIONERS, Partitioner, make_partitioner
 from kqueue.records.partitioners.murmur2 import murmur2
 from kqueue.tests.records.arrow.helpers import ENGINES, EngineName
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
 pytestmark = pytest.mark.timeout(300)  # the first run compiles
@@ -38,7 +39,7 @@ def one_by_one(
     return [partitioner.partition(key, count, available=available, value=value, topic="t") for key, value in pairs]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@for_each("engine", ENGINES)
 @given(keys=KEYS, cut=st.integers(0, 5))
 @settings(max_examples=examples(150), deadline=None)
 def test_column_hashes_equal_those_of_single_keys(engine: EngineName, keys: list[bytes | None], cut: int) -> None:
@@ -48,8 +49,8 @@ def test_column_hashes_equal_those_of_single_keys(engine: EngineName, keys: list
     assert crc32_of(column, engine).tolist() == [zlib.crc32(key or b"") for key in keys[cut:]]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("name", NAMES)
+@for_each("engine", ENGINES)
+@for_each("name", NAMES)
 @given(
     pieces=st.lists(
         st.lists(
@@ -82,9 +83,7 @@ def test_every_built_in_is_among_those_that_are_compared() -> None:
     assert set(NAMES) == {entry.name for entry in PARTITIONERS if entry.origin == BUILT_IN}
 
 
-@pytest.mark.parametrize(
-    "kind", [pa.string(), pa.large_binary(), pa.large_string(), pa.binary_view(), pa.string_view()]
-)
+@for_each("kind", [pa.string(), pa.large_binary(), pa.large_string(), pa.binary_view(), pa.string_view()])
 def test_text_and_large_columns(kind: pa.DataType) -> None:
     keys = pa.array(["ä", "", None, "three"]).cast(kind)
     assert murmur2_of(keys, "python").tolist() == [murmur2(key) for key in ("ä".encode(), b"", b"", b"three")]

@@ -12,6 +12,7 @@ from kqueue.records.codecs import CODECS, Codec, Levels
 from kqueue.records.codecs.guarded_codec import GuardedCodec
 from kqueue.testing.codec_checks import check_codec
 from kqueue.tests.plugged import EXPLODING, MARKED, NAMED_GZIP, MarkedCodec
+from kqueue.tests.tables import for_each
 
 ORIGIN = "some-plugin 2.1"
 
@@ -90,13 +91,13 @@ class Leveled(MarkedCodec):
         return repr(level).encode()
 
 
-@pytest.mark.parametrize(("asked", "given"), [(None, None), (0, 0), (3, 3), (-1, None), (9, None), (7, 7)])
+@for_each("asked, given", [(None, None), (0, 0), (3, 3), (-1, None), (9, None), (7, 7)])
 def test_a_level_that_it_does_not_have_means_its_default(asked: int | None, given: int | None) -> None:
     assert guarded(Leveled(levels=Levels(0, 3, 7))).compress(b"x", asked) == repr(given).encode()
 
 
-@pytest.mark.parametrize(
-    ("codec", "words"),
+@for_each(
+    "codec, words",
     [
         (object(), "expected an id from 1 to 7, found None"),
         (MarkedCodec(id=0), "expected an id from 1 to 7, found 0"),

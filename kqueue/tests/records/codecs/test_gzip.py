@@ -11,6 +11,7 @@ from kqueue.base.errors import CorruptBatch
 from kqueue.records.codecs import gzip as codec_module
 from kqueue.records.codecs.contract import FRAME_BYTES, FRAMES_FREE
 from kqueue.records.codecs.gzip import GzipCodec
+from kqueue.tests.tables import for_each
 
 CODEC = GzipCodec()
 DATA = b"one two three " * 5000
@@ -25,7 +26,7 @@ def test_level_minus_one_is_the_default() -> None:
     assert CODEC.compress(DATA) == CODEC.compress(DATA, -1) == CODEC.compress(DATA, 6) != CODEC.compress(DATA, 1)
 
 
-@pytest.mark.parametrize("count", [2, 3, 10])
+@for_each("count", [2, 3, 10])
 def test_members_after_one_another(count: int) -> None:
     members = [gzip.compress(DATA[:size] * 3) for size in range(0, 7 * count, 7)]
     whole = b"".join(gzip.decompress(member) for member in members)
@@ -34,7 +35,7 @@ def test_members_after_one_another(count: int) -> None:
         CODEC.decompress(b"".join(members), len(whole) - 1)
 
 
-@pytest.mark.parametrize("size", [900, 3000, 10_000, 70_000])
+@for_each("size", [900, 3000, 10_000, 70_000])
 def test_large_members_after_one_another(size: int) -> None:
     members = gzip.compress(DATA[:size], 0) * 3
     assert CODEC.decompress(members, 3 * size) == DATA[:size] * 3
@@ -72,7 +73,7 @@ def test_a_multitude_of_members_costs_no_square(monkeypatch: pytest.MonkeyPatch)
     assert counts[1] < 2.1 * counts[0]
 
 
-@pytest.mark.parametrize("tail", [b"\0", b"\x1f", b"\x1f\x8b", b"garbage", gzip.compress(b"x", mtime=0)[:-1]])
+@for_each("tail", [b"\0", b"\x1f", b"\x1f\x8b", b"garbage", gzip.compress(b"x", mtime=0)[:-1]])
 def test_bytes_left_over(tail: bytes) -> None:
     with pytest.raises(CorruptBatch, match="gzip"):
         CODEC.decompress(gzip.compress(DATA) + tail, 10 * len(DATA))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kqueue.base.errors import CorruptBatch
 from kqueue.records.codecs.contract import FRAMES_FREE
 from kqueue.records.codecs.lz4 import Lz4Codec, Lz4V0Codec, xxh32
+from kqueue.tests.tables import for_each
 
 CODEC, OLD = Lz4Codec(), Lz4V0Codec()
 DATA = b"one two three " * 20_000
@@ -28,8 +29,8 @@ def test_level_9_is_the_fast_one() -> None:
     assert len(CODEC.compress(text, 8)) < len(CODEC.compress(text))
 
 
-@pytest.mark.parametrize(
-    ("linked", "checksum", "block_checksum", "size", "block_size"),
+@for_each(
+    "linked, checksum, block_checksum, size, block_size",
     list(itertools.product((False, True), (False, True), (False, True), (False, True), (4, 7))),
 )
 def test_all_kinds_of_frames_are_read(
@@ -108,8 +109,8 @@ def test_the_old_codec_keeps_the_contract_else() -> None:
         OLD.decompress(frame, 99)
 
 
-@pytest.mark.parametrize(
-    ("data", "digest"),
+@for_each(
+    "data, digest",
     [
         (b"", 0x02CC5D05),
         (b"a", 0x550D7456),

@@ -8,11 +8,12 @@ import pytest
 from kqueue.base.errors import PluginError
 from kqueue.records.codecs import CODECS
 from kqueue.testing import check_codec
+from kqueue.tests.tables import for_each
 
 KAFKAS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
-@pytest.mark.parametrize("name", KAFKAS)
+@for_each("name", KAFKAS)
 def test_built_in_codecs_keep_the_contract(name: str) -> None:
     check_codec(CODECS.get(name))
 

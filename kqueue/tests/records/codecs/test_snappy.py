@@ -11,6 +11,7 @@ from kafka.codec import snappy_decode, snappy_encode
 from kqueue.base.errors import CorruptBatch
 from kqueue.records.codecs.contract import FRAMES_FREE
 from kqueue.records.codecs.snappy import SnappyCodec
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
 CODEC = SnappyCodec()
@@ -49,8 +50,8 @@ def test_both_ways_with_another_reader(data: bytes, times: int) -> None:
     assert CODEC.decompress(snappy_encode(data, xerial_compatible=False), len(data)) == data
 
 
-@pytest.mark.parametrize(
-    ("data", "words"),
+@for_each(
+    "data, words",
     [
         (b"", "no varint"),
         (HEADER[:-1], "header"),

@@ -9,6 +9,7 @@ import zstandard
 from kqueue.base.errors import CorruptBatch
 from kqueue.records.codecs.contract import FRAMES_FREE
 from kqueue.records.codecs.zstd import ZstdCodec, _tame_window
+from kqueue.tests.tables import for_each
 
 CODEC = ZstdCodec()
 DATA = b"one two three " * 20_000
@@ -26,11 +27,9 @@ def skippable(data: bytes) -> bytes:
     return bytes.fromhex("522a4d18") + len(data).to_bytes(4, "little") + data
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"x", DATA, NOISE, bytes(1_000_000), DATA + NOISE + bytes(300_000)], ids=lambda data: str(len(data))
-)
-@pytest.mark.parametrize("checksum", [False, True])
-@pytest.mark.parametrize("sized", [False, True])
+@for_each("data", [b"", b"x", DATA, NOISE, bytes(1_000_000), DATA + NOISE + bytes(300_000)])
+@for_each("checksum", [False, True])
+@for_each("sized", [False, True])
 def test_all_kinds_of_frames_are_read(data: bytes, checksum: bool, sized: bool) -> None:
     compressor = zstandard.ZstdCompressor(write_checksum=checksum)
     frame = compressor.compress(data) if sized else streamed(data, write_checksum=checksum)
@@ -77,8 +76,8 @@ def test_only_skippable_frames_hold_nothing() -> None:
     assert CODEC.decompress(skippable(b"abc"), 0) == b""
 
 
-@pytest.mark.parametrize(
-    ("data", "words"),
+@for_each(
+    "data, words",
     [
         (b"", "cut off"),
         (b"\x28\xb5\x2f", "cut off"),
@@ -114,7 +113,7 @@ def test_false_content_size_allocates_nothing() -> None:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("window_log", [24, 27, 31])
+@for_each("window_log", [24, 27, 31])
 def test_a_window_larger_than_the_content_is_not_granted(window_log: int) -> None:
     frame = bytearray(streamed(DATA, window_log=24))
     frame[5] = window_log - 10 << 3
@@ -135,9 +134,7 @@ def test_far_matches_in_a_large_frame_survive() -> None:
     assert CODEC.decompress(frame, len(noise) * 2) == noise * 2
 
 
-@pytest.mark.parametrize(
-    "frame", [zstandard.ZstdCompressor().compress(b""), skippable(b"")], ids=["empty", "skippable"]
-)
+@for_each("frame", [zstandard.ZstdCompressor().compress(b""), skippable(b"")])
 def test_a_multitude_of_empty_frames_is_refused(frame: bytes) -> None:
     assert CODEC.decompress(frame * FRAMES_FREE, 0) == b""
     with pytest.raises(CorruptBatch, match=f"zstd: {FRAMES_FREE + 1} frames or blocks hold 0 bytes"):

@@ -13,6 +13,7 @@ from kafka.partitioner import DefaultPartitioner, Partitioner
 
 from kqueue.records.partitioners import as_client_partitioner
 from kqueue.records.partitioners.client_partitioner import ClientPartitioner
+from kqueue.tests.tables import for_each
 
 
 class Cluster:
@@ -90,7 +91,7 @@ def test_kafka_python_takes_it_without_a_warning() -> None:
     assert place == DefaultPartitioner().partition("t", "key", b"key", "value", b"value", producer._metadata)
 
 
-@pytest.mark.parametrize("key", [b"", b"a", b"key-7", b"\xff" * 33])
+@for_each("key", [b"", b"a", b"key-7", b"\xff" * 33])
 def test_keys_are_placed_as_by_the_client(key: bytes) -> None:
     ours, partitions = as_client_partitioner("murmur2"), list(range(17))
     assert ours(key, partitions, partitions) == AioDefault()(key, partitions, partitions)

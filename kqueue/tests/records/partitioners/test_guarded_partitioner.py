@@ -9,6 +9,7 @@ from kqueue.base.errors import PluginError
 from kqueue.records.partitioners import PARTITIONERS, as_client_partitioner, make_partitioner
 from kqueue.records.partitioners.sticky import StickyPartitioner
 from kqueue.tests.plugged import BeyondPartition, LastPartition
+from kqueue.tests.tables import for_each
 
 
 def returning(result: Any) -> type[LastPartition]:
@@ -26,7 +27,7 @@ def test_partitioner_that_keeps_the_contract_is_used_as_it_is() -> None:
         assert as_client_partitioner("last")(b"key", [0, 1, 2], None) == 2
 
 
-@pytest.mark.parametrize("result", [-1, 7, None, "1", 1.0, True])
+@for_each("result", [-1, 7, None, "1", 1.0, True])
 def test_invalid_partition_names_the_plugin(result: object) -> None:
     with PARTITIONERS.added("odd", returning(result), "some-plugin 2.1"):
         words = (

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner.default import murmur2 as kafka_python_murmur2
 
 from kqueue.records.partitioners.murmur2 import Murmur2Partitioner, murmur2
+from kqueue.tests.tables import for_each
 
 # key in hex, Utils.murmur2, and toPositive of it modulo 7 and 100: printed by Apache Kafka 4.3's
 # own Java class
@@ -65,7 +65,7 @@ LIBRDKAFKA = [
 ]
 
 
-@pytest.mark.parametrize(("key", "signed", "of_7", "of_100"), JAVA)
+@for_each("key, signed, of_7, of_100", JAVA)
 def test_javas_table(key: str, signed: int, of_7: int, of_100: int) -> None:
     raw = bytes.fromhex(key)
     assert murmur2(raw) == signed % 2**32
@@ -73,7 +73,7 @@ def test_javas_table(key: str, signed: int, of_7: int, of_100: int) -> None:
     assert (partitioner.partition(raw, 7), partitioner.partition(raw, 100)) == (of_7, of_100)
 
 
-@pytest.mark.parametrize(("key", "positive"), LIBRDKAFKA)
+@for_each("key, positive", LIBRDKAFKA)
 def test_librdkafkas_table(key: bytes, positive: int) -> None:
     assert murmur2(key) & 0x7FFFFFFF == positive
     assert Murmur2Partitioner(random.Random(1)).partition(key, 17) == positive % 17

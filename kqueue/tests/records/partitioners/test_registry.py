@@ -8,6 +8,7 @@ from kqueue.base.errors import PluginError
 from kqueue.records.partitioners import DEFAULT, PARTITIONERS, as_client_partitioner, make_partitioner
 from kqueue.records.partitioners.murmur2 import Murmur2Partitioner
 from kqueue.testing import check_partitioner
+from kqueue.tests.tables import for_each
 
 KEYED = {
     "murmur2": True,
@@ -19,7 +20,7 @@ KEYED = {
 }
 
 
-@pytest.mark.parametrize("name", KEYED)
+@for_each("name", KEYED)
 def test_built_in_partitioners_keep_the_contract(name: str) -> None:
     check_partitioner(PARTITIONERS.get(name), keyed=KEYED[name])
 

@@ -3,9 +3,8 @@ from __future__ import annotations
 import random
 from itertools import groupby
 
-import pytest
-
 from kqueue.records.partitioners.sticky import StickyPartitioner
+from kqueue.tests.tables import for_each
 
 
 def sticky(batch_bytes: int = 1000) -> StickyPartitioner:
@@ -62,7 +61,7 @@ def test_a_new_batch_before_the_first_record_is_nothing() -> None:
     assert partitioner.partition(None, 3, topic="t") in range(3)
 
 
-@pytest.mark.parametrize("count", [2, 10])
+@for_each("count", [2, 10])
 def test_no_partition_is_preferred(count: int) -> None:
     partitioner = sticky()
     places = [partitioner.partition(None, count, value=b"x" * 1000) for _ in range(2000)]

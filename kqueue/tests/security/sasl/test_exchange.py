@@ -22,6 +22,7 @@ from kqueue.security.scram_credentials import (
     make_credential,
 )
 from kqueue.testing.manual_clock import ManualClock
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
 USERS = {"ann": "secret", "bob": "geheim"}
@@ -155,8 +156,8 @@ class TokenServer:
         return b""
 
 
-@pytest.mark.parametrize(
-    ("max_ms", "token_ms", "session_ms", "has_end"),
+@for_each(
+    "max_ms, token_ms, session_ms, has_end",
     [(0, None, 0, False), (5000, None, 5000, True), (0, 3000, 3000, True), (5000, 3000, 3000, True),
      (2000, 3000, 2000, True), (0, -10, 0, True)],
 )  # fmt: skip
@@ -190,7 +191,7 @@ def test_reauthentication_begins_another_session():
     assert exchange.state is SaslState.AUTHENTICATED
 
 
-@pytest.mark.parametrize(("name", "user", "password"), [("PLAIN", "ann", "secret"), ("SCRAM-SHA-256", "bob", "geheim")])
+@for_each("name, user, password", [("PLAIN", "ann", "secret"), ("SCRAM-SHA-256", "bob", "geheim")])
 def test_reauthentication_keeps_mechanism_and_principal(name, user, password):
     exchange, _ = authenticated()
     with pytest.raises(SaslAuthenticationFailed, match="Re-authentication failed"):

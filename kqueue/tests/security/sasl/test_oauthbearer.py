@@ -12,6 +12,7 @@ from kqueue.security.errors import SaslAuthenticationFailed
 from kqueue.security.principals import Principal
 from kqueue.security.sasl.contract import Authenticated
 from kqueue.security.sasl.oauthbearer import InvalidToken, OAuthBearerClient, OAuthBearerServer
+from kqueue.tests.tables import for_each
 
 ANN = Authenticated(Principal("User", "a,n"), 1000)
 
@@ -63,7 +64,7 @@ def test_the_authorization_id_must_be_the_subject():
     assert server().respond(b"n,a=bob,\x01auth=Bearer good.token-1_\x01\x01") != b""
 
 
-@pytest.mark.parametrize(
+@for_each(
     "message",
     [
         b"",

@@ -12,6 +12,7 @@ from kqueue.security.sasl.contract import SlowStep
 from kqueue.security.sasl.passwords import HASHED_BY, Passwords
 from kqueue.security.sasl.plain import PlainClient, PlainServer
 from kqueue.security.scram_credentials import make_credential
+from kqueue.tests.tables import for_each
 
 CLEAR = Passwords({"ann": "secret", "bob": "geheim"})
 MIXED = Passwords({"ann": "secret", "eva": make_credential(HASHED_BY, "hidden")})
@@ -26,7 +27,7 @@ def answer(passwords: Passwords, message: bytes) -> PlainServer:
     return server
 
 
-@pytest.mark.parametrize("passwords", [CLEAR, MIXED])
+@for_each("passwords", [CLEAR, MIXED])
 def test_a_user_authenticates(passwords):
     client = PlainClient("ann", "secret")
     server = answer(passwords, client.first())
@@ -62,8 +63,8 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.parametrize("passwords", [CLEAR, MIXED])
-@pytest.mark.parametrize("message", REFUSED + MALFORMED)
+@for_each("passwords", [CLEAR, MIXED])
+@for_each("message", REFUSED + MALFORMED)
 def test_malformed_or_wrong_credentials_are_refused(passwords, message):
     with pytest.raises(SaslAuthenticationFailed) as error:
         answer(passwords, message)

@@ -20,6 +20,7 @@ from kqueue.security.scram_credentials import (
     ScramAccount,
     make_credential,
 )
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
 SHA_256, SHA_512 = SCRAM_MECHANISMS.values()
@@ -47,8 +48,8 @@ def exchange(client: ScramClient, server: ScramServer) -> None:
         answer = None if message is None else server.respond(message)
 
 
-@pytest.mark.parametrize("mechanism", SCRAM_MECHANISMS.values(), ids=lambda one: one.name)
-@pytest.mark.parametrize("user", ["ann", "a,=n"])
+@for_each("mechanism", SCRAM_MECHANISMS.values())
+@for_each("user", ["ann", "a,=n"])
 def test_both_sides_agree(mechanism, user):
     client, one = ScramClient(mechanism, user, "secret"), server(mechanism)
     exchange(client, one)
@@ -64,13 +65,13 @@ def test_a_token_authenticates_its_owner_until_it_expires():
     assert one.authenticated.expires_ms == 5000
 
 
-@pytest.mark.parametrize(("user", "by_token"), [("t1", False), ("ann", True)])
+@for_each("user, by_token", [("t1", False), ("ann", True)])
 def test_users_and_tokens_are_not_mixed_up(user, by_token):
     with pytest.raises(SaslAuthenticationFailed):
         exchange(ScramClient(SHA_256, user, "secret", by_token=by_token), server())
 
 
-@pytest.mark.parametrize("mechanism", SCRAM_MECHANISMS.values(), ids=lambda one: one.name)
+@for_each("mechanism", SCRAM_MECHANISMS.values())
 def test_another_implementation_is_understood(mechanism):
     one = server(mechanism)
     client = scramp.ScramClient([mechanism.name], "ann", "secret")
@@ -143,7 +144,7 @@ WRONG_FIRST = [
 ]
 
 
-@pytest.mark.parametrize("message", WRONG_FIRST)
+@for_each("message", WRONG_FIRST)
 def test_a_wrong_first_message_is_refused(message):
     with pytest.raises(SaslAuthenticationFailed):
         server().respond(message)
@@ -173,7 +174,7 @@ def test_no_final_message_authenticates_without_the_password(message):
     assert one.authenticated is None
 
 
-@pytest.mark.parametrize("change", ["c=biws", "r=", "p="])
+@for_each("change", ["c=biws", "r=", "p="])
 def test_a_changed_final_message_is_refused(change):
     one, client = server(), ScramClient(SHA_256, "ann", "secret")
     final = client.respond(one.respond(client.first())).decode()
@@ -182,7 +183,7 @@ def test_a_changed_final_message_is_refused(change):
         one.respond(changed.encode())
 
 
-@pytest.mark.parametrize(
+@for_each(
     "answer", ["r=X,s=YWJj,i=4096", "r={},s=YWJj,i=4096", "r={}x,s=YWJj,i=1", "r={}x,s=YWJj,i=99999999", "e=x", "r={}x"]
 )
 def test_a_client_refuses_a_wrong_server(answer):

@@ -14,6 +14,7 @@ from kqueue.security.sasl.tokens import UnsecuredTokens
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.security.sasl.test_tokens import CLAIMS, CLOCK, Keys
 from kqueue.tests.security.sasl.token_maker import jwks, signed, unsecured
+from kqueue.tests.tables import for_each
 
 OWN = "listener.name.sasl.oauthbearer."
 
@@ -64,8 +65,8 @@ def test_unsecured_tokens_are_accepted_only_where_their_validator_is_named(caplo
         made.validate(unsecured({"user": "ann", "exp": now_s - 6, "scope": ["a", "b"]}))
 
 
-@pytest.mark.parametrize(
-    ("settings", "options", "message"),
+@for_each(
+    "settings, options, message",
     [
         ({}, {}, "has no keys: set listener.name.sasl.oauthbearer.sasl.oauthbearer.jwks.endpoint.url"),
         ({"sasl.server.callback.handler.class": "com.example.Own"}, {}, "found com.example.Own"),

@@ -11,6 +11,7 @@ from kqueue.security.sasl.oauthbearer import InvalidToken
 from kqueue.security.sasl.tokens import SignedTokens, TokenRules, UnsecuredTokens, authenticated_by, load_joserfc
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.security.sasl.token_maker import ec_key, jwks, rsa_key, signed, symmetric_key, unsecured
+from kqueue.tests.tables import for_each
 
 CLOCK = ManualClock()
 NOW_S = CLOCK.wall_ms() / 1000
@@ -31,14 +32,14 @@ def validator(rules: TokenRules = RULES, keys: Keys | None = None) -> SignedToke
     return SignedTokens(rules, keys or Keys(jwks()), CLOCK)
 
 
-@pytest.mark.parametrize(("key", "algorithm"), [(rsa_key, "RS256"), (rsa_key, "PS512"), (ec_key, "ES256")])
+@for_each("key, algorithm", [(rsa_key, "RS256"), (rsa_key, "PS512"), (ec_key, "ES256")])
 def test_a_signed_token_authenticates_its_subject_until_it_expires(key, algorithm):
     identity = validator().validate(signed(CLAIMS, key(), algorithm))
     assert identity.principal == Principal("User", "ann")
     assert identity.expires_ms == (NOW_S + 60) * 1000
 
 
-@pytest.mark.parametrize("name", ["iat", "nbf"])
+@for_each("name", ["iat", "nbf"])
 def test_a_token_of_this_millisecond_is_accepted_without_clock_skew(name):
     rules = TokenRules(clock_skew_s=0)
     assert validator(rules).validate(signed({**CLAIMS, name: NOW_S + 0.0009})).expires_ms == (NOW_S + 60) * 1000
@@ -46,8 +47,8 @@ def test_a_token_of_this_millisecond_is_accepted_without_clock_skew(name):
         validator(rules).validate(signed({**CLAIMS, name: NOW_S + 0.0011}))
 
 
-@pytest.mark.parametrize(
-    ("changes", "rules", "reason"),
+@for_each(
+    "changes, rules, reason",
     [
         ({"exp": NOW_S - 30}, {}, "expired"),
         ({"exp": None}, {}, "no exp"),
@@ -81,8 +82,8 @@ def test_claims_that_break_a_rule_are_refused(changes, rules, reason):
         validator(TokenRules(**rules)).validate(signed(claims))
 
 
-@pytest.mark.parametrize(
-    ("changes", "rules"),
+@for_each(
+    "changes, rules",
     [
         ({"iat": NOW_S - 60, "exp": NOW_S - 29}, {}),
         ({"iat": NOW_S + 30, "exp": NOW_S + 90}, {}),

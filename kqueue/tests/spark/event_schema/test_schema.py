@@ -4,16 +4,17 @@ import pytest
 
 from kqueue.spark.errors import OptionError
 from kqueue.spark.event_schema.schema import seconds_of, type_of
+from kqueue.tests.tables import for_each
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("30 minutes", 1_800), ("2 hours", 7_200), ("1 day 12 hours", 129_600), ("1 week", 604_800)]
+@for_each(
+    "text, seconds", [("30 minutes", 1_800), ("2 hours", 7_200), ("1 day 12 hours", 129_600), ("1 week", 604_800)]
 )
 def test_duration_is_read_in_seconds(text: str, seconds: int) -> None:
     assert seconds_of(text, "window") == seconds
 
 
-@pytest.mark.parametrize("text", ["", "2", "hours", "0 hours", "2 hours and more", "-1 day", "100 months", "600 weeks"])
+@for_each("text", ["", "2", "hours", "0 hours", "2 hours and more", "-1 day", "100 months", "600 weeks"])
 def test_text_without_a_duration_is_refused(text: str) -> None:
     with pytest.raises(OptionError, match="^window: expected a time such as "):
         seconds_of(text, "window")

@@ -10,6 +10,7 @@ import pytest
 from kqueue.cli.pipeline.ingest import EXAMPLE
 from kqueue.spark.errors import OptionError
 from kqueue.spark.event_schema import BUILT_IN, FLIGHTS, EventSchema, Field, load, parse
+from kqueue.tests.tables import for_each
 
 LEAST = """
 id = "number"
@@ -117,7 +118,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("text", "words"), WRONG.items(), ids=WRONG.values())
+@for_each("text, words", WRONG.items())
 def test_a_file_that_is_wrong_is_one_sentence_with_its_name(text: str, words: str) -> None:
     with pytest.raises(OptionError) as caught:
         parse(text, "orders.toml")

@@ -3,9 +3,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from kqueue.spark.jobs.parallelism import ROWS_MIN, rows_per_task
+from kqueue.tests.tables import for_each
 
 
 def session(cores: int, module: str = "pyspark.sql.session") -> Any:
@@ -14,8 +13,8 @@ def session(cores: int, module: str = "pyspark.sql.session") -> Any:
     return type("SparkSession", (), {**attributes, "__module__": module})()
 
 
-@pytest.mark.parametrize(
-    ("cores", "rows", "per_task"),
+@for_each(
+    "cores, rows, per_task",
     [
         (4, 4 * ROWS_MIN, ROWS_MIN),
         (4, 4 * ROWS_MIN + 1, ROWS_MIN + 1),

@@ -6,6 +6,7 @@ import pytest
 from kqueue.spark.errors import RowRefused
 from kqueue.spark.sink.columns import COLUMNS, check_columns, check_headers, record_columns, topics_of
 from kqueue.tests.spark.sink.helpers import rows_of
+from kqueue.tests.tables import for_each
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -16,8 +17,8 @@ def test_columns_of_a_source_are_accepted() -> None:
     check_columns([("value", "string")], "orders")
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
+@for_each(
+    "fields, words",
     [
         ([("key", "string")], "there is no column 'value'; the frame has key"),
         ([("value", "string")], "rows have no target topic"),

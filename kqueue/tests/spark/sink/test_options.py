@@ -6,6 +6,7 @@ import pytest
 
 from kqueue.spark.errors import OptionError
 from kqueue.spark.sink.options import IGNORED, OPTIONS, REFUSED, TABLE, parse_options
+from kqueue.tests.tables import for_each
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 
@@ -19,8 +20,8 @@ def test_defaults_and_names_in_any_case() -> None:
     assert pickle.loads(pickle.dumps(options)) == options
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
+@for_each(
+    "given, words",
     [
         ({"topik": "x"}, "there is no option 'topik'; did you mean 'topic'?"),
         ({"kafka.linger.msec": "5"}, "there is no option 'kafka.linger.msec'; did you mean 'kafka.linger.ms'?"),

@@ -12,6 +12,7 @@ from kqueue.records.partitioners import make_partitioner
 from kqueue.spark.errors import OptionError, RowRefused
 from kqueue.spark.sink.row_partitioning import TargetTopic, TargetTopics, check_target, partition_rows
 from kqueue.tests.spark.sink.helpers import options_for, rows_of
+from kqueue.tests.tables import for_each
 
 KEYS = [f"key {number}" for number in range(200)]
 
@@ -44,7 +45,7 @@ def test_a_partition_that_a_row_names_is_taken() -> None:
     assert sorted(value for part in result.values() for value in part) == list("abcdef")
 
 
-@pytest.mark.parametrize("wrong", [3, -1])
+@for_each("wrong", [3, -1])
 def test_row_for_an_unknown_partition_is_refused(wrong: int) -> None:
     with pytest.raises(RowRefused, match=f"a row asks for partition {wrong} of topic 't', which has 0 to 2"):
         partition_rows(target(3), rows_of("ab", partition=[0, wrong]))

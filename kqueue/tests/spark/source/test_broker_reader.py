@@ -20,6 +20,7 @@ from kqueue.spark.source.split_planner import OffsetRange
 from kqueue.testing import faults
 from kqueue.tests import golden
 from kqueue.tests.spark.source.logs import BEGIN_MS, options, positions, rows, send
+from kqueue.tests.tables import for_each
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -261,7 +262,7 @@ def test_damage_that_the_broker_finds(tmp_path: Path) -> None:
             rows(options(broker, subscribe="t"), [OffsetRange("t", 0, 0, 15)])
 
 
-@pytest.mark.parametrize("version", golden.VERSIONS)
+@for_each("version", golden.VERSIONS)
 def test_records_written_by_kafka_are_read_through_a_broker_on_its_folder(version: str) -> None:
     expected = golden.expected(version)
     with kqueue.Broker(snapshot=golden.data_folder(version)) as broker:

@@ -3,8 +3,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.records.arrow.decoder import ColumnDecoder
 from kqueue.records.builder import LOG_APPEND_TIME_TYPE, BatchBuilder
@@ -12,6 +10,7 @@ from kqueue.records.message_set import encode_set
 from kqueue.records.record import Record
 from kqueue.spark.source.columns import arrow_schema, record_batch
 from kqueue.tests.spark.source.logs import BEGIN_MS
+from kqueue.tests.tables import for_each
 
 PLACE = TopicPartition("t", 3)
 
@@ -62,7 +61,7 @@ def test_each_row_has_what_its_own_batch_says() -> None:
     assert kinds == [("t", 3, 0)] * 3 + [("t", 3, 1)] * 3 + [("u", 0, 1)] * 4 + [("t", 3, 0)] * 5
 
 
-@pytest.mark.parametrize("time", [2**62, (2**63 - 1) // 1_000 + 1])
+@for_each("time", [2**62, (2**63 - 1) // 1_000 + 1])
 def test_times_beyond_what_spark_has_are_null(time: int) -> None:
     builder = BatchBuilder("none")
     builder.append(BEGIN_MS, None, b"a")

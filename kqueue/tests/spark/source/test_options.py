@@ -8,6 +8,7 @@ import pytest
 from kqueue.spark.errors import OptionError
 from kqueue.spark.offsets import EARLIEST, LATEST
 from kqueue.spark.source.options import IGNORED, OPTIONS, REFUSED, parse_options
+from kqueue.tests.tables import for_each
 
 WIRE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 
@@ -58,7 +59,7 @@ def test_a_path_is_absolute_and_needs_no_topics(tmp_path: Path, monkeypatch: pyt
     assert (parsed.topics.names, parsed.topics.pattern, parsed.topics.assigned) == (None, None, None)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "kafka.group.id",
@@ -95,16 +96,16 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("given", "words"), MISTAKES)
-@pytest.mark.parametrize("streaming", [False, True])
+@for_each("given, words", MISTAKES)
+@for_each("streaming", [False, True])
 def test_wrong_options_are_refused_with_the_reason(given: dict[str, str], words: str, streaming: bool) -> None:
     with pytest.raises(OptionError) as caught:
         parse_options(WIRE | given, streaming=streaming)
     assert words in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("given", "streaming", "words"),
+@for_each(
+    "given, streaming, words",
     [
         ({"endingOffsets": "latest"}, True, "endingOffsets is for batch queries only"),
         ({"groupId": "g"}, False, "groupId is for streams only"),
@@ -142,8 +143,8 @@ def test_limits_of_streams_are_passed_over_by_batch_queries(caplog: pytest.LogCa
     assert not caplog.messages
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
+@for_each(
+    "given, words",
     [
         ({}, "say where the data is"),
         ({"kafka.bootstrap.servers": "localhost"}, "say what to read"),

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.spark.source.split_planner import OffsetRange, rate_limited, split_ranges
+from kqueue.tests.tables import for_each
 
 MiB = 1024 * 1024
 LAGS = st.lists(st.one_of(st.integers(0, 10), st.integers(0, 1_000_000)), max_size=12)
@@ -100,6 +100,6 @@ def test_empty_range_gives_no_splits() -> None:
     assert split_ranges([OffsetRange("t", 0, 5, 5)], lambda topic_partition: 1.0, split_bytes=1, splits_min=3) == []
 
 
-@pytest.mark.parametrize("one", [OffsetRange("orders", 3, 10, 25)])
+@for_each("one", [OffsetRange("orders", 3, 10, 25)])
 def test_range_has_size_text_and_topic_partition(one: OffsetRange) -> None:
     assert (str(one), one.size, one.topic_partition) == ("orders-3 from 10 to 25", 15, ("orders", 3))

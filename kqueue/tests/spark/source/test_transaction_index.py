@@ -24,6 +24,7 @@ from kqueue.tests.log_tools.logs import (
     opened,
     replace,
 )
+from kqueue.tests.tables import for_each
 
 
 def random_log(seed: int, count: int = 60) -> MemoryStorage:
@@ -84,8 +85,8 @@ def check(log: LogFolder, rng: random.Random) -> None:
                 ) == whole.is_aborted(batch)  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("without", [(), (SNAPSHOT,), (INDEX,), (TXNINDEX, INDEX)])
+@for_each("seed", range(6))
+@for_each("without", [(), (SNAPSHOT,), (INDEX,), (TXNINDEX, INDEX)])
 def test_aborted_transactions_are_found_with_and_without_indexes(seed: int, without: tuple[str, ...]) -> None:
     storage = random_log(seed)
     for suffix in without:
@@ -130,7 +131,7 @@ UNKNOWN_VERSION = b"\0\1" + bytes(32)
 ENDS_BEFORE_IT_BEGINS = ENTRY.pack(0, 1, 5, 3, 0)
 
 
-@pytest.mark.parametrize("damage", [b"\0", UNKNOWN_VERSION, ENDS_BEFORE_IT_BEGINS])
+@for_each("damage", [b"\0", UNKNOWN_VERSION, ENDS_BEFORE_IT_BEGINS])
 def test_an_index_that_can_not_be_right_is_not_believed(damage: bytes) -> None:
     storage = random_log(2)
     put(storage, CLEAN_SHUTDOWN, b"{}")
@@ -141,8 +142,8 @@ def test_an_index_that_can_not_be_right_is_not_believed(damage: bytes) -> None:
     check(opened(storage), random.Random(2))
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("has_snapshots", [True, False])
+@for_each("seed", range(4))
+@for_each("has_snapshots", [True, False])
 def test_last_stable_offset_is_found_with_and_without_snapshots(seed: int, has_snapshots: bool) -> None:
     storage = random_log(seed)
     if not has_snapshots:

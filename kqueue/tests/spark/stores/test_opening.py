@@ -10,6 +10,7 @@ import pytest
 from kqueue.spark.errors import OptionError
 from kqueue.spark.stores import Location, check_url, location_of, needs_spark, open_store
 from kqueue.spark.stores.local import LocalStore
+from kqueue.tests.tables import for_each
 
 
 def test_a_folder_needs_no_spark(tmp_path: Path) -> None:
@@ -23,8 +24,8 @@ def test_other_urls_are_spark_s() -> None:
         open_store(Location("hdfs://here/kept"), None)
 
 
-@pytest.mark.parametrize(
-    ("url", "written"),
+@for_each(
+    "url, written",
     [
         ("s3:/lake/orders", "write s3://lake/orders"),
         ("s3:lake", "write s3://lake"),
@@ -40,7 +41,7 @@ def test_a_url_that_is_almost_right_is_refused_with_the_right_spelling(url: str,
         open_store(Location(url), None)
 
 
-@pytest.mark.parametrize("url", ["s3://lake/x", "hdfs://here/x", "/data/s3:/x", "./s3:/x", "kept", "a:b", "file:///x"])
+@for_each("url", ["s3://lake/x", "hdfs://here/x", "/data/s3:/x", "./s3:/x", "kept", "a:b", "file:///x"])
 def test_urls_and_folders_are_taken_as_they_are(url: str) -> None:
     check_url(url)
     assert needs_spark(Location(url)) == url.startswith(("hdfs:", "file:"))

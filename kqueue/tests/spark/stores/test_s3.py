@@ -18,6 +18,7 @@ from kqueue.spark.stores.s3 import RETRIES, Bucket, S3Store, settings_of
 from kqueue.tests.spark.stores.contract import check_store
 from kqueue.tests.spark.stores.failing_server import failing
 from kqueue.tests.spark.stores.s3_server import KEYS, s3_place, s3_server
+from kqueue.tests.tables import for_each
 
 pytest.importorskip("obstore")
 
@@ -144,7 +145,7 @@ def test_settings_go_before_the_environment() -> None:
         settings_of({"AWS_REGOIN": "d"}, {})
 
 
-@pytest.mark.parametrize("url", ["s3://", "s3://B/x", "s3://bucket/x?y", "s3:///x"])
+@for_each("url", ["s3://", "s3://B/x", "s3://bucket/x?y", "s3:///x"])
 def test_urls_are_checked(url: str) -> None:
     with pytest.raises(OptionError, match="expected s3://BUCKET/PREFIX"):
         S3Store(Location(url))

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from kqueue.spark.errors import SchemaRefused
 from kqueue.spark.value_formats.avro import AvroFormat
 from kqueue.spark.value_formats.contract import Decoded, SchemaText
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
 
@@ -251,7 +252,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "words"), REFUSED)
+@for_each("schema, words", REFUSED)
 def test_invalid_schema_is_refused_briefly(schema: str, words: str) -> None:
     with pytest.raises(SchemaRefused, match=words) as caught:
         AvroFormat(SchemaText(schema))

@@ -6,10 +6,9 @@ import json
 from decimal import Decimal
 from typing import Any
 
-import pytest
-
 from kqueue.spark.value_formats.avro import AvroFormat
 from kqueue.tests.spark.value_formats.test_avro import encoded, record, text
+from kqueue.tests.tables import for_each
 
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
 FIXED_DECIMAL = {"type": "fixed", "name": "Fixed", "size": 2, "logicalType": "decimal", "precision": 4, "scale": 2}
@@ -45,8 +44,8 @@ def with_default(kind: Any, default: Any) -> Any:
     return errors[0] if errors else rows.to_pylist()[0]["new"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "default", "value"),
+@for_each(
+    "kind, default, value",
     [
         ("bytes", "\u00ff\u0001", b"\xff\x01"),
         ({"type": "fixed", "name": "F", "size": 2}, "\u00fe\u0002", b"\xfe\x02"),
@@ -71,13 +70,13 @@ def test_defaults_of_fields(kind: Any, default: Any, value: Any) -> None:
     assert with_default(kind, default) == value
 
 
-@pytest.mark.parametrize(("kind", "default"), [("bytes", "日"), (STATE, "GONE"), (A, {})])
+@for_each("kind, default", [("bytes", "日"), (STATE, "GONE"), (A, {})])
 def test_defaults_of_another_type(kind: Any, default: Any) -> None:
     assert with_default(kind, default) == "not Avro of Order: the default of 'new' is not of its type"
 
 
-@pytest.mark.parametrize(
-    ("written", "value", "read_as", "expected"),
+@for_each(
+    "written, value, read_as, expected",
     [
         ("int", 5, "double", 5.0),
         ("string", "é", "bytes", "é".encode()),
@@ -115,8 +114,8 @@ def test_types_that_fit(written: Any, value: Any, read_as: Any, expected: Any) -
     assert (result.microsecond if read_as is MOMENT else result) == expected
 
 
-@pytest.mark.parametrize(
-    ("written", "value", "read_as", "words"),
+@for_each(
+    "written, value, read_as, words",
     [
         ("string", "x", "int", "string is written, expected int"),
         (record(("x", "int"), name="Old"), {"x": 1}, A, "record Old is written, expected record A"),

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.spark.value_formats.framing import INDEXES_MAX, FrameError, read_frame
+from kqueue.tests.tables import for_each
 
 INDEXES = st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=INDEXES_MAX)
 
@@ -50,8 +51,8 @@ def test_any_bytes_give_a_frame_or_an_error(value: bytes) -> None:
         assert 5 <= frame.start <= len(value)
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
+@for_each(
+    "value, words",
     [
         (b"", "expected 5 bytes, found 0"),
         (b"\1\0\0\0\1", "expected the first byte 0, found 1"),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kqueue.spark.errors import SchemaRefused
 from kqueue.spark.value_formats.contract import SchemaText
 from kqueue.spark.value_formats.json_schema import JsonFormat
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
 ORDER = {
@@ -86,7 +87,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("value", "words"), WRONG)
+@for_each("value, words", WRONG)
 def test_wrong_value_is_null_and_reported(value: bytes | Any, words: str) -> None:
     rows, errors = decoded(ORDER, {"id": 1}, value, {"id": 3})
     assert [row and row["id"] for row in rows] == [1, None, 3]
@@ -120,8 +121,8 @@ def test_references_and_the_writers_schema() -> None:
     assert errors[1] == "not valid: expected an object, found a whole number"
 
 
-@pytest.mark.parametrize(
-    ("name", "own", "reference"),
+@for_each(
+    "name, own, reference",
     [
         ("item.json", None, "item.json#/definitions/part"),
         ("item.json", "http://shop/order.json", "item.json#/definitions/part"),
@@ -172,7 +173,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "words"), REFUSED)
+@for_each("schema, words", REFUSED)
 def test_invalid_schema_is_refused(schema: str, words: str) -> None:
     with pytest.raises(SchemaRefused, match=words):
         JsonFormat(SchemaText(schema))

@@ -6,6 +6,7 @@ import pytest
 
 from kqueue.spark.errors import OptionError
 from kqueue.spark.value_formats.options import value_settings, without_values
+from kqueue.tests.tables import for_each
 
 GIVEN = {"subscribe": "orders", "valueformat": "AVRO", "VALUESCHEMA": "order.avsc", "valueMode": "Permissive"}
 
@@ -34,8 +35,8 @@ def test_names_in_any_case() -> None:
     assert value_settings({"subscribe": "orders"}) is None
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
+@for_each(
+    "given, words",
     [
         ({"valueFormat": "xml"}, "valueFormat: expected none"),
         ({"valueFormat": "avro", "valueMode": "lenient", "valueSchema": "x"}, "valueMode: expected failfast"),

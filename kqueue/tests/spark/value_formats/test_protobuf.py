@@ -21,6 +21,7 @@ from kqueue.spark.value_formats.protobuf import ProtobufFormat
 from kqueue.spark.value_formats.protobuf_files import messages_of, serialized
 from kqueue.tests.spark.value_formats.registry_server import RegistryServer
 from kqueue.tests.spark.value_formats.test_framing import framed
+from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 
 PROTO = """
@@ -164,7 +165,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "words"), REFUSED)
+@for_each("text, words", REFUSED)
 def test_invalid_schema_is_refused(text: str, words: str) -> None:
     with pytest.raises(SchemaRefused, match=words):
         ProtobufFormat(SchemaText(text), None)

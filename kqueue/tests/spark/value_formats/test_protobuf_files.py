@@ -11,6 +11,7 @@ from kqueue.spark.errors import SchemaRefused
 from kqueue.spark.value_formats.contract import SchemaText, ValueSettings
 from kqueue.spark.value_formats.opening import find_schema
 from kqueue.spark.value_formats.protobuf_files import from_set, messages_of, serialized
+from kqueue.tests.tables import for_each
 
 ITEM = 'syntax = "proto3"; message Item { string sku = 1; }'
 ORDER = 'syntax = "proto3"; import "shop/item.proto"; message Order { Item item = 1; }'
@@ -37,8 +38,8 @@ def test_references_are_files_to_import() -> None:
     assert list(file.message_types_by_name) == ["Order"]
 
 
-@pytest.mark.parametrize(
-    ("schema", "words"),
+@for_each(
+    "schema, words",
     [
         (SchemaText(ORDER, (("../item.proto", ITEM),)), "no path of an import"),
         (SchemaText(ORDER, (("/tmp/item.proto", ITEM),)), "no path of an import"),
