@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import compileall
+import contextlib
 import gc
+import importlib
 import logging
 from collections.abc import Iterator
 
@@ -8,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from kqueue.testing.pytest_plugin import leave_assertions_alone
+from kqueue.tests.source_tree import PACKAGE, ROOT, TESTS
 from kqueue.tests.thorough import examples
 
 settings.register_profile(
@@ -33,9 +37,23 @@ def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
 COLLECT_EVERY = (10_000, 10, 10)
 
 
-def pytest_collection() -> None:
+def pytest_collection(session: pytest.Session) -> None:
     """Collect no garbage while tests are collected: all that is made lives to the end."""
     gc.disable()
+    if TESTS in {session.config.invocation_params.dir / argument for argument in session.config.args}:
+        compile_part(**getattr(session.config, "workerinput", {}))
+
+
+def compile_part(workerid: str = "gw0", workercount: int = 1, **_: object) -> None:
+    """Compile the modules of this worker's part: in a new checkout each would compile all of them,
+    at the same time.
+    """
+    for path in sorted(PACKAGE.rglob("*.py"))[int(workerid.removeprefix("gw")) :: workercount]:
+        if path.name.startswith("test_"):  # which pytest compiles, when it is imported
+            with contextlib.suppress(Exception, pytest.skip.Exception):  # the collection says why
+                importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+        else:
+            compileall.compile_file(path, quiet=2)
 
 
 def pytest_collection_finish() -> None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any
 
 import pytest
+from _pytest.mark import ParameterSet
 
 Test = Callable[..., None]
 TEXT_MAX = 300
@@ -29,6 +31,7 @@ def for_each(names: str, rows: Iterable[Any]) -> Callable[[Test], Test]:
     arguments = [name.strip() for name in names.split(",")]
     table = [row if len(arguments) > 1 else (row,) for row in rows]
     assert table, f"no rows of {names}"
+    assert not any(isinstance(row, ParameterSet) for row in chain(table, *table)), "rows have no marks"
 
     def decorate(test: Test) -> Test:
         @functools.wraps(test)

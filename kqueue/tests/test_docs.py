@@ -204,7 +204,9 @@ def is_run_beside_a_broker(line: str) -> bool:
     return line not in (DEMO, BY_TOX) and not line.startswith(("kqueue serve", "pip install "))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=names)
+@pytest.mark.parametrize(
+    "page", [README, *(pytest.param(page, marks=pytest.mark.processes) for page in PAGES[1:])], ids=names
+)
 def test_every_block_runs(page: Page, tmp_path: Path) -> None:
     """Tests and programs first, then commands, each in the order of the page and in one folder."""
     lines = [line for line in page.commands() if is_run_beside_a_broker(line)]
@@ -223,6 +225,7 @@ def test_every_block_runs(page: Page, tmp_path: Path) -> None:
     assert (tmp_path / "kqueue-data").is_dir()
 
 
+@pytest.mark.processes
 def test_every_way_to_serve(tmp_path: Path) -> None:
     lines = {line for page in PAGES for line in page.commands() if line.startswith("kqueue serve")}
     assert len(lines) == 3

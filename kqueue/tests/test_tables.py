@@ -6,16 +6,15 @@ from hypothesis import strategies as st
 
 from kqueue.tests.tables import for_each
 
-runs: list[tuple[object, ...]] = []
+def test_each_row_runs_with_each_of_another_table() -> None:
+    runs = []
 
+    @for_each("left", [1, 2])
+    @for_each("right, word", [(3, "a"), (4, "b")])
+    def test(left: int, right: int, word: str) -> None:
+        runs.append((left, right, word))
 
-@for_each("left", [1, 2])
-@for_each("right, word", [(3, "a"), (4, "b")])
-def test_each_row_runs_with_each_of_another_table(left: int, right: int, word: str) -> None:
-    runs.append((left, right, word))
-
-
-def test_rows_ran_in_order() -> None:
+    test()
     assert runs == [(1, 3, "a"), (1, 4, "b"), (2, 3, "a"), (2, 4, "b")]
 
 
@@ -50,9 +49,12 @@ def test_a_skip_ends_the_test() -> None:
         test()
 
 
-def test_a_table_without_rows_is_refused() -> None:
+def test_a_table_without_rows_or_with_marks_is_refused() -> None:
     with pytest.raises(AssertionError, match="no rows of value"):
         for_each("value", [])
+    for names, row in (("value", pytest.param(1)), ("left, right", pytest.param(1, 2))):
+        with pytest.raises(AssertionError, match="rows have no marks"):
+            for_each(names, [row])
 
 
 @for_each("least", [0, 5])

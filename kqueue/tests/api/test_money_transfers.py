@@ -38,7 +38,7 @@ def work(client: SimulatedClient, version: int) -> int:
     return requests
 
 
-@for_each("stride", REQUEST_STRIDES)
+@pytest.mark.parametrize("stride", REQUEST_STRIDES)
 @for_each("version", VERSIONS)
 def test_a_teller_is_killed_before_each_of_its_requests(version: int, stride: int) -> None:
     """Its successor carries on; then the killed teller wakes up, and can't do any harm."""
@@ -74,7 +74,7 @@ def _until_refused(steps: object) -> list[str]:
     return done
 
 
-@for_each("stride", REQUEST_STRIDES)
+@pytest.mark.parametrize("stride", REQUEST_STRIDES)
 @for_each("version", VERSIONS)
 def test_the_broker_restarts_before_each_request(version: int, stride: int) -> None:
     """Without a stop, as after kill -9; the teller goes on with the request that it was about to
@@ -95,7 +95,7 @@ def test_the_broker_restarts_before_each_request(version: int, stride: int) -> N
         assert balances(client) == expected(len(ORDERS)), f"restarted before request {restart_at}"
 
 
-@for_each("stride", STRIDES)
+@pytest.mark.parametrize("stride", STRIDES)
 @pytest.mark.parametrize("remains", corners(Remains, Remains.TORN))
 @for_each("version", VERSIONS)
 def test_the_power_is_cut_at_steps_of_the_disk(version: int, remains: Remains, stride: int) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 from kafka import KafkaConsumer, KafkaProducer
 
@@ -43,6 +44,7 @@ def run(*args: str, input: str | None = None) -> str:
     return done.output
 
 
+@pytest.mark.processes
 def test_answered_security_changes_survive_a_kill(tmp_path: Path) -> None:
     certificates, folder, settings = DevelopmentCertificates(), tmp_path / "data", tmp_path / "server.properties"
     values = {

@@ -239,6 +239,7 @@ def odd(folder):
 """
 
 
+@pytest.mark.processes
 def test_storage_and_metadata_store_may_come_from_a_module(tmp_path: Path) -> None:
     (tmp_path / "my_module.py").write_text(MY_MODULE)
     mine = ("--set", "kqueue.storage=my_module:make", "--set", "kqueue.metadata=my_module:open_store")
@@ -319,6 +320,7 @@ def test_a_wrong_topic_is_one_sentence(wrong: str, tmp_path: Path) -> None:
     assert "Error: " in errors
 
 
+@pytest.mark.processes
 def test_processes_with_one_store_are_a_cluster(tmp_path: Path) -> None:
     def member(number: int, *args: str) -> list[str]:
         settings = {

@@ -47,6 +47,7 @@ def test_a_paused_broker_does_not_answer_and_goes_on(broker: BrokerProcess) -> N
     assert ids(broker.bootstrap) == {1}
 
 
+@pytest.mark.processes
 def test_a_paused_broker_is_killed(broker: BrokerProcess) -> None:
     broker.start()
     broker.pause()
@@ -61,6 +62,7 @@ def test_a_start_that_fails_shows_the_last_lines(broker: BrokerProcess) -> None:
     assert not broker.runs
 
 
+@pytest.mark.processes
 def test_no_broker_is_left_where_one_fails_to_start(tmp_path: Path) -> None:
     cluster = ClusterOfProcesses(tmp_path, {"kqueue.cluster.store": f"sqlite:{tmp_path / 'cluster.db'}"}, 2)
     cluster.brokers[2].settings["num.partitions"] = -7

@@ -191,6 +191,7 @@ class AllWith:
         )
 
 
+@pytest.mark.processes
 def test_pre_delete_runs_in_its_own_process_and_is_retried_after_a_crash(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

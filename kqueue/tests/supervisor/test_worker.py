@@ -14,6 +14,7 @@ from kqueue.tests.tables import for_each
 from kqueue.tests.waits import eventually
 
 
+@pytest.mark.processes
 def test_no_worker_outlives_a_killed_supervisor(tmp_path: Path) -> None:
     with serving(tmp_path, 2, "--topic", "orders:2") as served:
         served.wait_for("created topic orders")

@@ -125,6 +125,7 @@ def test_what_holds_by_default(pytester: pytest.Pytester, run) -> None:
         result.stdout.fnmatch_lines([f"test_{name}.py::* PASSED*"])
 
 
+@pytest.mark.processes
 def test_brokers_of_a_factory_end_with_their_test(run) -> None:
     tests = """
         import pytest
@@ -253,6 +254,7 @@ def test_a_conftest_configures_the_broker_and_the_mark_fills_the_topic(run, pyte
     result.stdout.fnmatch_lines(["*ValueError: records, line 1: this is not JSON*"])
 
 
+@pytest.mark.processes
 def test_workers_have_brokers_of_their_own(run, pytester: pytest.Pytester) -> None:
     tests = """
         import os
@@ -282,6 +284,7 @@ def test_an_unused_plugin_imports_no_broker(run) -> None:
     run(tests).assert_outcomes(passed=1)
 
 
+@pytest.mark.processes
 def test_each_test_finds_a_cluster_that_is_new_or_makes_its_own(run) -> None:
     tests = """
         from client import read, send
@@ -327,6 +330,7 @@ def test_each_test_finds_a_cluster_that_is_new_or_makes_its_own(run) -> None:
     result.stdout.fnmatch_lines(["*kqueue broker call*", "<broker ? on 127.0.0.1:* had * request*"])
 
 
+@pytest.mark.processes
 def test_the_shared_cluster_can_be_secured(run) -> None:
     tests = """
         import pytest
