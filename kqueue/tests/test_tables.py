@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from kqueue.tests.tables import for_each
 
+
 def test_each_row_runs_with_each_of_another_table() -> None:
     runs = []
 
