@@ -120,16 +120,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On a cluster leave tests that are marked as `one_client` to one client; of the others they
-    are thorough tests.
+    """Leave to one client what the others would only repeat: of them it is a thorough test. Those
+    are brokers in memory, because all speak the same to a disk, and on a cluster the tests that are
+    marked as `one_client`.
     """
-    if not config.getoption("cluster"):
-        return
     clients = config.getoption("clients")
     chosen = MAIN_CLIENT if MAIN_CLIENT in clients else clients[0]
     for item in items:
-        callspec = getattr(item, "callspec", None)
-        if item.get_closest_marker("one_client") and callspec and callspec.params.get("client", chosen) != chosen:
+        parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+        is_once = parameters.get("storage") == MEMORY or (
+            config.getoption("cluster") and item.get_closest_marker("one_client")
+        )
+        if is_once and parameters.get("client", chosen) != chosen:
             item.add_marker(pytest.mark.thorough)
 
 
