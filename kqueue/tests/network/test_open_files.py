@@ -74,17 +74,17 @@ def offline(server: Server, topic: str) -> list[int]:
 
 
 @needs_proc
-@pytest.mark.parametrize("open_files", corners([None, 2_000, 400], 400))
+@pytest.mark.parametrize("open_files", corners([None, 1_000, 400], 400))
 def test_failed_fsync_takes_only_its_own_partition_offline(
     tmp_path: Path, failing: set[str], bound: Callable[[int], None], open_files: int | None
 ) -> None:
-    """One request to 1,500 partitions.
+    """One request to 700 partitions.
 
     With few open files some are refused, and succeed when the request is repeated.
     """
     if open_files is not None:
         bound(open_files)
-    indexes = list(range(1500))
+    indexes = list(range(700))
 
     async def test() -> None:
         async with serving(tmp_path) as server:
@@ -108,7 +108,7 @@ def test_failed_fsync_takes_only_its_own_partition_offline(
                 raise AssertionError("they are refused for good")
             assert (await produce_to(client, "t", [13])) == {13: STORAGE_ERROR}, "the failure does not go away"
             ends = [one.log_end_offset for one in server.broker.topics.get("t").partitions if one.index != 13]
-            assert ends == [1] * 1499
+            assert ends == [1] * 699
             assert offline(server, "t") == [13]
 
     asyncio.run(test())
