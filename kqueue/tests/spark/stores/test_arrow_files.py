@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -109,5 +109,6 @@ def test_other_readers_find_the_columns_of_folders(tmp_path: Path) -> None:
             store.put_new(path, data)
 
     told(write_task(Disk(), "data", ["date"], "zstd")(batches([row(1, date=None), row(2, date=DAYS[1])], 2)))
+    ds = importlib.import_module("pyarrow.dataset")  # brings pandas, which takes a second
     rows = ds.dataset(tmp_path / "data", partitioning="hive").to_table(columns=["id", "date"]).to_pylist()
     assert sorted((one["id"], str(one["date"])) for one in rows) == [(1, "None"), (2, "2026-01-30")]
