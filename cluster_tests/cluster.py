@@ -21,6 +21,7 @@ BROKERS = 4
 STORE = "store"
 DISK_MB = 256
 SAMPLE_S = 0.1
+END_S = 60.0
 # A busy machine may not run a process for a second: it would end shorter sessions.
 FAST = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
 """The test settings. Without them the defaults hold: 9 s and 2 s."""
@@ -181,7 +182,8 @@ class LeaderLog:
     def __exit__(self, *exc_info: object) -> None:
         self._ended.set()
         for thread in self._threads:
-            thread.join()
+            thread.join(END_S)
+            assert not thread.is_alive(), f"{thread.name} does not end"
 
     def _ask(self, number: int) -> None:
         address = self._cluster.brokers[number].bootstrap

@@ -152,9 +152,10 @@ class Stream:
         the values that were.
         """
         self._thread.start()
-        assert self.enough.wait(clients.TIMEOUT_S)
+        assert self.enough.wait(clients.TIMEOUT_S), f"{len(self.acked)} writes were acknowledged, not 100"
         kill()
-        self._thread.join()
+        self._thread.join(clients.TIMEOUT_S)
+        assert not self._thread.is_alive(), f"the writer does not notice the kill; {len(self.acked)} writes"
         return self.acked
 
 

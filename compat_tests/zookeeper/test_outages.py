@@ -16,6 +16,7 @@ from kqueue.metadata.zookeeper import ZookeeperStore
 
 LIMIT_S = 2.0
 SLACK_S = 10
+END_S = 60
 """On a busy machine."""
 
 
@@ -37,7 +38,8 @@ class Counter:
 
     def __exit__(self, *error: object) -> None:
         self._ends.set()
-        self._thread.join()
+        self._thread.join(END_S)
+        assert not self._thread.is_alive(), f"the counter does not end; it is at {self.count}"
 
     def _run(self) -> None:
         try:
