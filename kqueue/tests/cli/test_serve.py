@@ -299,6 +299,7 @@ def test_unusable_plugin_is_reported_at_the_start(
     assert re.search(words, " ".join(text.split())), text
 
 
+@pytest.mark.processes
 def test_missing_topics_are_created_at_the_start(tmp_path: Path) -> None:
     place = ("--set", ANY_PORT, "--set", f"log.dirs={tmp_path / 'data'}")
     with serving(*place, "--topic", "orders:3", "-t", "payments") as served:

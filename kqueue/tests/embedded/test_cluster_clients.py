@@ -157,7 +157,12 @@ HARMS: dict[str, Callable[[Cluster], None]] = {
     "follower cut off": lambda cluster: cluster.partition({0, 1}, {2}),
 }
 CASES = [
-    pytest.param(client, harm, id=f"{client.name}-{harm}", marks=[] if harm == "kill" else pytest.mark.thorough)
+    pytest.param(
+        client,
+        harm,
+        id=f"{client.name}-{harm}",
+        marks=[] if (client, harm) == (CLIENTS[0], "kill") else pytest.mark.thorough,
+    )
     for client in CLIENTS
     for harm in HARMS
     # librdkafka would go on asking the broker that is cut off: it has no other open connection

@@ -98,6 +98,7 @@ def test_a_broker_works_where_the_process_is_patched_after_the_import(patch: str
     assert WARNING in run(IMPORT, patch.format(""), PROGRAM)
 
 
+@pytest.mark.processes
 @for_each("patch", [GEVENT, EVENTLET])
 def test_several_brokers_and_event_loops_run_as_greenlets_of_one_thread(patch: str) -> None:
     assert run(patch.format(""), SEVERAL).count(WARNING) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from kqueue.tests.cli.test_serve import ANY_PORT, serving
@@ -41,6 +42,7 @@ def cut(folder: Path, size: int) -> None:
         os.truncate(path, min(size, path.stat().st_size))
 
 
+@pytest.mark.thorough
 def test_broker_survives_indexes_truncated_while_it_runs(tmp_path: Path) -> None:
     small = (
         "--set",

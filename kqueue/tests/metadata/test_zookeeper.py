@@ -16,6 +16,7 @@ from kqueue.metadata.zookeeper import ZookeeperStore, parse_zookeeper_address
 from kqueue.testing.cluster_store_checks import check_cluster_store
 from kqueue.tests.metadata.zookeeper_model import ModelServer, open_store, server
 from kqueue.tests.tables import for_each
+from kqueue.tests.thorough import corners
 
 __all__ = ["server"]
 
@@ -200,7 +201,7 @@ def test_a_store_whose_nodes_were_deleted_fails_until_the_restart(server: ModelS
             store.commit({}, {"/a": b""}, [])
 
 
-@pytest.mark.parametrize("since", [0, 2, 3, 4, 700])
+@pytest.mark.parametrize("since", corners([0, 2, 3, 4, 700], 2, 700))
 def test_nodes_that_went_back_are_refused_whatever_was_committed_since(server: ModelServer, since: int) -> None:
     """3 commits are lost: fewer follow, as many, more, and more than the history has."""
     with closing(open_store()) as store:

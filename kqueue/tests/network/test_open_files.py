@@ -114,6 +114,7 @@ def test_failed_fsync_takes_only_its_own_partition_offline(
     asyncio.run(test())
 
 
+@pytest.mark.thorough
 @needs_proc
 def test_kafka_mode_reports_writeback_errors_to_their_own_partition(
     tmp_path: Path, failing: set[str], bound: Callable[[int], None], monkeypatch: pytest.MonkeyPatch

@@ -26,6 +26,7 @@ def test_no_worker_outlives_a_killed_supervisor(tmp_path: Path) -> None:
         assert (folder / ".kafka_cleanshutdown").exists()
 
 
+@pytest.mark.processes
 def test_a_worker_leaves_ctrl_c_to_the_supervisor(tmp_path: Path) -> None:
     with serving(tmp_path, 1) as served:
         assert served.bootstrap

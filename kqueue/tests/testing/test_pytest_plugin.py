@@ -154,6 +154,7 @@ def test_brokers_of_a_factory_end_with_their_test(run) -> None:
     run(tests).assert_outcomes(passed=3, errors=1)
 
 
+@pytest.mark.processes
 def test_a_report_shows_the_side_of_the_brokers_that_the_test_used_alone(run) -> None:
     tests = """
         import logging
