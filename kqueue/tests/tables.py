@@ -41,7 +41,7 @@ def for_each(names: str, rows: Iterable[Any]) -> Callable[[Test], Test]:
             for row in table:
                 try:
                     test(**others, **dict(zip(arguments, row, strict=True)))
-                except (Exception, pytest.fail.Exception) as error:
+                except (Exception, BaseExceptionGroup, pytest.fail.Exception) as error:
                     error.add_note(f"{names} = {', '.join(map(repr, row))}"[:TEXT_MAX])
                     failures.append(error)
             if len(failures) == 1:

@@ -30,6 +30,19 @@ def test_all_rows_that_fail_are_reported() -> None:
     assert [error.__notes__ for error in caught.value.exceptions] == [["value = 0"], ["value = 2"]]
 
 
+def test_rows_of_two_tables_that_fail_name_both() -> None:
+    @for_each("left", "ab")
+    @for_each("right", "cd")
+    def test(left: str, right: str) -> None:
+        pytest.fail(left + right)
+
+    with pytest.raises(BaseExceptionGroup, match="2 of 2 rows failed") as caught:
+        test()
+    assert [error.__notes__ for error in caught.value.exceptions] == [["left = 'a'"], ["left = 'b'"]]
+    (first, second), _ = (error.exceptions for error in caught.value.exceptions)
+    assert (first.__notes__, second.__notes__) == (["right = 'c'"], ["right = 'd'"])
+
+
 def test_a_single_failure_is_itself_and_names_its_row() -> None:
     @for_each("value", [1, 2])
     def test(value: int) -> None:
