@@ -6,10 +6,8 @@ from __future__ import annotations
 
 import json
 import lzma
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
-
-import pytest
 
 from kqueue.api import handler_table
 from kqueue.broker.topics.topics import NewTopic
@@ -17,6 +15,7 @@ from kqueue.records.batch import read_header
 from kqueue.schema import decode
 from kqueue.tests.api.harness import SimulatedClient
 from kqueue.tests.golden import FOLDER
+from kqueue.tests.tables import Test, for_each
 from kqueue.wire.apis import BY_KEY
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.headers import read_request_header, read_response_header
@@ -49,10 +48,10 @@ def exchanges() -> Iterator[Exchange]:
 ALL = list(exchanges())
 
 
-def of(name: str) -> pytest.MarkDecorator:
+def of(name: str) -> Callable[[Test], Test]:
     of_name = [exchange for exchange in ALL if exchange.name == name]
     assert of_name
-    return pytest.mark.parametrize("exchange", of_name, ids=repr)
+    return for_each("exchange", of_name)
 
 
 def world(**settings: Any) -> SimulatedClient:

@@ -96,9 +96,9 @@ def test_a_pattern_that_is_exponential_for_re_is_not() -> None:
     assert twice < 2.1 * once
 
 
-@pytest.mark.parametrize("name", ["alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print",
+@for_each("name", ["alnum", "alpha", "ascii", "blank", "cntrl", "digit", "graph", "lower", "print",
                                   "punct", "space", "upper", "word", "xdigit"])  # fmt: skip
-@pytest.mark.parametrize("form", ["[[:{}:]]", "[[:^{}:]]", "(?i)[[:{}:]]", "[^[:{}:]b]"])
+@for_each("form", ["[[:{}:]]", "[[:^{}:]]", "(?i)[[:{}:]]", "[^[:{}:]b]"])
 def test_posix_classes_are_those_of_re2(name: str, form: str) -> None:
     re2 = pytest.importorskip("re2")
     pattern = form.format(name)

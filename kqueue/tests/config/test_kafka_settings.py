@@ -121,8 +121,9 @@ def test_every_pattern_matches_a_setting() -> None:
         assert any(re.fullmatch(pattern, name) for name in names), f"nothing is refused by {pattern}"
 
 
-@pytest.mark.parametrize("name", sorted(UNDECLARED | REMOVED))
+@for_each("name", sorted(UNDECLARED | REMOVED))
 def test_undeclared_setting_is_warned_of_once_or_refused(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.clear()
     if refusal_of(name) is not None:
         with pytest.raises(SettingError, match=f"{re.escape(name)} asks for .*; remove it to serve without"):
             read_config(pairs=[f"{name}=required"])
