@@ -14,7 +14,6 @@ from compat_tests.frameworks.running import Program
 from compat_tests.kafka.node import free_ports
 
 TOPIC = "lines"
-STARTED_S = 90
 REST_TIMEOUT_S = 10
 SOURCE, SINK = (f"org.apache.kafka.connect.file.FileStream{kind}Connector" for kind in ("Source", "Sink"))
 WORKER: Mapping[str, object] = {
@@ -85,9 +84,7 @@ class DistributedWorker(Program):
         """Create a connector, once the worker serves."""
         name = connector["name"]
         body = {key: str(value) for key, value in connector.items() if key != "name"}
-        self.wait_until(
-            lambda: self._call("PUT", f"/connectors/{name}/config", body) is not None, STARTED_S, f"connector {name}"
-        )
+        self.wait_until(lambda: self._call("PUT", f"/connectors/{name}/config", body) is not None, f"connector {name}")
 
     def _call(self, method: str, path: str, body: object = None) -> Any:
         """Return the answer; None: an error, or there is none."""

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 PROGRAMS = Path(__file__).parent / "programs"
-STOP_TIMEOUT_S = 20
+WAIT_S = 120
+"""What ends a hang: a busy machine takes a minute to start Java."""
 LOG_CHARS_MAX = 6000
 PAUSE_S = 0.1
 
@@ -68,17 +69,17 @@ class Program:
         """End it as TERM does, and return its exit status. Raises TimeoutExpired: it goes on."""
         assert self._process is not None
         self._process.terminate()
-        status = self._process.wait(STOP_TIMEOUT_S)
+        status = self._process.wait(WAIT_S)
         self.kill()
         return status
 
-    def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """Raises AssertionError: the program ended, or `condition` is false after `timeout_s`."""
-        deadline = time.monotonic() + timeout_s
+    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
+        """Raises AssertionError: the program ended, or `condition` is false after `WAIT_S`."""
+        deadline = time.monotonic() + WAIT_S
         while not condition():
             ended = self._process is None or self._process.poll() is not None
             if ended or time.monotonic() > deadline:
-                why = "the program ended" if ended else f"{timeout_s} s are over"
+                why = "the program ended" if ended else f"{WAIT_S} s are over"
                 raise AssertionError(f"{why}; not reached: {what}\n{self.said()[-LOG_CHARS_MAX:]}")
             time.sleep(PAUSE_S)
 

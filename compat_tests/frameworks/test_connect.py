@@ -9,7 +9,7 @@ import pytest
 
 import kqueue
 from compat_tests.frameworks import jvm
-from compat_tests.frameworks.connect import STARTED_S, TOPIC, DistributedWorker, sink, source, standalone
+from compat_tests.frameworks.connect import TOPIC, DistributedWorker, sink, source, standalone
 from compat_tests.frameworks.running import Program
 
 LINES = 200
@@ -45,11 +45,11 @@ class Copy:
         self.append()
         with worker:
             begin()
-            worker.wait_until(self.is_complete, STARTED_S, "a copy of the first lines")
+            worker.wait_until(self.is_complete, "a copy of the first lines")
             self.append()
             worker.crash()
             self.append()
-            worker.wait_until(self.is_complete, STARTED_S, "a copy of all lines")
+            worker.wait_until(self.is_complete, "a copy of all lines")
 
 
 def without_repeats(lines: list[str]) -> list[str]:

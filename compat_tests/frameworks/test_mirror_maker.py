@@ -20,7 +20,6 @@ from compat_tests.waits import HangLimit
 RECORDS = 300
 PARTITIONS = 2
 GROUP = "readers"
-STARTED_S, DONE_S = 90, 60
 Pairs = list[tuple[bytes, bytes]]
 
 
@@ -127,14 +126,14 @@ def test_topics_are_copied_both_ways_over_a_crash(apache: Kafka, broker: kqueue.
         return set(ours()) == set(orders) and set(theirs()) == set(payments)
 
     with Program(jvm.command("org.apache.kafka.connect.mirror.MirrorMaker", properties), folder) as program:
-        program.wait_until(are_complete, STARTED_S, "a copy of the first records")
+        program.wait_until(are_complete, "a copy of the first records")
         orders += pairs(RECORDS, "order")
         send(apache.bootstrap, "orders", orders[RECORDS:])
         program.crash()
         payments += pairs(RECORDS, "payment")
         send(broker.bootstrap, "payments", payments[RECORDS:])
-        program.wait_until(are_complete, STARTED_S, "a copy of all records")
-        program.wait_until(lambda: sum(translated().values()) > 0, DONE_S, "the group's offsets")
+        program.wait_until(are_complete, "a copy of all records")
+        program.wait_until(lambda: sum(translated().values()) > 0, "the group's offsets")
     copied = broker.topics["apache.orders"]
     assert copied.partitions == PARTITIONS
     assert copied.config["cleanup.policy"] == ["compact"]

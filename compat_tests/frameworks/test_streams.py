@@ -42,7 +42,7 @@ def test_a_word_count_restores_its_state_from_the_broker(
         job.send()
         arguments = (broker.bootstrap, str(tmp_path / instance), protocol)
         with Program(jvm.command("WordCount", *arguments, programs=programs), tmp_path / "app") as program:
-            program.wait_until(job.is_complete, 60, f"the counts of the {instance} instance")
+            program.wait_until(job.is_complete, f"the counts of the {instance} instance")
             program.stop()
     job.assert_exactly_once()
 
@@ -56,11 +56,11 @@ def test_a_word_count_goes_on_over_a_restart_of_the_broker(
     arguments = (broker.bootstrap, str(tmp_path / "state"), protocol)
     with Program(jvm.command("WordCount", *arguments, programs=programs), tmp_path / "app") as program:
         job.send()
-        program.wait_until(job.is_complete, 60, "the counts of the first part")
+        program.wait_until(job.is_complete, "the counts of the first part")
         for _ in range(2):
             job.send()
             broker.restart()
-            program.wait_until(job.is_complete, 90, "the counts after a restart")
+            program.wait_until(job.is_complete, "the counts after a restart")
         program.stop()
     job.assert_exactly_once()
 
@@ -113,11 +113,11 @@ def test_a_word_count_goes_on_while_brokers_of_a_cluster_are_killed(
         arguments = (cluster.bootstrap, str(tmp_path / "state"), protocol)
         with Program(jvm.command("WordCount", *arguments, programs=programs), tmp_path / "app") as program:
             job.send()
-            program.wait_until(job.is_complete, 60, "the counts of the first part")
+            program.wait_until(job.is_complete, "the counts of the first part")
             for node in range(3):
                 job.send()
                 cluster.kill(node)
-                program.wait_until(job.is_complete, 90, f"the counts without broker {node}")
+                program.wait_until(job.is_complete, f"the counts without broker {node}")
                 cluster.restore()
             program.stop()
         job.assert_exactly_once()

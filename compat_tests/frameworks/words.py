@@ -13,7 +13,6 @@ WORDS, COUNTS = "words", "counts"
 PARTITIONS = 2
 WORDS_PER_PART = 400
 VOCABULARY = ("log", "offset", "broker", "topic", "lag", "epoch", "batch", "record", "group")
-TIMEOUT_S = 60
 CRASHES_MAX = 5
 Parse = Callable[[bytes], int]
 
@@ -49,10 +48,10 @@ class WordCount:
         """Run the program; kill it after its first counts of another part, and start it again."""
         self.send()
         with program:
-            program.wait_until(self.is_complete, TIMEOUT_S, "the counts of the first part")
+            program.wait_until(self.is_complete, "the counts of the first part")
             self._send_and_crash(program)
             self.send()
-            program.wait_until(self.is_complete, 2 * TIMEOUT_S, f"the counts {self.expected}")
+            program.wait_until(self.is_complete, f"the counts {self.expected}")
 
     def run_over_a_cut_transaction(self, program: Program) -> None:
         """As `run_over_a_crash`, until a crash has left counts in a transaction that never commits.
@@ -61,10 +60,10 @@ class WordCount:
         """
         self.send()
         with program:
-            program.wait_until(self.is_complete, TIMEOUT_S, "the counts of the first part")
+            program.wait_until(self.is_complete, "the counts of the first part")
             for _ in range(CRASHES_MAX):
                 self._send_and_crash(program)
-                program.wait_until(self.is_complete, 2 * TIMEOUT_S, f"the counts {self.expected}")
+                program.wait_until(self.is_complete, f"the counts {self.expected}")
                 if len(self.written(read_committed=False)) > len(self.written()):
                     break
             else:
@@ -81,5 +80,5 @@ class WordCount:
     def _send_and_crash(self, program: Program) -> None:
         before = len(self.written(read_committed=False))
         self.send()
-        program.wait_until(lambda: len(self.written(read_committed=False)) > before, TIMEOUT_S, "counts of a part")
+        program.wait_until(lambda: len(self.written(read_committed=False)) > before, "counts of a part")
         program.crash()

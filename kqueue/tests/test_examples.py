@@ -33,7 +33,7 @@ CLIENTS = {
 PROCESSES = {"exactly_once.py", "log_collection.py", "order_outbox.py"}
 """Examples that start processes of themselves; the others run in that of the test."""
 OWN_ENVIRONMENT = {"faststream_app.py": "faststream"}
-"""Examples that `tox -m examples` runs, because of what the module brings along."""
+"""Examples that `tox -m frameworks` runs, because of what the module brings along."""
 PROMISES = {
     "quickstart.py": [r"a broker listens on 127\.0\.0\.1:\d+", *(rf"offset {n}: hello {n + 1}" for n in range(5))],
     "acknowledged_queue.py": [
@@ -160,7 +160,7 @@ def test_every_example_has_expected_lines() -> None:
 def test_example(name: str, tmp_path: Path) -> None:
     module = OWN_ENVIRONMENT.get(name)
     if module is not None and find_spec(module) is None:
-        pytest.skip(f"needs {module}: tox -m examples")
+        pytest.skip(f"needs {module}: tox -m frameworks")
     if name in PROCESSES:
         command = [sys.executable, EXAMPLES / name]
         result = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)

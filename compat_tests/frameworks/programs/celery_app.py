@@ -1,7 +1,8 @@
 """A Celery application whose tasks travel over Kafka: kombu's transport `confluentkafka`.
 
 `python celery_app.py BOOTSTRAP send COUNT` or `python celery_app.py BOOTSTRAP work`; a task that is
-done adds a line to the file `done` in the working folder.
+done adds a line to the file `done` in the working folder. Task `HELD` and later ones wait until
+there is a file `go`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from pathlib import Path
 
 from celery import Celery
 
-TASK_S = 0.05
+HELD = 10
+POLL_S = 0.05
 bootstrap = sys.argv.pop(1)
 app = Celery("mails", broker=f"confluentkafka://{bootstrap}")
 app.conf.update(
@@ -29,7 +31,8 @@ app.conf.update(
 
 @app.task(name="mails.send")
 def send(number: int) -> None:
-    time.sleep(TASK_S)
+    while number >= HELD and not Path("go").exists():
+        time.sleep(POLL_S)
     with Path("done").open("a") as done:
         done.write(f"{number}\n")
 
