@@ -18,9 +18,11 @@ from pyspark.sql import SparkSession
 
 import kqueue
 from compat_tests.spark.memory import Peak
+from compat_tests.spark.spark_home import spark_home
 from kqueue.cli.pipeline import progress_line
 from kqueue.spark.pythons import this_python
 from kqueue.spark.session import session
+from kqueue.tests.spark.stores.s3_server import s3_server
 
 MEMORY_MAX = 3584 * 1024**2
 """Limit for all processes of a run together.
@@ -31,8 +33,10 @@ it: Java 400 to 460, six daemons of 30 (one for each kind of Python worker), ten
 95, and where it is a program of its own 80 more. The test itself has 230.
 """
 PEAK = pytest.StashKey[Peak]()
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""JVM options: only the first JIT compiler and the serial collector, for short programs."""
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+"""JVM options for short programs: only the first JIT compiler, the serial collector, and no
+verification of Spark's classes.
+"""
 THRIFT = {"MALLOC_ARENA_MAX": "2", "ARROW_DEFAULT_MEMORY_POOL": "system"}
 """Environment of all processes: the allocator returns freed memory to the system."""
 SETTINGS: dict[str, object] = {
@@ -75,8 +79,9 @@ def little_memory(pytestconfig: pytest.Config) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def thrifty(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Set the memory options for all child processes, including those that tests kill."""
+    """Set the options of all child processes, including those that tests kill."""
     os.environ |= {
+        "SPARK_HOME": str(spark_home(tmp_path_factory.mktemp("home") / "spark")),
         "SPARK_LAUNCHER_OPTS": JAVA,
         "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache")),
         **THRIFT,
@@ -119,6 +124,13 @@ def new_topic(broker: kqueue.Broker, request: pytest.FixtureRequest) -> Callable
         return name
 
     return make
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[dict[str, str]]:
+    """Start an object store with one bucket, and yield the settings that reach it."""
+    with s3_server() as settings:
+        yield settings
 
 
 @pytest.fixture

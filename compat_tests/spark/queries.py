@@ -8,6 +8,7 @@ as a file from another folder, it uses the installed package.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,7 +25,9 @@ WHOLE = ("whole", "least")
 """The queries of one process, first the one that is watched. More need too much memory."""
 SETTINGS: dict[str, object] = {
     "spark.driver.memory": "480m",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": (
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    ),
     "spark.sql.shuffle.partitions": 2,
 }
 
@@ -71,13 +74,27 @@ def _to_topic(frame: DataFrame, bootstrap: str, name: str) -> DataStreamWriter:
     return frame.select("key", "value").repartition(2).writeStream.format("kqueue").options(**writing)
 
 
+def is_slow_start(error: Exception | None) -> bool:
+    """Return whether a query failed because a Python process of it did not start in 10 s.
+
+    No setting of Spark changes that time, and a busy machine may take longer.
+    """
+    return "failed to connect back" in str(error)
+
+
 def main(bootstrap: str, folder: Path, names: Sequence[str]) -> None:
     assert QUIET_LOG.is_file()
     print(kqueue.__file__, flush=True)
     spark = session("killed", "local[2]", settings=SETTINGS | {"spark.local.dir": folder / "scratch"})
-    for name in names:
-        start(spark, bootstrap, folder, name)
-    spark.streams.awaitAnyTermination()
+    running = {name: start(spark, bootstrap, folder, name) for name in names}
+    while True:
+        for name, query in running.items():
+            if not query.isActive:
+                if not is_slow_start(query.exception()):
+                    query.awaitTermination()
+                    return
+                running[name] = start(spark, bootstrap, folder, name)
+        time.sleep(0.2)
 
 
 if __name__ == "__main__":

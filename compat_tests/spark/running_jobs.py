@@ -1,4 +1,4 @@
-"""Runs ingest, archive and replay: ``running_jobs.py BOOTSTRAP FOLDER SETTINGS [finish]``.
+"""Runs ingest, archive and replay: ``running_jobs.py BOOTSTRAP FOLDER SETTINGS``.
 
 SETTINGS: those of an object store, as JSON; {}: the results go to FOLDER. The process can be
 killed. Each job has several batches and prints its progress: ``bronze 50``.
@@ -11,6 +11,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from kqueue.spark.jobs.archive import archive
@@ -22,7 +23,9 @@ from kqueue.spark.stores import Location
 SOURCE, TARGET = "flights", "again"
 SETTINGS: dict[str, object] = {
     "spark.driver.memory": "480m",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": (
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+    ),
     "spark.sql.shuffle.partitions": 2,
 }
 STAGES = {"archive": ("archive",), "replay": ("replay",), "ingest": ("bronze", "silver", "quarantine", "gold")}
@@ -57,20 +60,27 @@ def run(
             tell=say,
         )
     else:
-        ingest(spark, {**source, "maxOffsetsPerTrigger": "75"}, tables, finish=finish, tell=say)
+        limited = {**source, "maxOffsetsPerTrigger": "75"}
+        try:
+            ingest(spark, limited, tables, finish=finish, tell=say)
+        except StreamingQueryException as error:
+            # On a busy machine Spark gives a Python process too little time to start: 10 s.
+            if "failed to connect back" not in str(error):
+                raise
+            ingest(spark, limited, tables, finish=finish, tell=say)
 
 
 def say(stage: str, *rows: int | None) -> None:
     print(stage, *rows, flush=True)
 
 
-def main(bootstrap: str, folder: Path, settings: str, *finish: str) -> None:
+def main(bootstrap: str, folder: Path, settings: str) -> None:
     kept, tables = places(folder, json.loads(settings))
     spark = session("killed", "local[2]", settings=SETTINGS | {"spark.local.dir": folder / "scratch"})
 
     def all_of(jobs: tuple[str, ...]) -> None:
         for job in jobs:
-            run(spark, bootstrap, kept, tables, job, finish=bool(finish))
+            run(spark, bootstrap, kept, tables, job)
 
     with ThreadPoolExecutor() as threads:
         for done in [threads.submit(all_of, jobs) for jobs in (("archive", "replay"), ("ingest",))]:
@@ -78,4 +88,4 @@ def main(bootstrap: str, folder: Path, settings: str, *finish: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), *sys.argv[3:])
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])

@@ -6,7 +6,6 @@ import io
 import itertools
 import json
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -27,7 +26,7 @@ from kqueue.spark.batches import whole_files
 from kqueue.spark.event_schema import FLIGHTS, parse
 from kqueue.spark.event_schema.schema import TYPES
 from kqueue.spark.jobs.ingest import BATCH_MAX
-from kqueue.tests.spark.stores.s3_server import KEYS, s3_place, s3_server
+from kqueue.tests.spark.stores.s3_server import KEYS, s3_place
 
 TEXT = (Path(__file__).parents[2] / "docs" / "pipeline.md").read_text()
 (TOML,) = re.findall(r"^```toml\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
@@ -39,16 +38,10 @@ COMMANDS = [
 ENDPOINT = "http://127.0.0.1:5000"
 
 
-@pytest.fixture
-def server() -> Iterator[dict[str, str]]:
-    with s3_server() as settings:
-        yield settings
-
-
 def test_every_command(
     spark: SparkSession,
     broker: kqueue.Broker,
-    server: dict[str, str],
+    s3: dict[str, str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -78,7 +71,7 @@ def test_every_command(
     replay(producer, "flights", events(itertools.islice(Flights(), 200)))
     producer.close()
     for line in COMMANDS:
-        arguments = line.replace(ENDPOINT, server["AWS_ENDPOINT_URL"]).split()[1:]
+        arguments = line.replace(ENDPOINT, s3["AWS_ENDPOINT_URL"]).split()[1:]
         result = CliRunner().invoke(command, arguments, env={"KQUEUE_BOOTSTRAP": broker.bootstrap, **KEYS})
         done = result.exit_code == 0 or (
             "orders-checkpoint" in line and "nothing is kept" in result.stderr
@@ -87,7 +80,7 @@ def test_every_command(
     topics = ("flights", "again", "from-s3")
     first, again, from_s3 = (sorted(record.value for record in broker.topics[topic].records()) for topic in topics)
     assert first == again == from_s3
-    assert whole_files(s3_place(server, "tables"), "gold")
+    assert whole_files(s3_place(s3, "tables"), "gold")
     assert (tmp_path / "kept/records/topic=flights/date=2013-01-01").is_dir()
     (gold,) = pq.read_table(tmp_path / "tables/gold").to_pylist()
     assert (gold["shop"], gold["orders"], gold["revenue"]) == ("a", 2, 5)

@@ -305,20 +305,6 @@ def test_invalid_sql_is_reported_before_any_write(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("job", [["ingest", "--events", "flights"], ["archive"]])
-def test_unknown_topic_is_reported_in_one_line(
-    spark: SparkSession, broker: kqueue.Broker, tmp_path: Path, job: list[str]
-) -> None:
-    result = CliRunner().invoke(
-        command, ["pipeline", *job, str(tmp_path / "out"), "-t", "nothing", "-b", broker.bootstrap]
-    )
-    assert result.exit_code == 1
-    assert result.stderr.startswith("Error: ")
-    assert "nothing" in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("job", [["ingest", "--events", "flights"], ["archive"]])
 def test_a_folder_in_use_is_not_passed_over(spark: SparkSession, tmp_path: Path, job: list[str]) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
     with kqueue.Broker(data) as broker:

@@ -1,6 +1,6 @@
 """Kills a process with jobs at random times; after restarts each record is present once.
 
-`KQUEUE_KILLS` (default 1): the number of kills; more than 5 need `-o faulthandler_timeout=0`.
+`KQUEUE_KILLS` (default 1): the number of kills; more than one needs `-o faulthandler_timeout=0`.
 `KQUEUE_SEED`: the random seed.
 """
 
@@ -13,12 +13,13 @@ import select
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 import kqueue
 from compat_tests.spark import killing, running_jobs
@@ -27,7 +28,6 @@ from compat_tests.spark.running_jobs import SOURCE, STAGES, TARGET
 from kqueue.demo.events import Event, EventKind, events
 from kqueue.demo.flights import Flights
 from kqueue.spark.stores import Location, open_store
-from kqueue.tests.spark.stores.s3_server import s3_server
 
 PARTITIONS = 2
 EVENTS = 150
@@ -86,17 +86,16 @@ def check(broker: kqueue.Broker, kept: Location, tables: Location, sent: list[Ev
 
 
 @pytest.fixture(params=["folder", pytest.param("s3", marks=pytest.mark.thorough)])
-def settings(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
-    """Yield the settings of an object store; {}: a folder."""
-    if request.param == "folder":
-        yield {}
-        return
-    with s3_server() as server:
-        yield server
+def settings(request: pytest.FixtureRequest) -> dict[str, str]:
+    """Return the settings of an object store; {}: a folder."""
+    return {} if request.param == "folder" else request.getfixturevalue("s3")
 
 
-@pytest.mark.timeout(900 + 300 * KILLS)
-def test_jobs_are_killed(broker: kqueue.Broker, settings: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.timeout(300 + 300 * KILLS)
+def test_jobs_are_killed(
+    late_spark: Callable[[], SparkSession], broker: kqueue.Broker, settings: dict[str, str], tmp_path: Path
+) -> None:
+    """The jobs go on in another Spark."""
     rng = random.Random(SEED)
     for topic in (SOURCE, TARGET):
         broker.create_topic(topic, PARTITIONS, retention_ms=-1)
@@ -117,12 +116,7 @@ def test_jobs_are_killed(broker: kqueue.Broker, settings: dict[str, str], tmp_pa
             time.sleep(rng.uniform(0, 0.5))
         finally:
             killing.kill(process)
-    last = killing.start(
-        tmp_path, Path(running_jobs.__file__), broker.bootstrap, tmp_path, json.dumps(settings), "finish"
-    )
-    try:
-        last.communicate(timeout=DEADLINE_S)
-        assert last.returncode == 0, killing.last_words(tmp_path)
-    finally:
-        killing.kill(last)
-    check(broker, *running_jobs.places(tmp_path, settings), sent)
+    kept, tables = running_jobs.places(tmp_path, settings)
+    for job in STAGES:
+        running_jobs.run(late_spark(), broker.bootstrap, kept, tables, job, finish=True)
+    check(broker, kept, tables, sent)

@@ -230,12 +230,3 @@ class TestJobs:
             assert result.output.count("\n") == 1
             assert "hunter2" not in result.output
         assert not (tmp_path / "out").exists()
-
-    def test_a_broker_that_is_down_is_told_before_spark_starts(self, tmp_path: Path) -> None:
-        with kqueue.Broker() as gone:
-            bootstrap = gone.bootstrap
-        for job in (["archive", "--topic", "t"], ["ingest", "--topic", "t", "--events", "flights"], ["replay"]):
-            result = CliRunner().invoke(command, ["pipeline", *job, str(tmp_path / "out"), "-b", bootstrap])
-            assert (result.exit_code, result.stdout) == (1, "")
-            assert f"Error: no broker answers at {bootstrap} (Connection refused)" in result.stderr
-        assert not (tmp_path / "out").exists()

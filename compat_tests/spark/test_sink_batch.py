@@ -122,45 +122,43 @@ def test_batches_have_requested_codec_and_size(spark: SparkSession, broker: kque
     assert 4 < len(headers) < 10
 
 
+MISTAKES: list[tuple[list[str], dict[str, str], str]] = [
+    (
+        ["'x' value"],
+        {"topic": "gone"},
+        r"topic: there is no topic 'gone' on 127.0.0.1:\d+; did you mean 'gong'\?; create it first",
+    ),
+    (["'x' value"], {}, "rows have no target topic: give the option topic, or a column 'topic'"),
+    (["'x' vlaue"], {"topic": "gong"}, r"there is no column 'vlaue' to write; did you mean 'value'\?"),
+    (["'x' key"], {"topic": "gong"}, "there is no column 'value'; the frame has key"),
+    (["1 value"], {"topic": "gong"}, "the column 'value' is int, expected binary or string: cast it"),
+    (["'x' value", "'y' partition"], {"topic": "gong"}, "the column 'partition' is string, expected int"),
+    (["'x' value"], {"topci": "gong"}, r"there is no option 'topci'; did you mean 'topic'\?"),
+    (["'x' value"], {"topic": "gong", "partitioner": "murmur"}, "partitioner: .*murmur2"),
+    (
+        ["'x' value", "7 partition"],
+        {"topic": "gong"},
+        "a row asks for partition 7 of topic 'gong', which has 0 to 0",
+    ),
+    (["'x' value", "'no-such' topic"], {}, "there is no topic 'no-such' on"),
+    (["'x' value", "cast(null as string) topic"], {}, "the column 'topic' is null in 1 of 1 rows"),
+    (
+        ["repeat('x', 70000) value"],
+        {"topic": "small"},
+        r"a row for small-0 takes 7\d{4} bytes as a batch, and its topic takes",
+    ),
+    (["'x' value", NAMELESS_HEADER], {"topic": "gong"}, "1 headers have no key"),
+    (["'x' value"], {"topic": "gong", "delivery": "exactly-once"}, "needs txnAppId and txnVersion"),
+]
+
+
 class TestMistakes:
-    @pytest.mark.parametrize(
-        ("expressions", "options", "words"),
-        [
-            (
-                ["'x' value"],
-                {"topic": "gone"},
-                r"topic: there is no topic 'gone' on 127.0.0.1:\d+; did you mean 'gong'\?; create it first",
-            ),
-            (["'x' value"], {}, "rows have no target topic: give the option topic, or a column 'topic'"),
-            (["'x' vlaue"], {"topic": "gong"}, r"there is no column 'vlaue' to write; did you mean 'value'\?"),
-            (["'x' key"], {"topic": "gong"}, "there is no column 'value'; the frame has key"),
-            (["1 value"], {"topic": "gong"}, "the column 'value' is int, expected binary or string: cast it"),
-            (["'x' value", "'y' partition"], {"topic": "gong"}, "the column 'partition' is string, expected int"),
-            (["'x' value"], {"topci": "gong"}, r"there is no option 'topci'; did you mean 'topic'\?"),
-            (["'x' value"], {"topic": "gong", "partitioner": "murmur"}, "partitioner: .*murmur2"),
-            (
-                ["'x' value", "7 partition"],
-                {"topic": "gong"},
-                "a row asks for partition 7 of topic 'gong', which has 0 to 0",
-            ),
-            (["'x' value", "'no-such' topic"], {}, "there is no topic 'no-such' on"),
-            (["'x' value", "cast(null as string) topic"], {}, "the column 'topic' is null in 1 of 1 rows"),
-            (
-                ["repeat('x', 70000) value"],
-                {"topic": "small"},
-                r"a row for small-0 takes 7\d{4} bytes as a batch, and its topic takes",
-            ),
-            (["'x' value", NAMELESS_HEADER], {"topic": "gong"}, "1 headers have no key"),
-            (["'x' value"], {"topic": "gong", "delivery": "exactly-once"}, "needs txnAppId and txnVersion"),
-        ],
-    )
-    def test_errors_are_raised_on_driver_before_any_write(
-        self, spark: SparkSession, broker: kqueue.Broker, expressions: list[str], options: dict[str, str], words: str
-    ) -> None:
+    def test_errors_are_raised_on_driver_before_any_write(self, spark: SparkSession, broker: kqueue.Broker) -> None:
         broker.create_topic("gong")
         broker.create_topic("small", max_message_bytes=10_000)
-        with pytest.raises(PySparkException, match=words):
-            write(spark.range(1).selectExpr(*expressions), broker, **options)
+        for expressions, options, words in MISTAKES:
+            with pytest.raises(PySparkException, match=words):
+                write(spark.range(1).selectExpr(*expressions), broker, **options)
         assert records(broker, "gong") == {0: []}
         assert records(broker, "small") == {0: []}
 

@@ -104,34 +104,32 @@ def test_a_compacted_topic_has_gaps(spark: SparkSession, broker: kqueue.Broker, 
     assert {row.key: row.value for row in rows} == {b"k0": b"198", b"k1": b"199", b"k2": b"197"}
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (
-            {"subscribe": "TOPIC", "startingOfsets": "earliest"},
-            "there is no option 'startingofsets'; did you mean 'startingOffsets'?",
-        ),
-        ({"subscribe": "TOPIX"}, "there is no topic 'TOPIX'"),
-        ({"subscribe": "TOPIC", "assign": '{"TOPIC":[0]}'}, "subscribe and assign contradict each other"),
-        (
-            {"subscribe": "TOPIC", "startingOffsets": '{"TOPIC":{"0":7}}'},
-            "startingOffsets names offset 7 of TOPIC-0, whose log ends at 2",
-        ),
-        ({"subscribe": "TOPIC", "groupId": "g"}, "groupId is for streams only"),
-    ],
-)
-def test_errors_are_raised_on_driver(
-    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, options: dict[str, str], words: str
-) -> None:
+MISTAKES: list[tuple[dict[str, str], str]] = [
+    (
+        {"subscribe": "TOPIC", "startingOfsets": "earliest"},
+        "there is no option 'startingofsets'; did you mean 'startingOffsets'?",
+    ),
+    ({"subscribe": "TOPIX"}, "there is no topic 'TOPIX'"),
+    ({"subscribe": "TOPIC", "assign": '{"TOPIC":[0]}'}, "subscribe and assign contradict each other"),
+    (
+        {"subscribe": "TOPIC", "startingOffsets": '{"TOPIC":{"0":7}}'},
+        "startingOffsets names offset 7 of TOPIC-0, whose log ends at 2",
+    ),
+    ({"subscribe": "TOPIC", "groupId": "g"}, "groupId is for streams only"),
+]
+
+
+def test_errors_are_raised_on_driver(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
     topic = new_topic()
     send(broker, topic, 0, [b"a", b"b"])
-    given = {name: value.replace("TOPIC", topic) for name, value in options.items()}
-    with pytest.raises(PySparkException) as caught:
-        read(spark, broker, **given).collect()
-    message = str(caught.value)
-    assert words.replace("TOPIC", topic) in message
-    assert message.count("During handling") == 0
-    assert message.count("\n") < 12
+    for options, words in MISTAKES:
+        given = {name: value.replace("TOPIC", topic) for name, value in options.items()}
+        with pytest.raises(PySparkException) as caught:
+            read(spark, broker, **given).collect()
+        message = str(caught.value)
+        assert words.replace("TOPIC", topic) in message
+        assert message.count("During handling") == 0
+        assert message.count("\n") < 12
 
 
 def test_user_schema_is_rejected(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:

@@ -189,19 +189,19 @@ def test_ingest_quarantines_wrong_values(
     assert "'none.avsc' is no schema, and as a file" in with_typo.stderr
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"valueFormat": "xml"}, "valueFormat: expected none"),
-        ({"valueSchema": "{}"}, "valueSchema needs valueFormat"),
-        ({"valueFormat": "avro"}, "valueFormat needs valueSchema"),
-        ({"valueFormat": "avro", "valueSchema": "none.avsc"}, "'none.avsc' is no schema, and as a file: No such file"),
-        ({"valueFormat": "avro", "valueSchema": "{}"}, "the Avro schema can't be used: "),
-    ],
-)
-def test_mistakes_are_told_on_the_driver(spark: SparkSession, options: dict[str, str], words: str) -> None:
-    reader = spark.read.format("kqueue").option("kafka.bootstrap.servers", "127.0.0.1:1").option("subscribe", "orders")
-    with pytest.raises(PySparkException) as caught:
-        reader.options(**options).load()
-    assert words in str(caught.value)
-    assert str(caught.value).count("\n") < 14
+MISTAKES: list[tuple[dict[str, str], str]] = [
+    ({"valueFormat": "xml"}, "valueFormat: expected none"),
+    ({"valueSchema": "{}"}, "valueSchema needs valueFormat"),
+    ({"valueFormat": "avro"}, "valueFormat needs valueSchema"),
+    ({"valueFormat": "avro", "valueSchema": "none.avsc"}, "'none.avsc' is no schema, and as a file: No such file"),
+    ({"valueFormat": "avro", "valueSchema": "{}"}, "the Avro schema can't be used: "),
+]
+
+
+def test_mistakes_are_told_on_the_driver(spark: SparkSession) -> None:
+    topic = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "orders"}
+    for options, words in MISTAKES:
+        with pytest.raises(PySparkException) as caught:
+            spark.read.format("kqueue").options(**topic, **options).load()
+        assert words in str(caught.value)
+        assert str(caught.value).count("\n") < 14
