@@ -16,7 +16,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import kqueue
+from compat_tests.spark.spark_home import spark_home
 from compat_tests.spark_cluster.standalone import DEADLINE_S, JAVA, SETTINGS, Standalone
+from kqueue.cli.pipeline import progress_line
 from kqueue.spark.session import session
 from kqueue.testing.process_environment import process_environment
 
@@ -32,7 +34,10 @@ LITTLE = tuple(
     for word in ("--conf", setting)
 )
 """Options for programs of their own: executors with this memory, and one of them."""
-DRIVERS = ("botocore", "hypothesis", "kubernetes_validate", "moto", "pyiceberg", "sqlalchemy")
+DRIVERS = (
+    "botocore", "fontTools", "hypothesis", "kiwisolver", "kubernetes_validate", "matplotlib", "moto", "PIL",
+    "pillow.libs", "pyiceberg", "sqlalchemy",
+)  # fmt: skip
 """Packages that executors have no use for."""
 Filled = Callable[..., str]
 _numbers = itertools.count(1)
@@ -44,14 +49,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def not_activated() -> None:
-    """Have no variable of Spark, and no environment activated, as after `/venv/bin/kqueue`."""
+def not_activated(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Have no environment activated, as after `/venv/bin/kqueue`, and of Spark only its home."""
     for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "VIRTUAL_ENV", "PYTHONPATH"):
         os.environ.pop(name, None)
     os.environ["PATH"] = os.pathsep.join(
         folder for folder in os.environ["PATH"].split(os.pathsep) if folder != str(KQUEUE.parent)
     )
-    os.environ |= {"MALLOC_ARENA_MAX": "2", "SPARK_LAUNCHER_OPTS": JAVA}
+    home = spark_home(tmp_path_factory.mktemp("home") / "spark")
+    os.environ |= {"MALLOC_ARENA_MAX": "2", "SPARK_HOME": str(home), "SPARK_LAUNCHER_OPTS": JAVA}
+    progress_line.PERIOD_S = 3600.0  # else lines come between those that tests expect
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:

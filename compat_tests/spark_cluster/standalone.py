@@ -16,14 +16,15 @@ from types import TracebackType
 from typing import Self
 
 import psutil
-import pyspark
 
+from compat_tests.spark.spark_home import spark_home
 from kqueue.spark.java import find_java
 
-SPARK_HOME = Path(pyspark.__file__).parent
-DEADLINE_S = 300
+DEADLINE_S = 240
 """What ends a hang: a starved machine takes a minute to start Java."""
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss512k"
+JAVA = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss512k -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 SETTINGS: dict[str, object] = {
     "spark.driver.memory": "500m",
     "spark.driver.host": "127.0.0.1",
@@ -51,6 +52,7 @@ class Standalone:
         self.python = folder / "bare" / "bin" / "python"
         self.master = ""
         self.workers: list[subprocess.Popen[bytes]] = []
+        self._home = spark_home(folder / "spark")
         self._count = workers
         self._numbers = itertools.count()
         self._master: subprocess.Popen[bytes] | None = None
@@ -123,10 +125,10 @@ class Standalone:
             "SPARK_MASTER_OPTS": "-Dspark.deploy.recoveryMode=FILESYSTEM "
             f"-Dspark.deploy.recoveryDirectory={self.folder / 'recovery'}",
             "SPARK_DAEMON_MEMORY": "128m",
-            "SPARK_HOME": str(SPARK_HOME),
+            "SPARK_HOME": str(self._home),
             "SPARK_LOCAL_IP": host,
         }
-        command = [SPARK_HOME / "bin" / "spark-class", main, "--host", host, "--webui-port", "0", *arguments]
+        command = [self._home / "bin" / "spark-class", main, "--host", host, "--webui-port", "0", *arguments]
         with (self.folder / f"{name}.log").open("ab") as log:
             return subprocess.Popen(
                 command, cwd=self.folder, env=environment, stdout=log, stderr=log, start_new_session=True

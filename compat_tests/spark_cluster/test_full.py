@@ -21,16 +21,20 @@ def job(cluster: Standalone, broker: kqueue.Broker, topic: str) -> list[str | Pa
     return [KQUEUE, *words, *LITTLE, "--conf", LARGE]
 
 
-def test_a_job_says_what_it_waits_for_and_goes_on(
+def test_jobs_without_an_executor_say_so_and_go_on_or_end(
     cluster: Standalone, broker: kqueue.Broker, filled: Filled, tmp_path: Path
 ) -> None:
-    """Until another worker comes, which has no kqueue: the job's error is its own."""
+    """Until another worker comes, which has no kqueue: the job's error is its own.
+
+    Another job ends after its timeout while this one waits.
+    """
     waiting = subprocess.Popen(
         job(cluster, broker, filled(1)), cwd=tmp_path, stderr=subprocess.PIPE, text=True,
         env=process_environment(PYSPARK_PYTHON=str(cluster.python)),
     )  # fmt: skip
     large = None
     try:
+        check_timeout(cluster, broker, filled(1), tmp_path / "other")
         assert waiting.stderr is not None
         line = next(said(waiting.stderr))
         # as late as the machine is slow
@@ -38,7 +42,7 @@ def test_a_job_says_what_it_waits_for_and_goes_on(
         assert "1200m of memory (spark.executor.memory)" in line
         assert f"{cluster.master} may have no machine with as much to spare" in line
         large = cluster.start_worker("1300m")
-        rest = waiting.communicate(timeout=DEADLINE_S)[1].splitlines()
+        rest = list(said(waiting.communicate(timeout=DEADLINE_S)[1].splitlines()))
     finally:
         waiting.kill()
         waiting.wait()
@@ -51,14 +55,13 @@ def test_a_job_says_what_it_waits_for_and_goes_on(
     assert not (tmp_path / "kept").exists()
 
 
-def test_a_job_ends_after_its_timeout(
-    cluster: Standalone, broker: kqueue.Broker, filled: Filled, tmp_path: Path
-) -> None:
-    done = run(*job(cluster, broker, filled(1)), "--executor-timeout", "2", cwd=tmp_path)
+def check_timeout(cluster: Standalone, broker: kqueue.Broker, topic: str, folder: Path) -> None:
+    folder.mkdir()
+    done = run(*job(cluster, broker, topic), "--executor-timeout", "2", cwd=folder)
     assert done.returncode == 1
     (line,) = said(done.stderr.splitlines())
     assert line.startswith("Error: the cluster has given no executor for 2 s: an executor is to have 1200m of")
-    assert not (tmp_path / "kept").exists()
+    assert not any(folder.iterdir())
 
 
 def test_a_master_that_does_not_answer_is_named(broker: kqueue.Broker, filled: Filled, tmp_path: Path) -> None:

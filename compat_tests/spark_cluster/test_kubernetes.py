@@ -14,7 +14,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from compat_tests.spark_cluster.standalone import SPARK_HOME
+from compat_tests.spark.spark_home import INSTALLED
 from kqueue.cli.app import kqueue
 
 CHECKOUT = Path(__file__).parents[2]
@@ -59,7 +59,7 @@ def test_the_command_is_one_of_ours() -> None:
 
 
 def test_settings_are_those_of_spark() -> None:
-    known = b"".join(_names(jar) for jar in (SPARK_HOME / "jars").glob("spark-*_2.13-*.jar") if "mllib" not in jar.name)
+    known = b"".join(_names(jar) for jar in (INSTALLED / "jars").glob("spark-*_2.13-*.jar") if "mllib" not in jar.name)
     for name in _settings():
         volume = name.startswith("spark.kubernetes.executor.volumes.")
         assert (b"spark.kubernetes.executor.volumes." if volume else name.encode()) in known, name
@@ -86,7 +86,7 @@ def test_the_image_gets_what_it_installs() -> None:
 
 def test_sparks_script_starts_executors_of_this_spark() -> None:
     """`entrypoint.sh` of Spark's image runs this class, with these options."""
-    (jar,) = (SPARK_HOME / "jars").glob("spark-kubernetes_*.jar")
+    (jar,) = (INSTALLED / "jars").glob("spark-kubernetes_*.jar")
     with zipfile.ZipFile(jar) as classes:
         backend = classes.read("org/apache/spark/scheduler/cluster/k8s/KubernetesExecutorBackend$.class")
     known = set(re.findall(rb"--[a-zA-Z-]+", backend))

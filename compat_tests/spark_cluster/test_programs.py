@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import kqueue
 from compat_tests.spark_cluster.conftest import KQUEUE, LITTLE, Filled, run
-from compat_tests.spark_cluster.standalone import SPARK_HOME, Standalone
+from compat_tests.spark_cluster.standalone import Standalone
 from kqueue.cli.app import kqueue as command
 
 TEXT = (Path(__file__).parents[2] / "docs" / "spark-cluster.md").read_text()
@@ -43,9 +43,9 @@ def test_documented_program_in_a_session_that_does_not_find_the_format(
     (tmp_path / "app.py").write_text(PROGRAMS[1] + MASTER)
     settings = ("spark.pyspark.driver.python", "spark.pyspark.python")
     done = run(
-        KQUEUE.with_name("spark-submit"), "--master", "local[1]", "--driver-memory", "500m",
+        KQUEUE.with_name("spark-submit"), "--master", "local[1]", *LITTLE, "--driver-memory", "500m",
         *(word for name in settings for word in ("--conf", f"{name}={sys.executable}")), "app.py", broker.bootstrap,
-        cwd=tmp_path, SPARK_HOME=str(SPARK_HOME),
+        cwd=tmp_path,
     )  # fmt: skip
     assert "records: 100\nlocal[1]" in done.stdout, done.stderr[-3000:]
 

@@ -68,7 +68,7 @@ def test_streams_write_each_record(
     topic, target = filled(1000), f"copy-{delivery}"
     broker.create_topic(target, 4)
     stream = spark.readStream.format("kqueue").option("kafka.bootstrap.servers", broker.bootstrap)
-    frame = stream.option("subscribe", topic).option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 400)
+    frame = stream.option("subscribe", topic).option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 500)
     writer = frame.load().select("key", "value", "partition").writeStream.format("kqueue")
     writer = writer.option("kafka.bootstrap.servers", broker.bootstrap).option("topic", target)
     writer = writer.option("delivery", delivery).option("checkpointLocation", str(tmp_path / "checkpoint"))
