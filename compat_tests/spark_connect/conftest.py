@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 
 import kqueue
 import pyspark_kqueue
+from kqueue.cli.pipeline import progress_line
 from kqueue.spark.pythons import this_python
 from kqueue.spark.session import session
 from kqueue.testing.process_environment import process_environment
@@ -32,11 +33,12 @@ SPARK_HOME = Path(pyspark.__path__[0])
 OWN_PYTHON = 'python -c "import sys; print(sys.executable)"'
 START_S = 200
 STOP_S = 20
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 DEFAULTS = """\
 spark.driver.memory 600m
 spark.driver.host 127.0.0.1
 spark.driver.bindAddress 127.0.0.1
-spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+spark.driver.extraJavaOptions {java}
 spark.default.parallelism 2
 spark.sql.shuffle.partitions 2
 spark.sql.streaming.noDataMicroBatches.enabled false
@@ -64,7 +66,7 @@ def environment(folder: Path) -> dict[str, str]:
         "PATH": path,
         "PYTHONPATH": str(Path(pyspark_kqueue.__file__).parents[1]),
         "SPARK_CONF_DIR": str(folder),
-        "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "SPARK_LAUNCHER_OPTS": JAVA,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOG_DIR": str(folder / "logs"),
         "SPARK_PID_DIR": str(folder / "pids"),
@@ -73,10 +75,16 @@ def environment(folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_progress_lines() -> None:
+    """Keep these lines from coming between those that tests expect."""
+    progress_line.PERIOD_S = 3600.0
+
+
 @pytest.fixture(scope="session")
 def spark_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("spark")
-    (folder / "spark-defaults.conf").write_text(DEFAULTS.format(folder=folder))
+    (folder / "spark-defaults.conf").write_text(DEFAULTS.format(folder=folder, java=JAVA))
     return folder
 
 

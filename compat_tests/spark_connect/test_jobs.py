@@ -48,7 +48,6 @@ def test_ingest_is_refused_by_one_sentence(server: str, broker: kqueue.Broker, t
     assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.timeout(2 * STEP_S)
 def test_documented_declarative_pipeline(
     server: str, spark: SparkSession, spark_folder: Path, broker: kqueue.Broker, tmp_path: Path
 ) -> None:
