@@ -31,12 +31,14 @@ def ensemble(tmp_path: Path) -> Ensemble:
     return new_ensemble(tmp_path / "zookeeper")
 
 
+@pytest.mark.timeout(400)
 def test_brokers_of_one_machine_fail(tmp_path: Path) -> None:
     names = [name for name in FAULTS if name not in LONG_ONLY]
     result = play(tmp_path / "brokers", names, settings=FAST)
     check(result, FAST)
 
 
+@pytest.mark.timeout(400)
 def test_brokers_fail_and_zookeeper_fails(tmp_path: Path, ensemble: Ensemble) -> None:
     with ensemble:
         result = play(tmp_path / "brokers", [*BY_STORE, *ZOOKEEPER_FAULTS], ensemble=ensemble, settings=FAST)
