@@ -108,6 +108,8 @@ class InstructionMeter(Meter):
     def __init__(self) -> None:
         super().__init__()
         self._count = 0
+        # Python 3.12 traces instructions only if a frame wants it when the function is set.
+        sys._getframe().f_trace_opcodes = True
         threading.settrace(self._trace)
         sys.settrace(self._trace)
 

@@ -50,12 +50,19 @@ def stop_clocks() -> None:
     clock._realtime_ns = repeat(time.time_ns()).__next__
 
 
-def measure(only: str = "") -> Figures:
-    """Return the figures of the loads whose title contains `only`."""
+def measure(only: str, console: Console) -> Figures:
+    """Return the figures of the loads whose title contains `only`; print why one is left out."""
     stop_clocks()
     from benchmarks.guard_loads import LOADS  # after that
 
-    return {load.title: _rounded(load.measure()) for load in LOADS if only in load.title}
+    figures: Figures = {}
+    for load in LOADS:
+        if only in load.title:
+            if reason := load.why_skipped():
+                console.print(f"{load.title}: skipped, because {reason}")
+            else:
+                figures[load.title] = _rounded(load.measure())
+    return figures
 
 
 def _rounded(counts: Counts) -> Counts:
@@ -118,7 +125,7 @@ def main(arguments: list[str] | None = None) -> int:
         console.print(f"skipped, because {skipped}")
         return 0
     figures: Figures = kept["figures"].setdefault(VERSION, {})
-    measured = measure(options.only)
+    measured = measure(options.only, console)
     show(measured, figures, console)
     if options.accept:
         figures.update(measured)

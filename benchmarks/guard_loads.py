@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import time
 from collections.abc import Callable, Iterable
 from functools import cache, partial
@@ -46,6 +48,12 @@ class Load(NamedTuple):
     def title(self) -> str:
         return f"flush={self.flush}: {self.name}"
 
+    def why_skipped(self) -> str:
+        """Return why it can't be counted on this machine; "": it can."""
+        if self.rounds is _produce or self.rounds is _produce_large or tells_cached_pages():
+            return ""
+        return f"the file system of {tempfile.gettempdir()} does not tell what is in the page cache"
+
     def measure(self) -> Counts:
         """Return what one of its requests costs."""
         counts: Counts = {}
@@ -67,6 +75,18 @@ class Load(NamedTuple):
         yield from self.rounds(client, ROUNDS, self)
         time.sleep(SETTLE_S)
         meter.end()
+
+
+@cache
+def tells_cached_pages() -> bool:
+    """Return whether reads that must not wait for a disk work: else a Fetch takes other calls."""
+    with tempfile.TemporaryFile() as file:
+        file.write(RECORD)
+        file.flush()
+        try:
+            return os.preadv(file.fileno(), [bytearray(1)], 0, os.RWF_NOWAIT) == 1
+        except OSError:
+            return False
 
 
 @cache

@@ -29,6 +29,7 @@ class Flusher:
         "_files",
         "_folder",
         "_in_flight",
+        "_location",
         "_names",
         "_names_in_flight",
         "_parent",
@@ -39,6 +40,7 @@ class Flusher:
 
     def __init__(self, storage: Storage, folder: str, flushed_offset: int) -> None:
         self._storage = storage
+        self._location = storage.location
         self._folder = folder
         self._files: list[File] = []  # besides the active segment's log
         self._in_flight: list[File] = []  # those that the running job syncs
@@ -119,7 +121,7 @@ class Flusher:
                 put_back()
             done(error)
 
-        return IoJob(f"flush {self._folder}", run, finish, self._storage.location)
+        return IoJob(f"flush {self._folder}", run, finish, self._location)
 
     def run_now(self, end_offset: int, active: Segment, epochs: LeaderEpochCache) -> None:
         """Flush everything, the active segment's indexes too. Blocks. Raises: StorageFailed."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from typing import Any
 
 import pytest
 
+from benchmarks import guard_loads
 from benchmarks.counts import LEFT, PYTHON_CALLS
 from benchmarks.guard import FILE, excesses, why_skipped
 from kqueue.tests.source_tree import ROOT
@@ -77,6 +80,23 @@ def test_system_call_of_a_new_kind_and_load_without_figures_are_named() -> None:
 
 def test_figures_of_this_version_of_python_are_missing_says_why_nothing_is_compared() -> None:
     assert "are kept" in why_skipped({"figures": {}}) or "CPython on Linux" in why_skipped({"figures": {}})
+
+
+def test_fetches_are_left_out_where_reads_that_must_not_wait_do_not_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(*args: object) -> int:
+        raise OSError(errno.EOPNOTSUPP, "no such flag")
+
+    guard_loads.tells_cached_pages.cache_clear()
+    monkeypatch.setattr(os, "preadv", unsupported)
+    reasons = {load.name: load.why_skipped() for load in guard_loads.LOADS}
+    guard_loads.tells_cached_pages.cache_clear()
+    assert {name for name, reason in reasons.items() if "page cache" in reason} == {
+        "Fetch",
+        "Fetch of 1 MB",
+        "Fetch that waits, and its Produce",
+        "the same, in a session of 100 partitions",
+    }
+    assert {reasons["Produce of 1 MB"], reasons["Produce, one at a time"]} == {""}
 
 
 def test_kept_figures_have_reasons() -> None:
