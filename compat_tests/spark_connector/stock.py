@@ -16,7 +16,8 @@ from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 import kqueue
 from kqueue.embedded.inspection.records import Record
 
-TIMEOUT_S = 60
+TIMEOUT_S = 120
+"""What ends a hang."""
 READ_TIMEOUT_MS = 20_000  # a task that finds no record where it was told of one says so before the test is out of time
 POLL_S = 0.02
 Headers = tuple[tuple[str, bytes | None], ...]

