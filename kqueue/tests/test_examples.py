@@ -218,10 +218,10 @@ def test_the_readme_installs_what_the_clients_of_the_table_are_in() -> None:
 def test_the_environment_of_its_own_brings_what_its_examples_import() -> None:
     tox = ConfigParser(interpolation=None)
     tox.read(ROOT / "tox.ini")
-    brought = {re.split(r"[\[<>=]", line)[0] for line in tox["testenv:examples"]["deps"].split()}
+    brought = {re.split(r"[\[<>=]", line)[0] for line in tox["testenv:frameworks"]["deps"].split()}
     assert set(OWN_ENVIRONMENT.values()) <= brought
     for name in OWN_ENVIRONMENT:
-        assert name.removesuffix(".py") in tox["testenv:examples"]["commands"]
+        assert name.removesuffix(".py") in tox["testenv:frameworks"]["commands"]
 
 
 def test_links_lead_somewhere() -> None:
