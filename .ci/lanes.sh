@@ -1,5 +1,5 @@
 # Parts of a check that run one by one or in lanes, each with a bound. Sourced by .ci/run, which sets `work`, a folder.
-lanes=${KQUEUE_CI_LANES:-2} begin_seconds=${KQUEUE_CI_BEGIN_SECONDS:-2400} part_seconds=${KQUEUE_CI_PART_SECONDS:-1500}
+lanes=${KQUEUE_CI_LANES:-2} begin_seconds=${KQUEUE_CI_BEGIN_SECONDS:-2700} part_seconds=${KQUEUE_CI_PART_SECONDS:-1500}
 again_seconds=${KQUEUE_CI_AGAIN_SECONDS:-3900}
 passed=() failed=() skipped=() mended=()
 names=() started=() pids=() # of the parts in lanes, by number; a part that was told has no pid
