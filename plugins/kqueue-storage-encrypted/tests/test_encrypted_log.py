@@ -118,7 +118,7 @@ def test_a_power_cut_at_any_step_loses_nothing_flushed_and_invents_nothing(remai
         after = World(EncryptedStorage(inner.after_cut(remains, random.Random(1000 * seed + cut_at)), SOURCE))
         try:
             after.start()
-            if after.manager.found().get(KEY) is None:
+            if after.manager.partition_folders().get(KEY) is None:
                 assert world.lowest == 0, "what was flushed is gone"
                 after.manager.create(*KEY, TOPIC_ID)
             end = after.log.end_offset
