@@ -1,6 +1,6 @@
 # Parts of a check that run one by one or in lanes, each with a bound. Sourced by .ci/run, which sets `work`, a folder.
-lanes=${KQUEUE_CI_LANES:-2} begin_seconds=${KQUEUE_CI_BEGIN_SECONDS:-2700} part_seconds=${KQUEUE_CI_PART_SECONDS:-1500}
-again_seconds=${KQUEUE_CI_AGAIN_SECONDS:-3900}
+lanes=${KQUEUE_CI_LANES:-2} begin_seconds=${KQUEUE_CI_BEGIN_SECONDS:-2700} part_seconds=${KQUEUE_CI_PART_SECONDS:-1800}
+again_seconds=${KQUEUE_CI_AGAIN_SECONDS:-3300}
 passed=() failed=() skipped=() mended=()
 names=() started=() pids=() # of the parts in lanes, by number; a part that was told has no pid
 declare -A commands=() # of the parts, by name: how to run it again
