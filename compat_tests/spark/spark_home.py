@@ -13,7 +13,7 @@ INSTALLED = Path(pyspark.__file__).parent
 def spark_home(folder: Path) -> Path:
     """Make a home of the installed Spark in `folder`, and return it.
 
-    Each Python process that Spark starts compiles anew what it imports from an archive. That is two
+    Each Python process that Spark starts compiles what it imports from an archive. That is two
     thirds of its start, for which Spark gives some of them 10 s.
     """
     folder.mkdir(parents=True)

@@ -217,7 +217,7 @@ class RequestContext:
         Kafka completes such a request in memory first, so that `timeout_ms` 0 succeeds. Here the
         change reaches the disk first: at least `CHANGE_WAIT_MS_MIN` are allowed.
         """
-        return self.broker.scheduler.clock.monotonic_ms() + max(timeout_ms, CHANGE_WAIT_MS_MIN)
+        return self.deadline_ms(max(timeout_ms, CHANGE_WAIT_MS_MIN))
 
     def deadline_ms(self, timeout_ms: int) -> float:
         """Return `timeout_ms` from now, on the monotonic clock; a negative timeout is 0."""

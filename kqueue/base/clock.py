@@ -110,8 +110,7 @@ class SystemClock:
     """The machine's clocks."""
 
     def wall_ms(self) -> int:
-        # `wall_ns` without its call: each Produce asks
-        return (_wall_ns_beside_time_machine() if TIME_MACHINE in _modules else _realtime_ns()) // 1_000_000
+        return wall_ns() // 1_000_000
 
     def monotonic_ms(self) -> float:
         return monotonic_ns() / 1e6

@@ -158,9 +158,7 @@ class Purgatory:
             # once for a turn.
             if not watched.queued:
                 watched.queued = True
-                self._ready.append(watched)
-                if len(self._ready) == 1 and self.on_ready is not None:
-                    self.on_ready()
+                self._push(watched)
 
     def wake_in_later_turn(self, key: Hashable) -> None:
         """Wake `key` in a later `run_ready`, one key in each, so that other requests run between
@@ -178,9 +176,7 @@ class Purgatory:
 
     def defer(self, run: Callable[[], None]) -> None:
         """Call `run` at the next `run_ready`: work done once for all requests of a turn."""
-        self._ready.append(run)
-        if len(self._ready) == 1 and self.on_ready is not None:
-            self.on_ready()
+        self._push(run)
 
     def run_ready(self, is_over: Callable[[], bool] | None = None) -> int:
         """Run all that is due, and what becomes due by that; return how many ran.
@@ -216,6 +212,11 @@ class Purgatory:
     def __len__(self) -> int:
         """Return the number of operations with keys."""
         return len({watched for watched_set in self._by_key.values() for watched in watched_set})
+
+    def _push(self, item: WatchedOperation | Callable[[], None]) -> None:
+        self._ready.append(item)
+        if len(self._ready) == 1 and self.on_ready is not None:
+            self.on_ready()
 
     def _retry(self, watched: WatchedOperation, *, expired: bool) -> None:
         # It may have expired, or its connection may be closed, between `wake` and its turn.

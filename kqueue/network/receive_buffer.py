@@ -7,7 +7,6 @@ is checked before anything is allocated for it. Memory is used only for bytes th
 from __future__ import annotations
 
 import mmap
-from typing import NoReturn
 
 from kqueue.base.errors import MalformedMessage
 from kqueue.base.settings import KiB, MiB
@@ -69,9 +68,6 @@ class ReceiveBuffer:
         shared: the server's receive buffer.
         connection: resumed when `budget` has free memory again.
         request_bytes_max: limit on the length of a request; may be changed.
-
-    Attributes:
-        is_large: whether a request with a buffer of its own, counted in the budget, is arriving.
     """
 
     __slots__ = (
@@ -85,7 +81,6 @@ class ReceiveBuffer:
         "_saved",
         "_shared",
         "_view",
-        "is_large",
         "request_bytes_max",
     )
 
@@ -104,7 +99,6 @@ class ReceiveBuffer:
         self.request_bytes_max = request_bytes_max
         self._saved = b""
         self._large: mmap.mmap | None = None
-        self.is_large = False
         self._view = _EMPTY  # of the large request: all of it
         self._arrived = 0  # of the large request
         self._position = self._end = 0  # in the shared buffer, during a slice
@@ -113,6 +107,11 @@ class ReceiveBuffer:
     def has_partial(self) -> bool:
         """Whether bytes of a request are saved."""
         return bool(self._saved) or self._large is not None
+
+    @property
+    def is_large(self) -> bool:
+        """Whether a request with a buffer of its own, counted in the budget, is arriving."""
+        return self._large is not None
 
     @property
     def counted_bytes(self) -> int:
@@ -170,10 +169,11 @@ class ReceiveBuffer:
         start = self._position + LENGTH_SIZE
         if start > self._end:
             return None
-        (size,) = LENGTH.unpack_from(self._shared, self._position)
-        if not 0 <= size <= self.request_bytes_max:
-            self._refuse_size()
-        stop = start + size
+        try:
+            stop = start + frame_size(self._shared, self._position, self.request_bytes_max)
+        except MalformedMessage as error:
+            first_bytes = bytes(self._shared[self._position : start])
+            raise MalformedMessage(f"{error}{_protocol_hint(first_bytes)}") from None
         if stop > self._end:
             return None
         self._position = stop
@@ -230,19 +230,10 @@ class ReceiveBuffer:
         if counted_before:
             self._budget.release_request(self._connection, counted_before)
 
-    def _refuse_size(self) -> NoReturn:
-        try:
-            frame_size(self._shared, self._position, self.request_bytes_max)
-        except MalformedMessage as error:
-            first_bytes = bytes(self._shared[self._position : self._position + LENGTH_SIZE])
-            raise MalformedMessage(f"{error}{_protocol_hint(first_bytes)}") from None
-        raise AssertionError("the size is within its limits")
-
     def _begin_large(self, start: memoryview, size: int) -> None:
         # Address space for all of it, memory only for what arrives: a length that is too large
         # costs a mapping.
         self._large = self._pool.acquire(size)
-        self.is_large = True
         self._view = memoryview(self._large)[:size]
         self._view[: len(start)] = start
         self._arrived = len(start)
@@ -252,7 +243,6 @@ class ReceiveBuffer:
         assert self._large is not None
         self._pool.release(self._large)
         self._large, self._view = None, _EMPTY
-        self.is_large = False
         arrived, self._arrived = self._arrived, 0
         self._budget.release_request(self._connection, arrived)
 

@@ -42,8 +42,7 @@ class DeferredResponse:
     def finish(self, chunks: Chunks) -> None:
         """Set the encoded response, and release the request and all else that produced it."""
         self.chunks = chunks
-        self._done = self._failed = _already_settled  # as `_release`, which each response would call
-        self._waiter = None
+        self._release()
 
     def cancel(self) -> None:
         """Cancel the operation: its connection is closed."""

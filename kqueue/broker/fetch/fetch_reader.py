@@ -169,8 +169,11 @@ def read_partitions(
         partition = fetch.partition
         # A large session has thousands of partitions and news for a few. The idle ones cost some
         # comparisons each, and no result object.
-        log = None if partition is None else partition.log_without_news(fetch.offset)
-        if log is not None and partition is not None and _may_wait(fetch, partition, limits):
+        if (
+            partition is not None
+            and (log := partition.log_without_news(fetch.offset)) is not None
+            and _may_wait(fetch, partition, limits)
+        ):
             idle.append((fetch, partition))
             if fetch.high_watermark != fetch.offset or fetch.log_start_offset != log.start_offset:
                 unreported.append((fetch, partition))
