@@ -121,16 +121,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave to one client what the others would only repeat: of them it is a thorough test. Those
-    are brokers in memory, because all speak the same to a disk, and on a cluster the tests that are
-    marked as `one_client`.
+    are brokers in memory, because all speak the same to a disk; the tests with the mark `long`; and
+    on a cluster, where faults meet each client otherwise, those with the mark `one_client` instead.
     """
     clients = config.getoption("clients")
     chosen = MAIN_CLIENT if MAIN_CLIENT in clients else clients[0]
+    mark = "one_client" if config.getoption("cluster") else "long"
     for item in items:
         parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-        is_once = parameters.get("storage") == MEMORY or (
-            config.getoption("cluster") and item.get_closest_marker("one_client")
-        )
+        is_once = parameters.get("storage") == MEMORY or item.get_closest_marker(mark)
         if is_once and parameters.get("client", chosen) != chosen:
             item.add_marker(pytest.mark.thorough)
 

@@ -184,6 +184,7 @@ def test_partition_limit_smaller_than_batch(connect: ClientFactory, broker: Runn
     assert values(records) == sent
 
 
+@pytest.mark.long
 def test_many_small_records(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:
     name = topic(partitions=4)
     # without idempotence records may change their order, or come twice, where they are sent again

@@ -194,6 +194,7 @@ def test_each_record_is_transformed_once(
     job.check()
 
 
+@pytest.mark.long
 def test_each_record_is_transformed_once_by_a_broker_that_is_killed(
     storage: str, tmp_path: Path, connect: ClientFactory, name: Name, needs: Callable[[str], None], seed: int
 ) -> None:

@@ -68,6 +68,7 @@ def bank(storage: str, tmp_path: Path, pytestconfig: pytest.Config) -> Iterator[
         yield process.bootstrap, 2_000, process
 
 
+@pytest.mark.long
 def test_money_transfers(
     bank: tuple[str, int, Crashing | None],
     client: Client,

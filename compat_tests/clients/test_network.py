@@ -45,6 +45,7 @@ def test_idempotent_producer_writes_once_after_lost_reply(
     assert consumer.end_offset(place) == 3
 
 
+@pytest.mark.long
 def test_idempotent_producer_writes_once_after_many_lost_replies(
     proxy: Proxy, connect: ClientFactory, broker: RunningBroker, topic: Topic, needs: Callable[[str], None]
 ) -> None:

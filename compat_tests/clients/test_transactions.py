@@ -217,6 +217,7 @@ def test_consume_transform_produce(connect: ClientFactory, broker: RunningBroker
     assert sorted(value or b"" for value in found) == sorted(numbered(20, "p0") + numbered(20, "p1"))
 
 
+@pytest.mark.long
 def test_transaction_spans_many_partitions(
     connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name
 ) -> None:
@@ -244,6 +245,7 @@ def test_transaction_spans_many_partitions(
         assert [record.value for record in records if record.place == place] == expected
 
 
+@pytest.mark.long
 def test_many_transactions_of_one_producer(
     connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name
 ) -> None:

@@ -6,12 +6,13 @@ import gc
 import importlib
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from kqueue.testing.pytest_plugin import leave_assertions_alone
-from kqueue.tests.source_tree import PACKAGE, ROOT, TESTS
+from kqueue.tests.source_tree import PACKAGE, ROOT, SPARK_TESTS, TESTS
 from kqueue.tests.thorough import examples
 
 settings.register_profile(
@@ -28,6 +29,16 @@ settings.load_profile("busy machines")
 def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
     """Keep pytest from rewriting kqueue's own assertions, because kqueue has a plugin."""
     leave_assertions_alone(pluginmanager)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave the tests of the modules for Spark to `tox -e spark-units`, unless they are named: what
+    they import is the heaviest of all, and each worker would import it.
+    """
+    if collection_path != SPARK_TESTS:
+        return None
+    named = (config.invocation_params.dir / argument.partition("::")[0] for argument in config.args)
+    return None if any(path.is_relative_to(SPARK_TESTS) for path in named) else True
 
 
 # With Python's thresholds (700, 10, 10) collections took a tenth of the processor time: a test that
@@ -48,7 +59,8 @@ def compile_part(workerid: str = "gw0", workercount: int = 1, **_: object) -> No
     """Compile the modules of this worker's part: in a new checkout each would compile all of them,
     at the same time.
     """
-    for path in sorted(PACKAGE.rglob("*.py"))[int(workerid.removeprefix("gw")) :: workercount]:
+    paths = sorted(path for path in PACKAGE.rglob("*.py") if not path.is_relative_to(SPARK_TESTS))
+    for path in paths[int(workerid.removeprefix("gw")) :: workercount]:
         if path.name.startswith("test_"):  # which pytest compiles, when it is imported
             with contextlib.suppress(Exception, pytest.skip.Exception):  # the collection says why
                 importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
@@ -60,8 +72,7 @@ def pytest_collection_finish() -> None:
     """Leave what collection made out of all later garbage collections."""
     gc.enable()
     gc.set_threshold(*COLLECT_EVERY)
-    gc.collect()
-    gc.freeze()
+    gc.freeze()  # what is garbage among it is little, and to look for it takes each worker a second
 
 
 def collect_if_ignored(node: pytest.Item | pytest.Module) -> None:

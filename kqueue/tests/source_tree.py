@@ -13,6 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "kqueue"
 TESTS = PACKAGE / "tests"
+SPARK_TESTS = TESTS / "spark"
 SOURCES = ("kqueue", "compat_tests", "cluster_tests", "plugins", "benchmarks", "examples", "pyspark_kqueue")
 DOCUMENTS = (
     "*.md",

@@ -47,6 +47,7 @@ def measured(title: str, added_calls: int) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(bool(why_skipped(json.loads(FILE.read_text()))), reason="it counts for CPython on Linux")
 def test_a_call_that_is_added_to_each_request_is_counted_and_ten_of_them_are_refused() -> None:
     before, one_more, ten_more = (measured(ONE_AT_A_TIME, added) for added in (0, 1, 10))

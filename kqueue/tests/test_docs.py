@@ -205,7 +205,7 @@ def is_run_beside_a_broker(line: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "page", [README, *(pytest.param(page, marks=pytest.mark.processes) for page in PAGES[1:])], ids=names
+    "page", [README, *(pytest.param(page, marks=pytest.mark.long) for page in PAGES[1:])], ids=names
 )
 def test_every_block_runs(page: Page, tmp_path: Path) -> None:
     """Tests and programs first, then commands, each in the order of the page and in one folder."""
@@ -225,7 +225,7 @@ def test_every_block_runs(page: Page, tmp_path: Path) -> None:
     assert (tmp_path / "kqueue-data").is_dir()
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_every_way_to_serve(tmp_path: Path) -> None:
     lines = {line for page in PAGES for line in page.commands() if line.startswith("kqueue serve")}
     assert len(lines) == 3

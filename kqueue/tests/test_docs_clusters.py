@@ -70,7 +70,7 @@ def run(script: str, folder: Path) -> str:
     return text
 
 
-@pytest.mark.processes
+@pytest.mark.long
 @pytest.mark.thorough
 def test_three_brokers_by_hand(folder: Path) -> None:
     printed = run(commands("Three brokers by hand"), folder)
@@ -85,7 +85,7 @@ def test_a_first_cluster(folder: Path) -> None:
     assert "Topic: orders" in printed or "orders" in printed.partition("--under-replicated")[2]
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_a_secured_cluster(folder: Path) -> None:
     """Without what the section before has left in the shell."""
     run(commands("A secured cluster"), folder)

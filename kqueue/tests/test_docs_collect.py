@@ -40,7 +40,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_every_command(broker: Broker, folder: Path) -> None:
     for line in COMMANDS:
         if "collect" not in line or "--once" in line:

@@ -40,7 +40,7 @@ def test_every_command_with_json_is_described() -> None:
     assert described == {defaults.get(name, name) for name in set(COMMANDS) - WITHOUT}
 
 
-@pytest.mark.processes
+@pytest.mark.long
 @for_each("shell", ["bash", "zsh", "fish"])
 def test_the_completion_script_is_printed_and_completes(shell: str) -> None:
     assert f"_KQUEUE_COMPLETE={shell}_source kqueue" in TEXT

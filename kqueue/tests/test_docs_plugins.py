@@ -83,7 +83,7 @@ def served(folder: Path) -> Iterator[str]:
     assert process.returncode == 0
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_every_command(served: str, folder: Path) -> None:
     ours = [line for line in commands() if not line.startswith(("pip ", "pytest ")) and "kqueue serve" not in line]
     assert len(ours) >= 7
@@ -146,7 +146,7 @@ def test_installed_folders_exist() -> None:
                 assert (ROOT / word.strip("'").partition("[")[0]).is_dir(), word
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_users_of_confluent_kafka_name_the_partition_that_the_partitioner_chooses(tmp_path: Path) -> None:
     pytest.importorskip("confluent_kafka")
     (text,) = (text for text in blocks("py") if "confluent_kafka" in text)

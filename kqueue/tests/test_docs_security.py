@@ -102,7 +102,7 @@ def python_config(up: SetUp, password: str | None = None) -> dict[str, Any]:
     }
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_the_check_says_that_nothing_is_open(running: SetUp) -> None:
     assert "other machines" in running.checked
     assert "anonymous    nothing: all listeners authenticate" in running.checked
@@ -163,7 +163,7 @@ def test_the_commands_work_with_the_pages_file(running: SetUp) -> None:
     assert "before its TLS handshake" not in log, "commands do not open connections for nothing"
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_others_do_nothing(running: SetUp) -> None:
     producer = KafkaProducer(**python_config(running), retries=0, max_block_ms=10_000)
     with pytest.raises(KafkaError, match=r"(?i)authoriz"):

@@ -28,7 +28,7 @@ def programs(page: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```$", text(page), re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.processes
+@pytest.mark.long
 @pytest.mark.parametrize("page", PAGES)
 def test_every_recipe_is_a_test_that_passes(page: str, tmp_path: Path) -> None:
     tests = 0

@@ -16,7 +16,7 @@ from kqueue.tests.supervisor.served_workers import serving
 TEXT = (Path(__file__).parents[2] / "docs" / "workers.md").read_text()
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     serve, *others = "".join(re.findall(r"^```sh\n(.*?)^```$", TEXT, re.M | re.S)).splitlines()

@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, req
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from kqueue.tests.source_tree import ROOT, SOURCES, source_files
+from kqueue.tests.source_tree import ROOT, SOURCES, SPARK_TESTS, source_files
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
@@ -36,13 +36,17 @@ def test_the_licence_is_an_expression_not_a_classifier() -> None:
     assert sorted(PROJECT["classifiers"]) == PROJECT["classifiers"]
 
 
-def test_the_unit_environment_brings_every_module_that_the_tests_import() -> None:
+def test_the_unit_environment_brings_every_module_that_its_tests_import() -> None:
     """Without it a test module can't be collected, or is skipped and never runs."""
-    assert _not_brought(_third_party().imported | _third_party().looked_up, _tox_requirements("unit")) == []
+    assert _not_brought(_third_party().all, _tox_requirements("unit")) == []
+
+
+def test_the_environment_for_modules_of_spark_brings_every_module_that_its_tests_import() -> None:
+    assert _not_brought(_third_party(of_spark=True).all, _tox_requirements("spark-units")) == []
 
 
 def test_the_extra_for_developers_brings_every_module_that_the_tests_import() -> None:
-    assert _not_brought(_third_party().imported | _third_party().looked_up, ["kqueue[dev]"]) == []
+    assert _not_brought(_third_party().all | _third_party(of_spark=True).all, ["kqueue[dev]"]) == []
 
 
 def test_the_types_environment_brings_or_ignores_every_module_that_the_tests_import() -> None:
@@ -55,7 +59,7 @@ def test_the_types_environment_brings_or_ignores_every_module_that_the_tests_imp
     ]
     imports = {
         name
-        for name in _third_party().imported
+        for name in _third_party().imported | _third_party(of_spark=True).imported
         if not any(fnmatchcase(name + ".", f"{pattern}*") for pattern in ignored)
     }
     assert _not_brought(imports, _tox_requirements("checks")) == []
@@ -63,7 +67,8 @@ def test_the_types_environment_brings_or_ignores_every_module_that_the_tests_imp
 
 def test_a_module_of_no_requirement_is_found() -> None:
     assert {"confluent_kafka", "kafka", "pytest"} <= _third_party().imported
-    assert {"deltalake", "matplotlib", "numba", "numpy"} <= _third_party().looked_up
+    assert {"numba", "numpy"} <= _third_party().looked_up
+    assert {"deltalake", "matplotlib"} <= _third_party(of_spark=True).looked_up
     test_extra = ["kqueue[test]"]
     assert _not_brought({"confluent_kafka", "click", "numpy", "psutil", "pytest"}, test_extra) == [
         "confluent_kafka",
@@ -82,6 +87,10 @@ class _ThirdParty:
     looked_up: set[str]
     """By `importorskip` or `find_spec`: without them tests are skipped."""
 
+    @property
+    def all(self) -> set[str]:
+        return self.imported | self.looked_up
+
 
 # A line that may import, or look up, a module; in the text of a program that a test runs it does
 # neither.
@@ -89,9 +98,12 @@ _NAMES_MODULE = re.compile(r"^ *(?:import|from) +(\w+)|(?:importorskip|find_spec
 
 
 @cache
-def _third_party() -> _ThirdParty:
+def _third_party(*, of_spark: bool = False) -> _ThirdParty:
+    """Of the tests that an environment of their own runs, or of all others."""
     imported, looked_up = set[str](), set[str]()
     for file in source_files("kqueue/tests"):
+        if (ROOT / file.path).is_relative_to(SPARK_TESTS) is not of_spark:
+            continue
         # The parser takes the longest: it reads the files alone that may name another module.
         names = [set(filter(None, column)) for column in zip(*_NAMES_MODULE.findall(file.text), strict=True)]
         if not names or (_without_own(names[0]) <= imported and _without_own(names[1]) <= looked_up):

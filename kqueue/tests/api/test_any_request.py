@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -112,6 +113,7 @@ def test_any_request_is_answered(row: handler_table.ApiHandler, data: st.DataObj
         client.sim.advance(50)
 
 
+@pytest.mark.long
 @for_each("row", handler_table.all_handlers())
 @settings(max_examples=examples(8, 2), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())

@@ -143,7 +143,7 @@ def test_a_patched_function_of_time_does_not_move_the_clock() -> None:
         assert 0 <= (monotonic_s() - start_s) * 1000 < SLACK_MS
 
 
-@pytest.mark.processes
+@pytest.mark.long
 @for_each("freeze", ["freezegun.freeze_time('2020-01-01')", "time_machine.travel('2020-01-01', tick=False)"])
 def test_a_clock_first_imported_while_a_test_travels_shows_the_machines_time(freeze: str) -> None:
     text = f"""

@@ -244,6 +244,7 @@ def test_a_member_leads_while_its_record_is_unfenced_and_of_its_session() -> Non
     assert partition.is_leader
 
 
+@pytest.mark.long
 def test_members_outlive_a_tool_that_holds_the_lock_of_the_store(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -125,6 +125,7 @@ def test_parts_of_a_line(done: Done, broker: Broker, logs: str, log: Path) -> No
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_ctrl_c_keeps_the_position(agent: Callable[..., Agent], broker: Broker, logs: str, log: Path) -> None:
     write(log, b"a\n")
     for number, expected in ((signal.SIGINT, 1), (signal.SIGTERM, 2)):
@@ -184,7 +185,7 @@ def test_killed_between_the_topic_and_the_position(
     assert values(broker, logs)[4:] == ([b"cd"] if unfinished else [b"d"])  # a line that has grown is sent again
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_unavailable_broker(agent: Callable[..., Agent], log: Path) -> None:
     with Broker(settings={"num.partitions": 1}) as broker:
         running = Agent(log.parent, broker.bootstrap, "app.log", "-t", "logs", "--from-beginning")
@@ -202,7 +203,7 @@ def test_unavailable_broker(agent: Callable[..., Agent], log: Path) -> None:
         assert [record.value for record in broker.topics["logs"].records()] == [b"a", b"b", b"c"]
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_agent_without_a_broker_waits_and_ends_on_a_signal(log: Path) -> None:
     with Broker() as broker:
         bootstrap = broker.bootstrap
@@ -239,7 +240,7 @@ def test_contradictory_options(kq: Kq, logs: str, log: Path) -> None:
     assert "has no positions" in kq("collect", "app.log", "-t", logs, "--once").stderr
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_two_agents_with_one_state(agent: Callable[..., Agent], kq: Kq, broker: Broker, logs: str, log: Path) -> None:
     write(log, b"a\n")
     agent("app.log", "-t", logs, "--from-beginning")

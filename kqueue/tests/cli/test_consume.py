@@ -201,7 +201,7 @@ def test_ctrl_c_commits_what_was_printed_and_leaves(
     assert [topic, "classic", "Empty", "0"] in [line.split() for line in done("groups", "list").splitlines()]
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_a_closed_pipe_ends_it_quietly(done: Done, bootstrap: str, topic: str) -> None:
     fill(done, topic, 20_000)
     with start(bootstrap, topic, "-g", topic, "--from-beginning") as process:
@@ -214,6 +214,7 @@ def test_a_closed_pipe_ends_it_quietly(done: Done, bootstrap: str, topic: str) -
     assert committed(done, topic) < 20_000, "unread records are not committed"
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_it_when_the_broker_has_gone(done: Done) -> None:
     with Broker() as broker:
         broker.create_topic("orders")
@@ -240,7 +241,7 @@ def test_ctrl_c_ends_it_when_the_broker_has_gone(done: Done) -> None:
             assert (errors, reader.returncode) == ("", 130)
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_two_consumers_of_a_group_share_the_records(done: Done, bootstrap: str, topic: str) -> None:
     def members() -> set[str]:
         return {line.split()[6] for line in done("groups", "describe", topic).splitlines()[1:]}

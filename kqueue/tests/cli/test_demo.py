@@ -27,6 +27,7 @@ def test_a_short_one_from_the_command_line(tmp_path: Path) -> None:
     assert f"Error: the folder {folder} is not empty" in again.output
 
 
+@pytest.mark.long
 def test_keep_says_where(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert run("--flights", "100").exit_code == 0

@@ -23,7 +23,7 @@ def run(*args: str) -> Result:
 
 
 # kafka-python leaves the sockets open with which it can't reach the killed broker.
-@pytest.mark.processes
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_a_short_one_from_the_command_line(tmp_path: Path) -> None:
     folder = tmp_path / "data"

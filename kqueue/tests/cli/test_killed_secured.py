@@ -44,7 +44,7 @@ def run(*args: str, input: str | None = None) -> str:
     return done.output
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_answered_security_changes_survive_a_kill(tmp_path: Path) -> None:
     certificates, folder, settings = DevelopmentCertificates(), tmp_path / "data", tmp_path / "server.properties"
     values = {

@@ -95,6 +95,7 @@ def test_serves_stops_cleanly_and_keeps_its_data(tmp_path: Path, number: signal.
         assert (folder / ".kafka_cleanshutdown").exists()
 
 
+@pytest.mark.long
 def test_stop_does_not_wait_for_consumers_and_they_reconnect(tmp_path: Path) -> None:
     with serving("--set", f"log.dirs={tmp_path}", "--set", ANY_PORT) as served:
         producer = KafkaProducer(bootstrap_servers=served.bootstrap)
@@ -239,7 +240,7 @@ def odd(folder):
 """
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_storage_and_metadata_store_may_come_from_a_module(tmp_path: Path) -> None:
     (tmp_path / "my_module.py").write_text(MY_MODULE)
     mine = ("--set", "kqueue.storage=my_module:make", "--set", "kqueue.metadata=my_module:open_store")
@@ -299,7 +300,7 @@ def test_unusable_plugin_is_reported_at_the_start(
     assert re.search(words, " ".join(text.split())), text
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_missing_topics_are_created_at_the_start(tmp_path: Path) -> None:
     place = ("--set", ANY_PORT, "--set", f"log.dirs={tmp_path / 'data'}")
     with serving(*place, "--topic", "orders:3", "-t", "payments") as served:
@@ -321,7 +322,7 @@ def test_a_wrong_topic_is_one_sentence(wrong: str, tmp_path: Path) -> None:
     assert "Error: " in errors
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_processes_with_one_store_are_a_cluster(tmp_path: Path) -> None:
     def member(number: int, *args: str) -> list[str]:
         settings = {

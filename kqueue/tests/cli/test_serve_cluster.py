@@ -53,7 +53,7 @@ def test_a_file_that_can_not_be_opened(tmp_path: Path) -> None:
     assert error.endswith("check the path, and that its folder exists and may be written\n")
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_servers_that_can_not_be_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     zookeeper = pytest.importorskip("kqueue.metadata.zookeeper")
     monkeypatch.setitem(zookeeper.ZookeeperStore.__init__.__kwdefaults__, "timeout_s", 0.5)
@@ -69,7 +69,7 @@ def test_a_second_broker_of_one_node_id(first: kqueue.Broker, tmp_path: Path, st
     assert "give each broker of the cluster its own node.id" in error
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_a_folder_of_another_cluster(first: kqueue.Broker, tmp_path: Path, store: str) -> None:
     with member(tmp_path, 2, f"sqlite:{tmp_path / 'other.db'}"):
         pass
@@ -78,7 +78,7 @@ def test_a_folder_of_another_cluster(first: kqueue.Broker, tmp_path: Path, store
     assert error.endswith(": name the right store, or a new folder\n")
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_a_new_store_for_a_folder_that_is_not(first: kqueue.Broker, tmp_path: Path, store: str) -> None:
     first.create_topic("orders")
     first.stop()

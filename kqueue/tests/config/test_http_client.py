@@ -38,6 +38,7 @@ def dripping(begin: bytes = b"HTTP/1.1 200 OK\r\n\r\n") -> Iterator[str]:
             thread.join()
 
 
+@pytest.mark.long
 @for_each(
     "begin",
     [

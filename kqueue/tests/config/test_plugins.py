@@ -225,7 +225,7 @@ ask({"group.consumer.assignors": "uniform,mine"})
 """
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_an_installed_assignor_is_loaded_if_the_setting_names_it_and_not_because_a_member_asks(tmp_path: Path) -> None:
     pytest.importorskip("confluent_kafka")
     add_distribution(tmp_path, "my-assignor", "1.0", {"kqueue.assignors": {"mine": "my_assignor:FirstTakesAll"}})

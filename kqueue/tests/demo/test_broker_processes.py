@@ -22,6 +22,7 @@ def ids(bootstrap: str, timeout_ms: int = 20_000) -> set[int]:
         return set(client.metadata([]).brokers)
 
 
+@pytest.mark.long
 def test_a_broker_is_killed_and_started_again_on_its_folder_and_port(broker: BrokerProcess) -> None:
     broker.start()
     assert ids(broker.bootstrap) == {1}
@@ -37,6 +38,7 @@ def test_a_broker_is_killed_and_started_again_on_its_folder_and_port(broker: Bro
     assert "stopped" in broker.said().splitlines()[-1]
 
 
+@pytest.mark.long
 def test_a_paused_broker_does_not_answer_and_goes_on(broker: BrokerProcess) -> None:
     broker.start()
     broker.pause()
@@ -47,7 +49,7 @@ def test_a_paused_broker_does_not_answer_and_goes_on(broker: BrokerProcess) -> N
     assert ids(broker.bootstrap) == {1}
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_a_paused_broker_is_killed(broker: BrokerProcess) -> None:
     broker.start()
     broker.pause()
@@ -62,7 +64,7 @@ def test_a_start_that_fails_shows_the_last_lines(broker: BrokerProcess) -> None:
     assert not broker.runs
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_no_broker_is_left_where_one_fails_to_start(tmp_path: Path) -> None:
     cluster = ClusterOfProcesses(tmp_path, {"kqueue.cluster.store": f"sqlite:{tmp_path / 'cluster.db'}"}, 2)
     cluster.brokers[2].settings["num.partitions"] = -7

@@ -160,6 +160,7 @@ print(cluster.bootstrap)
 """
 
 
+@pytest.mark.long
 def test_a_cluster_left_running_is_stopped_cleanly_at_the_end_of_the_interpreter(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-c", LEFT_RUNNING, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -82,6 +82,7 @@ def test_a_broker_that_starts_first_from_an_older_copy_loses_no_record(
         cluster.stop()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("order", corners(["201", "012", "021"]))
 @pytest.mark.parametrize("loss", corners(["older copy", "empty disk"], "older copy"))
 def test_brokers_killed_with_unflushed_records_lead_rather_than_a_last_leader_that_is_outdated(
@@ -132,6 +133,7 @@ def test_a_last_leader_leads_where_all_folders_are_older_copies(tmp_path: Path) 
         cluster.stop()
 
 
+@pytest.mark.long
 def test_brokers_that_were_all_killed_lead_again_whichever_starts_first(tmp_path: Path) -> None:
     cluster = with_records(tmp_path)
     try:
@@ -167,6 +169,7 @@ def test_a_store_that_is_put_back_from_a_copy_is_refused_and_nothing_is_lost(tmp
         assert_none_is_lost(cluster)
 
 
+@pytest.mark.long
 def test_store_and_folders_that_are_put_back_together_are_a_cluster(tmp_path: Path) -> None:
     cluster = with_records(tmp_path / "data")
     cluster.stop()

@@ -212,6 +212,7 @@ def test_every_rule_about_brokers_is_tried_here() -> None:
     assert ruled == {module for module, _, _ in (*OF_BROKERS, *OF_FOLLOWERS)}
 
 
+@pytest.mark.long
 def test_brokers_authenticate_by_tokens_which_they_read_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -320,6 +321,7 @@ def test_only_brokers_read_offsets_of_topics_they_may_not_describe(
         eventually(lambda request=request: not eve(*request) & REFUSED, request)  # type: ignore[misc]
 
 
+@pytest.mark.long
 def test_share_groups_share_records(cluster: kqueue.Cluster) -> None:
     cluster.create_topic("shared", partitions=3)
     config = client(cluster)

@@ -22,6 +22,7 @@ def shared_access(folder: str) -> StoreAccess:
     return STORES.setdefault(folder, Closing(MemoryStore()))
 
 
+@pytest.mark.long
 def test_an_access_keeps_the_contract_of_the_store() -> None:
     check_cluster_store(shared_access, durable=False)
 

@@ -81,30 +81,31 @@ def run(*lines: str) -> str:
     return ran.stderr
 
 
+@pytest.mark.long
 @for_each("patch", [GEVENT, EVENTLET])
 def test_a_broker_works_as_a_greenlet_and_says_which_clients_block_it(patch: str) -> None:
     assert run(patch.format(""), PROGRAM, SENT).count(WARNING) == 1
 
 
-@pytest.mark.processes
+@pytest.mark.long
 @pytest.mark.parametrize("patch", corners([GEVENT, EVENTLET]))
 def test_a_broker_works_where_threads_stay_as_they_are(patch: str) -> None:
     assert WARNING not in run(patch.format("thread=False"), PROGRAM)
 
 
-@pytest.mark.processes
+@pytest.mark.long
 @pytest.mark.parametrize("patch", corners([GEVENT, EVENTLET]))
 def test_a_broker_works_where_the_process_is_patched_after_the_import(patch: str) -> None:
     assert WARNING in run(IMPORT, patch.format(""), PROGRAM)
 
 
-@pytest.mark.processes
+@pytest.mark.long
 @for_each("patch", [GEVENT, EVENTLET])
 def test_several_brokers_and_event_loops_run_as_greenlets_of_one_thread(patch: str) -> None:
     assert run(patch.format(""), SEVERAL).count(WARNING) == 1
 
 
-@pytest.mark.processes
+@pytest.mark.long
 @for_each("patch", [GEVENT.format("queue=False"), GEVENT.format("time=False")])
 def test_a_broker_works_as_a_greenlet_beside_modules_that_stay_as_they_are(patch: str) -> None:
     assert WARNING in run(patch, PROGRAM)

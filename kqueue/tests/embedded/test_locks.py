@@ -58,7 +58,7 @@ def test_refused_second_broker_leaves_the_first_lock(tmp_path: Path) -> None:
         assert other_process(tmp_path / "data", TRY_AS_KAFKA) == "locked"
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_removed_lock_file_is_recreated_with_one_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with kqueue.Broker(tmp_path) as broker:
         (tmp_path / ".lock").unlink()
@@ -101,7 +101,7 @@ def test_nothing_is_written_to_a_folder_locked_by_kafka(tmp_path: Path, caplog: 
     ]  # the second line: the stop could not write
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_forked_process_does_not_release_the_lock(tmp_path: Path) -> None:
     with kqueue.Broker(tmp_path) as broker:
         child = os.fork()

@@ -64,7 +64,7 @@ def test_all_records_are_there_when_start_returns(
         assert broker.is_running
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_ctrl_c_during_recovery_ends_the_start_at_once(killed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def never(self: Server) -> None:
         await asyncio.Event().wait()

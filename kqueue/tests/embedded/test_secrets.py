@@ -70,6 +70,7 @@ def holders(broker: kqueue.Broker) -> str:
     return "\n".join(map(repr, objects))
 
 
+@pytest.mark.long
 def test_no_secret_of_authentication_leaves_the_broker(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "kqueue")
     with kqueue.Broker(tmp_path, settings=SETTINGS) as broker:

@@ -47,6 +47,7 @@ def expected(*values: str) -> list[str]:
     return sorted(f"{value}-{id}-{partition}" for value in values for id in IDS for partition in range(PARTITIONS))
 
 
+@pytest.mark.long
 def test_transactions_and_groups_outlive_a_broker(tmp_path: Path) -> None:
     confluent = pytest.importorskip("confluent_kafka")
     with served_cluster(tmp_path, settings=SETTINGS) as brokers:

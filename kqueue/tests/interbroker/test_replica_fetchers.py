@@ -49,6 +49,7 @@ def test_followers_copy_what_acks_all_confirms(brokers: list[kqueue.Broker]) -> 
     assert leaders == {1, 2, 3}
 
 
+@pytest.mark.long
 def test_a_new_replica_copies_what_is_there_while_the_leader_serves(
     brokers: list[kqueue.Broker], caplog: pytest.LogCaptureFixture
 ) -> None:

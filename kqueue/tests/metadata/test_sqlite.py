@@ -77,6 +77,7 @@ for number in range(rounds):
 """
 
 
+@pytest.mark.long
 def test_processes_may_open_a_new_file_at_once(tmp_path: Path) -> None:
     arguments = [str(tmp_path), str(time.time() + 2), "20"]
     processes = [subprocess.Popen([sys.executable, "-c", OPEN_AT_ONCE, *arguments]) for _ in range(4)]

@@ -86,7 +86,7 @@ def test_processes_in_competition_lose_no_update(tmp_path: Path) -> None:
         assert conflicts >= 0
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_a_session_is_kept_alive_among_writers_that_do_not_pause(tmp_path: Path) -> None:
     """Attempts that wait longer and longer for the lock take seconds, many of them."""
     path = tmp_path / "kqueue.db"

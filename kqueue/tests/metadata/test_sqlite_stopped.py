@@ -43,6 +43,7 @@ def stop_or_answer(other: StoreProcess, path: Path) -> bool:
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("whom", "call"),
     corners([*(("both", call) for call in CALLS), ("broker", "commit"), ("committer", "commit")], ("both", "commit")),

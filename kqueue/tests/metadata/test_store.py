@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,6 +43,7 @@ def shared_sqlite(folder: str) -> SqliteStore:
     return SqliteStore(Path(folder, "kqueue.db"))
 
 
+@pytest.mark.long
 def test_sqlite_keeps_the_contract_of_a_cluster() -> None:
     check_cluster_store(shared_sqlite)
 

@@ -134,7 +134,7 @@ class EvenOnly:
         return Compact(keep=KeepEven()) if log.first_dirty < log.segments[-1].base_offset else None
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_plugin_filter_runs_in_the_compaction_process(tmp_path: Path) -> None:
     async def test() -> None:
         async with serving(tmp_path, **SETTINGS) as server:
@@ -192,7 +192,7 @@ class AllWith:
         )
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_pre_delete_runs_in_its_own_process_and_is_retried_after_a_crash(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -232,7 +232,7 @@ def test_stop_does_not_wait_for_pre_delete(tmp_path: Path, storage: str) -> None
         asyncio.run(asyncio.wait_for(test(), 90))
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_configured_codecs_work_in_the_compaction_process(tmp_path: Path) -> None:
     """A codec with an unknown id, and one that replaces gzip: both recompress compacted batches."""
 

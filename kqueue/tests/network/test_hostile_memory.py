@@ -36,6 +36,7 @@ async def pass_ms(server: Server, ms: int) -> None:
         await asyncio.sleep(0)
 
 
+@pytest.mark.long
 def test_clients_that_do_not_read_share_one_limit_and_are_evicted(caplog: pytest.LogCaptureFixture) -> None:
     limit = 2 * MiB
 

@@ -168,6 +168,7 @@ def silent_client(server: Server) -> socket.socket:
     return client
 
 
+@pytest.mark.long
 @needs_proc
 def test_clients_that_do_not_read_take_no_partition_offline(
     tmp_path: Path, failing: set[str], bound: Callable[[int], None], caplog: pytest.LogCaptureFixture

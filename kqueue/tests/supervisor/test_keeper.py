@@ -101,7 +101,7 @@ def differences(consumed: dict[int, list[int]], expected: dict[int, list[int]]) 
     }
 
 
-@pytest.mark.processes
+@pytest.mark.long
 @pytest.mark.parametrize(("workers", "victim", "kills"), corners([(2, 0, 1), (3, 0, 2), (3, 2, 2)]))
 def test_nothing_is_lost_when_a_worker_is_killed_under_load(
     tmp_path: Path, workers: int, victim: int, kills: int
@@ -192,7 +192,7 @@ def leader(served: ServedWorkers, index: int) -> int:
         return client.metadata(["orders"]).topics["orders"].partitions[index].leader
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_a_restart_while_the_others_stop_is_stopped_too(tmp_path: Path) -> None:
     with serving(tmp_path, 2) as served:
         assert served.bootstrap

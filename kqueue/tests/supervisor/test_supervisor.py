@@ -49,6 +49,7 @@ def leaders(bootstrap: str, topic: str) -> list[int]:
         return [partitions[index].leader for index in sorted(partitions)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", corners([signal.SIGTERM, signal.SIGINT]))
 def test_partitions_are_spread_and_one_signal_stops_all(tmp_path: Path, number: signal.Signals) -> None:
     with serving(tmp_path, 3, "--topic", "orders:6") as served:
@@ -68,7 +69,7 @@ def test_partitions_are_spread_and_one_signal_stops_all(tmp_path: Path, number: 
         assert (folder / ".kafka_cleanshutdown").exists()
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_a_single_brokers_folder_becomes_worker_0s(tmp_path: Path) -> None:
     single = ["--set", f"log.dirs={tmp_path}", "--set", ANY_PORT]
     with kqueue.Broker(path=tmp_path) as broker:
@@ -132,7 +133,7 @@ def test_a_busy_port_of_a_worker_leaves_no_new_folder(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_a_worker_that_cannot_start_stops_all(tmp_path: Path) -> None:
     (tmp_path / "workers").write_text("in the way")
     with serving(tmp_path, 2) as served:
@@ -141,7 +142,7 @@ def test_a_worker_that_cannot_start_stops_all(tmp_path: Path) -> None:
         assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_workers_are_secured_as_one_broker_is(tmp_path: Path) -> None:
     """By the same settings, to clients and to each other."""
     certificates = DevelopmentCertificates()

@@ -14,7 +14,7 @@ from kqueue.tests.tables import for_each
 from kqueue.tests.waits import eventually
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_no_worker_outlives_a_killed_supervisor(tmp_path: Path) -> None:
     with serving(tmp_path, 2, "--topic", "orders:2") as served:
         served.wait_for("created topic orders")
@@ -26,7 +26,7 @@ def test_no_worker_outlives_a_killed_supervisor(tmp_path: Path) -> None:
         assert (folder / ".kafka_cleanshutdown").exists()
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_a_worker_leaves_ctrl_c_to_the_supervisor(tmp_path: Path) -> None:
     with serving(tmp_path, 1) as served:
         assert served.bootstrap

@@ -154,7 +154,7 @@ def test_a_plugin_is_loaded_by_path() -> None:
     check_codec(f"{bad_plugins.__name__}:SOUND", isolated=False)
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_modules_are_found_on_sys_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "quick_codec.py").write_text(
         "from kqueue.records.codecs import CODECS\nprint('loaded')\nCODEC = CODECS.get('none')\n"
@@ -185,7 +185,7 @@ def test_an_import_that_hangs_is_reported(tmp_path: Path, monkeypatch: pytest.Mo
     assert re.search(r"endless.py\", line 2 in f\n", message)
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_a_module_outside_sys_path_is_loaded_from_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """pytest loads test modules like this with --import-mode=importlib."""
     source = (
@@ -231,7 +231,7 @@ def test_a_plugin_defined_in_the_main_program_is_refused(tmp_path: Path) -> None
     assert "it is defined in the main program" in result.stderr
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_built_in_and_guarded_plugins_can_be_pickled() -> None:
     check_codec(CODECS.get("lz4"))
     check_codec(CODECS.guarded("mine", Codec(int), "here"))
@@ -272,7 +272,7 @@ def test_all_exported_names_exist() -> None:
         _ = kqueue.testing.nothing_of_it
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_modules_in_the_current_folder_are_not_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pickle.py").write_text("raise SystemExit('a module of the current folder was imported')")
     monkeypatch.chdir(tmp_path)

@@ -57,6 +57,7 @@ def test_confirmed_records_survive_a_power_cut_of_all_brokers(
         broker.assert_produced("orders", confirmed, within_s=30)
 
 
+@pytest.mark.long
 def test_confirmed_records_survive_power_cuts_of_one_broker_after_the_other(
     cluster: Cluster, disks: PowerCutDisks
 ) -> None:

@@ -125,7 +125,7 @@ def test_what_holds_by_default(pytester: pytest.Pytester, run) -> None:
         result.stdout.fnmatch_lines([f"test_{name}.py::* PASSED*"])
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_brokers_of_a_factory_end_with_their_test(run) -> None:
     tests = """
         import pytest
@@ -154,7 +154,7 @@ def test_brokers_of_a_factory_end_with_their_test(run) -> None:
     run(tests).assert_outcomes(passed=3, errors=1)
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_a_report_shows_the_side_of_the_brokers_that_the_test_used_alone(run) -> None:
     tests = """
         import logging
@@ -212,6 +212,7 @@ def test_a_report_shows_the_side_of_the_brokers_that_the_test_used_alone(run) ->
     }
 
 
+@pytest.mark.long
 def test_a_conftest_configures_the_broker_and_the_mark_fills_the_topic(run, pytester: pytest.Pytester) -> None:
     (pytester.path / "orders.jsonl").write_text('{"topic": "old", "partition": 2, "value": "a"}\n{"value": {"b": 1}}\n')
     tests = """
@@ -255,7 +256,7 @@ def test_a_conftest_configures_the_broker_and_the_mark_fills_the_topic(run, pyte
     result.stdout.fnmatch_lines(["*ValueError: records, line 1: this is not JSON*"])
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_workers_have_brokers_of_their_own(run, pytester: pytest.Pytester) -> None:
     tests = """
         import os
@@ -285,7 +286,7 @@ def test_an_unused_plugin_imports_no_broker(run) -> None:
     run(tests).assert_outcomes(passed=1)
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_each_test_finds_a_cluster_that_is_new_or_makes_its_own(run) -> None:
     tests = """
         from client import read, send
@@ -331,7 +332,7 @@ def test_each_test_finds_a_cluster_that_is_new_or_makes_its_own(run) -> None:
     result.stdout.fnmatch_lines(["*kqueue broker call*", "<broker ? on 127.0.0.1:* had * request*"])
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_the_shared_cluster_can_be_secured(run) -> None:
     tests = """
         import pytest

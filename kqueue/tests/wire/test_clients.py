@@ -78,6 +78,7 @@ def no_error(each: Field) -> st.SearchStrategy[int] | None:
     return st.just(0) if each.name == "error_code" else None
 
 
+@pytest.mark.long
 @for_each("theirs", list(kafka_python_classes()))
 @few
 @given(data=st.data())

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pkgutil import resolve_name
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
@@ -95,6 +96,7 @@ def versions(api: Api, kind: EntityType) -> Iterator[tuple[int, Any]]:
             yield version, resolve_name(paths[kind])
 
 
+@pytest.mark.long
 def test_kio_has_nearly_all_versions_that_we_have() -> None:
     ours = sum(api.versions[1] + 1 for api in ALL)
     both = sum(len(list(versions(api, EntityType.request))) for api in ALL)

@@ -232,7 +232,7 @@ def test_large_file_needs_little_memory(large: Path) -> None:
     assert peak < 6_000_000
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_a_closed_pipe_ends_it_quietly(large: Path) -> None:
     with started(command(large, "--print-data-log"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -243,7 +243,7 @@ def test_a_closed_pipe_ends_it_quietly(large: Path) -> None:
         assert process.wait(timeout=60) == 0
 
 
-@pytest.mark.processes
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_after_a_whole_line(large: Path, number: signal.Signals) -> None:
     with started(command(large, "--print-data-log"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

@@ -52,7 +52,7 @@ def test_a_file_that_is_there_is_kept(tmp_path: Path, monkeypatch: pytest.Monkey
         assert "has to end in .tar.gz" in run(name).output
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_others_may_read_an_archive_as_other_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("venv_pack")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "environment"], check=True)
@@ -63,7 +63,7 @@ def test_others_may_read_an_archive_as_other_files(tmp_path: Path, monkeypatch: 
     assert (tmp_path / "environment.tar.gz").stat().st_mode == (tmp_path / "other").stat().st_mode
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_libraries_of_pyarrow_do_not_need_what_is_left_out(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     installed = Path(pyarrow.__file__).parent

@@ -29,7 +29,7 @@ def new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
-@pytest.mark.processes
+@pytest.mark.long
 @pytest.mark.parametrize("kinds", corners([SOON_TESTED, set(KINDS) - SOON_TESTED]), ids=["some", "the others"])
 def test_every_kind_passes_its_test_as_it_stands(new: Run, tmp_path: Path, kinds: set[str]) -> None:
     folders = []

@@ -174,7 +174,7 @@ for kernel in (decode_kernels.decode, encode_kernels.encode):
 """
 
 
-@pytest.mark.processes
+@pytest.mark.long
 def test_each_is_compiled_once_and_found_by_the_next_process() -> None:
     """One kind of arrays, wherever the bytes come from; what one process has compiled is there for
     others.
