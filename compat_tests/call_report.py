@@ -30,9 +30,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def count_calls(record_property: Callable[[str, object], None]) -> Callable[..., None]:
     """Return a function that counts the calls of a client, and those with Kafka's result."""
 
-    def count(client: str, language: str, found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
-        same = sum(call in expected and expected[call] == result for call, result in found.items())
-        record_property(CALLS, {CLIENT: client, LANGUAGE: language, MADE: len(found), SAME: same})
+    def count(client: str, language: str, results: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+        same = sum(call in expected and expected[call] == result for call, result in results.items())
+        record_property(CALLS, {CLIENT: client, LANGUAGE: language, MADE: len(results), SAME: same})
 
     return count
 

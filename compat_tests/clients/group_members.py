@@ -85,13 +85,13 @@ class ConsumerThread:
             self._error = error
 
     def _step(self, consumer: Consumer) -> None:
-        found = consumer.poll(POLL_S)
-        self.records += found
+        records = consumer.poll(POLL_S)
+        self.records += records
         held = consumer.assignment()
         if held != self._held:
             self._held = held
             self.history.append(held)
-        if found and self._commit:
+        if records and self._commit:
             consumer.commit()
 
 

@@ -59,8 +59,8 @@ def committed(bootstrap: str, group: str, places: Sequence[Place]) -> list[int]:
     """
     wanted = [TopicPartition(*place) for place in places]
     with asking(bootstrap) as client:
-        found = client.committed(group, wanted, stable=False)
-    return [0 if (offset := found.get(one)) is None else offset.offset for one in wanted]
+        offsets = client.committed(group, wanted, stable=False)
+    return [0 if (offset := offsets.get(one)) is None else offset.offset for one in wanted]
 
 
 def refusal_of_produce(bootstrap: str, place: Place) -> str:

@@ -14,13 +14,13 @@ POLL_S = 1.0  # enough for a join under load: kafka-python 3 abandons a join whe
 
 def collect(consumer: Consumer, count: int, timeout_s: float = COLLECT_S) -> list[Record]:
     """Poll until `count` records are received; fail if fewer or more arrive in time."""
-    found: list[Record] = []
+    records: list[Record] = []
     limit = HangLimit(f"{count} records", timeout_s)
-    while len(found) < count:
-        limit.check(len(found))
-        found += consumer.poll(POLL_S)
-    assert len(found) == count, f"{count} records expected, {len(found)} found"
-    return found
+    while len(records) < count:
+        limit.check(len(records))
+        records += consumer.poll(POLL_S)
+    assert len(records) == count, f"{count} records expected, {len(records)} found"
+    return records
 
 
 def collect_all(consumer: Consumer, expected: set[tuple[Place, bytes]]) -> None:
@@ -40,8 +40,8 @@ def nothing_more(consumer: Consumer, seconds: float = 0.4) -> None:
     """Fail if a record arrives within this time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        found = consumer.poll(0.1)
-        assert not found, f"{len(found)} records more than expected, the first: {found[0]}"
+        records = consumer.poll(0.1)
+        assert not records, f"{len(records)} records more than expected, the first: {records[0]}"
 
 
 def send_all(

@@ -206,11 +206,11 @@ def member(connect: ClientFactory, secured: Secured, secured_topic: str, name: N
     """Return a user whom nothing is allowed yet; the topic has a record, the group an offset."""
     user = next(_others)
     config = secured.config(connect.client, user)
-    found = Member(user, connect, config, secured_topic, name("new"), name("group"), name("txn"))
-    master = Member(ADMIN, connect, secured.config(connect.client, ADMIN), *list(vars(found).values())[3:])
+    powerless = Member(user, connect, config, secured_topic, name("new"), name("group"), name("txn"))
+    master = Member(ADMIN, connect, secured.config(connect.client, ADMIN), *list(vars(powerless).values())[3:])
     produce(master)
     commit_offset(master)
-    return found
+    return powerless
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.act.__name__)

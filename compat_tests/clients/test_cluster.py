@@ -131,29 +131,29 @@ def test_a_stream_is_written_and_read_once_over_changes_of_leaders(
     consumer = connect.consumer(cluster.bootstrap, assign=[place], metadata_age_ms=METADATA_AGE_MS)
     stream = Stream(connect.producer(cluster.bootstrap, idempotent=True, batch_bytes=500), place)
     stream.go_on()
-    found = collect_some(consumer, 100)
+    records = collect_some(consumer, 100)
     change_leader(cluster, place, event)
     stream.go_on()
     cluster.restore()
     change_leader(cluster, place, event)
     stream.go_on()
     values = stream.stop()
-    found += collect(consumer, len(values) - len(found))
-    assert [record.value for record in found] == values
-    assert [record.offset for record in found] == list(range(len(values)))
+    records += collect(consumer, len(values) - len(records))
+    assert [record.value for record in records] == values
+    assert [record.offset for record in records] == list(range(len(values)))
     nothing_more(consumer)
 
 
 def collect_some(consumer: Consumer, count: int) -> list[Record]:
     """Return at least `count` records."""
-    found: list[Record] = []
+    records: list[Record] = []
 
     def enough() -> bool:
-        found.extend(consumer.poll(0.5))
-        return len(found) >= count
+        records.extend(consumer.poll(0.5))
+        return len(records) >= count
 
     eventually(enough, f"{count} records")
-    return found
+    return records
 
 
 @pytest.mark.parametrize("event", EVENTS_OF_COORDINATORS)

@@ -51,15 +51,15 @@ def test_manual_assignment(connect: ClientFactory, broker: RunningBroker, topic:
 def test_latest_reset_returns_only_later_records(connect: ClientFactory, broker: RunningBroker, filled: Place) -> None:
     consumer = connect.consumer(broker.bootstrap, assign=[filled], reset="latest")
     producer = connect.producer(broker.bootstrap)
-    found: list[Record] = []
+    records: list[Record] = []
     for number in range(100):  # the client resolves the end offset lazily
         producer.send(filled.topic, b"later-%d" % number).result()
-        found += consumer.poll(0.1)
-        if len(found) >= 3:
+        records += consumer.poll(0.1)
+        if len(records) >= 3:
             break
-    first = found[0].offset - 100
+    first = records[0].offset - 100
     later = numbered(number + 1, "later")[first:]
-    assert values(found) == later[: len(found)], "a poll may return fewer records than there are"
+    assert values(records) == later[: len(records)], "a poll may return fewer records than there are"
 
 
 def test_seek_by_offset(connect: ClientFactory, broker: RunningBroker, filled: Place) -> None:
@@ -113,11 +113,11 @@ def test_seek_by_time(linger_ms: int, connect: ClientFactory, broker: RunningBro
         (start_ms + 30 * SECOND_MS, 30),
         (start_ms + 58_500, 59),
     ):
-        found = consumer.offset_for_time(place, asked_ms)
-        assert found is not None
-        assert found.offset == offset
-        assert found.timestamp_ms in (None, start_ms + offset * SECOND_MS)
-        consumer.seek(place, found.offset)
+        result = consumer.offset_for_time(place, asked_ms)
+        assert result is not None
+        assert result.offset == offset
+        assert result.timestamp_ms in (None, start_ms + offset * SECOND_MS)
+        consumer.seek(place, result.offset)
         assert collect(consumer, 60 - offset)[0].value == b"%d" % offset
     assert consumer.offset_for_time(place, start_ms + 60 * SECOND_MS) is None
 

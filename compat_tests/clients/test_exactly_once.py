@@ -124,9 +124,9 @@ class Job:
         deadline = time.monotonic() + WORK_S
 
         def is_done() -> bool:
-            found = sum(protocol_client.committed(self._bootstrap, self._group, places))
-            assert time.monotonic() < deadline, f"{found} of {ALL} records after {WORK_S} s"
-            return found == ALL
+            count = sum(protocol_client.committed(self._bootstrap, self._group, places))
+            assert time.monotonic() < deadline, f"{count} of {ALL} records after {WORK_S} s"
+            return count == ALL
 
         def at_step() -> None:
             if self.crashes + self.restarts < CRASHES and self._rng.random() < CRASH_SHARE:
@@ -176,10 +176,10 @@ class Job:
     def check(self) -> None:
         """Assert that each record was transformed once."""
         reader = self._connect.consumer(self._bootstrap, assign=[Place(self._target, 0)], read_committed=True)
-        found = [record.value for record in collect(reader, ALL)]
+        outputs = [record.value for record in collect(reader, ALL)]
         nothing_more(reader)
         expected = [b"done " + value for partition in range(PARTITIONS) for value in numbered(RECORDS, f"p{partition}")]
-        assert sorted(value or b"" for value in found) == sorted(expected)
+        assert sorted(value or b"" for value in outputs) == sorted(expected)
 
 
 @pytest.mark.one_client

@@ -133,11 +133,11 @@ def test_manual_commits(connect: ClientFactory, broker: RunningBroker, topic: To
     send_all(connect.producer(broker.bootstrap), chosen, numbered(100))
     first = connect.consumer(broker.bootstrap, chosen, group=group, session_ms=broker.session_ms, poll_records_max=10)
     assert first.committed(place) is None
-    found: list[Record] = []
+    first_records: list[Record] = []
     limit = HangLimit("30 records")
-    while len(found) < 30:
-        limit.check(len(found))
-        found += first.poll(0.2)
+    while len(first_records) < 30:
+        limit.check(len(first_records))
+        first_records += first.poll(0.2)
     first.commit({place: 30})
     assert first.committed(place) == 30
     first.close()

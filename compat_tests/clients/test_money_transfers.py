@@ -108,8 +108,8 @@ def test_money_transfers(
                 rng.choice(tellers).restart()
         for teller in tellers:  # kafka-python may wait for ever for a coordinator that was killed
             teller.restart()
-        found = all_entries(connect, bootstrap, entries, 2 * placed)
-    check(found, placed)
+        records = all_entries(connect, bootstrap, entries, 2 * placed)
+    check(records, placed)
     if process is not None:
         process.crash()
         check(all_entries(connect, bootstrap, entries, 2 * placed), placed)
@@ -129,20 +129,20 @@ def place_orders(connect: ClientFactory, bootstrap: str, topic: str, begin: int,
 def all_entries(connect: ClientFactory, bootstrap: str, topic: str, count: int) -> list[Record]:
     """Wait until a read_committed consumer finds this many, and no more."""
     consumer = connect.consumer(bootstrap, assign=[Place(topic, 0), Place(topic, 1)], read_committed=True)
-    found: list[Record] = []
+    records: list[Record] = []
 
     def enough() -> bool:
-        found.extend(consumer.poll(0.5))
-        return len(found) >= count
+        records.extend(consumer.poll(0.5))
+        return len(records) >= count
 
     eventually(enough, f"{count} entries", DRAIN_S)
-    found.extend(consumer.poll(1))
+    records.extend(consumer.poll(1))
     consumer.close()
-    return found
+    return records
 
 
-def check(found: list[Record], orders: int) -> None:
+def check(records: list[Record], orders: int) -> None:
     """Assert that each order was carried out once and as a whole."""
-    numbers = Counter(int((record.value or b"").split()[0]) for record in found)
+    numbers = Counter(int((record.value or b"").split()[0]) for record in records)
     assert numbers == dict.fromkeys(range(orders), 2)
-    assert sum(int((record.value or b"").split()[1]) for record in found) == 0
+    assert sum(int((record.value or b"").split()[1]) for record in records) == 0

@@ -172,8 +172,8 @@ def test_order_within_partition(connect: ClientFactory, broker: RunningBroker, t
     consumer = connect.consumer(broker.bootstrap, assign=[Place(name, partition) for partition in range(3)])
     records = collect(consumer, 3_000)
     for partition in range(3):
-        found = [int(record.value or b"") for record in records if record.place.partition == partition]
-        assert found == list(range(partition, 3_000, 3))
+        numbers = [int(record.value or b"") for record in records if record.place.partition == partition]
+        assert numbers == list(range(partition, 3_000, 3))
 
 
 def test_equal_keys_share_partition(connect: ClientFactory, broker: RunningBroker, topic: Topic) -> None:

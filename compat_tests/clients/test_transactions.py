@@ -49,10 +49,10 @@ def values(consumer: Consumer, count: int) -> list[bytes | None]:
 def committed_values(connect: ClientFactory, bootstrap: str, places: list[Place], count: int) -> list[bytes | None]:
     """Return all that read_committed shows of these partitions; there must be `count` records."""
     consumer = connect.consumer(bootstrap, assign=places, read_committed=True)
-    found = values(consumer, count)
+    committed = values(consumer, count)
     nothing_more(consumer)
     consumer.close()
-    return found
+    return committed
 
 
 def test_records_are_shown_after_the_commit(
@@ -213,8 +213,8 @@ def test_consume_transform_produce(connect: ClientFactory, broker: RunningBroker
         else:
             producer.abort_transaction()
         consumer.close()
-    found = committed_values(connect, broker.bootstrap, [Place(target, 0)], 40)
-    assert sorted(value or b"" for value in found) == sorted(numbered(20, "p0") + numbered(20, "p1"))
+    outputs = committed_values(connect, broker.bootstrap, [Place(target, 0)], 40)
+    assert sorted(value or b"" for value in outputs) == sorted(numbered(20, "p0") + numbered(20, "p1"))
 
 
 @pytest.mark.long

@@ -80,8 +80,8 @@ class _Pending:
         async def waiting() -> Any:
             return await asyncio.wait_for(asyncio.shield(self._future), timeout_s)
 
-        found = run(waiting())
-        return RecordMetadata(found.partition, found.offset) if found is not None else RecordMetadata(-1, -1)
+        metadata = run(waiting())
+        return RecordMetadata(metadata.partition, metadata.offset) if metadata is not None else RecordMetadata(-1, -1)
 
 
 class _Producer:
@@ -200,10 +200,10 @@ class _Consumer:
         return {Place(*point) for point in _call(self._consumer.assignment)}
 
     def poll(self, timeout_s: float) -> list[Record]:
-        found = run(self._consumer.getmany(timeout_ms=int(timeout_s * 1000)))
+        batches = run(self._consumer.getmany(timeout_ms=int(timeout_s * 1000)))
         return [
             Record(Place(*point), record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
-            for point, records in found.items()
+            for point, records in batches.items()
             for record in records
         ]
 
@@ -217,8 +217,8 @@ class _Consumer:
         run(self._consumer.seek_to_end(_point(place)))
 
     def position(self, place: Place) -> int:
-        found: int = run(self._consumer.position(_point(place)))
-        return found
+        offset: int = run(self._consumer.position(_point(place)))
+        return offset
 
     def pause(self, place: Place) -> None:
         _call(self._consumer.pause, _point(place))
@@ -227,16 +227,16 @@ class _Consumer:
         _call(self._consumer.resume, _point(place))
 
     def beginning_offset(self, place: Place) -> int:
-        found: int = run(self._consumer.beginning_offsets([_point(place)]))[_point(place)]
-        return found
+        offset: int = run(self._consumer.beginning_offsets([_point(place)]))[_point(place)]
+        return offset
 
     def end_offset(self, place: Place) -> int:
-        found: int = run(self._consumer.end_offsets([_point(place)]))[_point(place)]
-        return found
+        offset: int = run(self._consumer.end_offsets([_point(place)]))[_point(place)]
+        return offset
 
     def offset_for_time(self, place: Place, timestamp_ms: int) -> OffsetAndTimestamp | None:
-        found = run(self._consumer.offsets_for_times({_point(place): timestamp_ms}))[_point(place)]
-        return OffsetAndTimestamp(found.offset, found.timestamp) if found is not None else None
+        offset = run(self._consumer.offsets_for_times({_point(place): timestamp_ms}))[_point(place)]
+        return OffsetAndTimestamp(offset.offset, offset.timestamp) if offset is not None else None
 
     def commit(self, offsets: Mapping[Place, int] | None = None) -> None:
         run(
@@ -246,8 +246,8 @@ class _Consumer:
         )
 
     def committed(self, place: Place) -> int | None:
-        found: int | None = run(self._consumer.committed(_point(place)))
-        return found
+        offset: int | None = run(self._consumer.committed(_point(place)))
+        return offset
 
     def group_metadata(self) -> Any:
         return self._group

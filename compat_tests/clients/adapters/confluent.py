@@ -231,10 +231,10 @@ class _Consumer:
             if error.code() in COORDINATOR_MOVES:
                 return []
             raise refuse(error)
-        found = []
+        records = []
         while messages and not messages[0].error():
-            found.append(self._record(messages.popleft()))
-        return found
+            records.append(self._record(messages.popleft()))
+        return records
 
     @staticmethod
     def _record(message: Any) -> Record:
@@ -271,8 +271,8 @@ class _Consumer:
             time.sleep(0.02)
 
     def position(self, place: Place) -> int:
-        (found,) = self._consumer.position([TopicPartition(*place)])
-        return found.offset
+        (topic_partition,) = self._consumer.position([TopicPartition(*place)])
+        return topic_partition.offset
 
     def pause(self, place: Place) -> None:
         self._consumer.pause([TopicPartition(*place)])
@@ -290,10 +290,12 @@ class _Consumer:
 
     def offset_for_time(self, place: Place, timestamp_ms: int) -> OffsetAndTimestamp | None:
         with refusals():
-            (found,) = self._consumer.offsets_for_times([TopicPartition(*place, timestamp_ms)], timeout=CALL_TIMEOUT_S)
-        if found.error:
-            raise refuse(found.error)
-        return OffsetAndTimestamp(found.offset, None) if found.offset >= 0 else None
+            (topic_partition,) = self._consumer.offsets_for_times(
+                [TopicPartition(*place, timestamp_ms)], timeout=CALL_TIMEOUT_S
+            )
+        if topic_partition.error:
+            raise refuse(topic_partition.error)
+        return OffsetAndTimestamp(topic_partition.offset, None) if topic_partition.offset >= 0 else None
 
     def commit(self, offsets: Mapping[Place, int] | None = None) -> None:
         with refusals():
@@ -308,10 +310,10 @@ class _Consumer:
 
     def committed(self, place: Place) -> int | None:
         with refusals():
-            (found,) = self._consumer.committed([TopicPartition(*place)], timeout=CALL_TIMEOUT_S)
-        if found.error:
-            raise refuse(found.error)
-        return found.offset if found.offset >= 0 else None
+            (topic_partition,) = self._consumer.committed([TopicPartition(*place)], timeout=CALL_TIMEOUT_S)
+        if topic_partition.error:
+            raise refuse(topic_partition.error)
+        return topic_partition.offset if topic_partition.offset >= 0 else None
 
     def group_metadata(self) -> Any:
         return self._consumer.consumer_group_metadata()

@@ -57,7 +57,7 @@ class Admin:
             topic = self._admin.list_topics(name, timeout=CALL_TIMEOUT_S).topics[name]
         if topic.error:
             raise refuse(topic.error)
-        return {partition: found.leader for partition, found in topic.partitions.items()}
+        return {partition: info.leader for partition, info in topic.partitions.items()}
 
     def brokers(self) -> list[tuple[str, int]]:
         return [
@@ -68,8 +68,8 @@ class Admin:
         _result(self._admin.create_partitions([NewPartitions(name, count)]))
 
     def topic_settings(self, name: str) -> dict[str, str | None]:
-        found = _result(self._admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)]))
-        return {key: entry.value for key, entry in found.items()}
+        entries = _result(self._admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)]))
+        return {key: entry.value for key, entry in entries.items()}
 
     def alter_topic(self, name: str, settings: Mapping[str, str]) -> None:
         entries = [
@@ -83,14 +83,14 @@ class Admin:
 
     def groups(self) -> set[str]:
         with refusals():
-            found = self._admin.list_consumer_groups(request_timeout=CALL_TIMEOUT_S).result(CALL_TIMEOUT_S)
-        if found.errors:
-            raise KafkaException(found.errors[0])
-        return {group.group_id for group in found.valid}
+            listing = self._admin.list_consumer_groups(request_timeout=CALL_TIMEOUT_S).result(CALL_TIMEOUT_S)
+        if listing.errors:
+            raise KafkaException(listing.errors[0])
+        return {group.group_id for group in listing.valid}
 
     def describe_group(self, group: str) -> GroupDescription:
-        found = _result(self._admin.describe_consumer_groups([group], request_timeout=CALL_TIMEOUT_S))
-        return GroupDescription(found.state.name.title().replace("_", ""), len(found.members))
+        description = _result(self._admin.describe_consumer_groups([group], request_timeout=CALL_TIMEOUT_S))
+        return GroupDescription(description.state.name.title().replace("_", ""), len(description.members))
 
     def delete_group(self, group: str) -> None:
         _result(self._admin.delete_consumer_groups([group], request_timeout=CALL_TIMEOUT_S))
@@ -106,8 +106,8 @@ class Admin:
 
     def allowed(self, user: str) -> set[tuple[str, str]]:
         with refusals():
-            found = self._admin.describe_acls(_all_of(user)).result(CALL_TIMEOUT_S)
-        return {(acl.operation.name, acl.name) for acl in found}
+            acls = self._admin.describe_acls(_all_of(user)).result(CALL_TIMEOUT_S)
+        return {(acl.operation.name, acl.name) for acl in acls}
 
     def forbid(self, user: str) -> int:
         return len(_result(self._admin.delete_acls([_all_of(user)])))

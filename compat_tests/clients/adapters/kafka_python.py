@@ -89,8 +89,8 @@ class _Pending:
 
     def result(self, timeout_s: float = 20) -> RecordMetadata:
         with refusals():
-            found = self._future.get(timeout_s)
-        return RecordMetadata(found.partition, found.offset)
+            metadata = self._future.get(timeout_s)
+        return RecordMetadata(metadata.partition, metadata.offset)
 
 
 class _Producer:
@@ -216,10 +216,10 @@ class _Consumer:
 
     def poll(self, timeout_s: float) -> list[Record]:
         with refusals():
-            found = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
+            batches = self._consumer.poll(timeout_ms=int(timeout_s * 1000))
         return [
             Record(Place(*point), record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
-            for point, records in found.items()
+            for point, records in batches.items()
             for record in records
         ]
 
@@ -234,8 +234,8 @@ class _Consumer:
 
     def position(self, place: Place) -> int:
         with refusals():
-            found: int = self._consumer.position(_point(place))
-        return found
+            offset: int = self._consumer.position(_point(place))
+        return offset
 
     def pause(self, place: Place) -> None:
         self._consumer.pause(_point(place))
@@ -244,24 +244,24 @@ class _Consumer:
         self._consumer.resume(_point(place))
 
     def beginning_offset(self, place: Place) -> int:
-        found: int = self._consumer.beginning_offsets([_point(place)])[_point(place)]
-        return found
+        offset: int = self._consumer.beginning_offsets([_point(place)])[_point(place)]
+        return offset
 
     def end_offset(self, place: Place) -> int:
-        found: int = self._consumer.end_offsets([_point(place)])[_point(place)]
-        return found
+        offset: int = self._consumer.end_offsets([_point(place)])[_point(place)]
+        return offset
 
     def offset_for_time(self, place: Place, timestamp_ms: int) -> OffsetAndTimestamp | None:
-        found = self._consumer.offsets_for_times({_point(place): timestamp_ms})[_point(place)]
-        return OffsetAndTimestamp(found.offset, found.timestamp) if found is not None else None
+        offset = self._consumer.offsets_for_times({_point(place): timestamp_ms})[_point(place)]
+        return OffsetAndTimestamp(offset.offset, offset.timestamp) if offset is not None else None
 
     def commit(self, offsets: Mapping[Place, int] | None = None) -> None:
         with refusals():
             self._consumer.commit(None if offsets is None else _with_metadata(offsets))
 
     def committed(self, place: Place) -> int | None:
-        found: int | None = self._consumer.committed(_point(place))
-        return found
+        offset: int | None = self._consumer.committed(_point(place))
+        return offset
 
     def group_metadata(self) -> Any:
         """Versions before 3 take the name of the group only."""

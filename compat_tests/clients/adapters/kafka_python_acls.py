@@ -31,10 +31,10 @@ class AclAdmin:
 
     def allowed(self, user: str) -> set[tuple[str, str]]:
         with numbered(KafkaError):
-            found, error = self._admin.describe_acls(_all_of(user))
+            acls, error = self._admin.describe_acls(_all_of(user))
             if error.errno:
                 raise error
-        return {(acl.operation.name, acl.resource_pattern.resource_name) for acl in found}
+        return {(acl.operation.name, acl.resource_pattern.resource_name) for acl in acls}
 
     def forbid(self, user: str) -> int:
         with numbered(KafkaError):

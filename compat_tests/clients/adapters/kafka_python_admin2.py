@@ -75,8 +75,8 @@ class Admin(AclAdmin):
         return {group for group, _protocol_type in self._admin.list_consumer_groups()}
 
     def describe_group(self, group: str) -> GroupDescription:
-        (found,) = self._admin.describe_consumer_groups([group])
-        return GroupDescription(found.state, len(found.members))
+        (description,) = self._admin.describe_consumer_groups([group])
+        return GroupDescription(description.state, len(description.members))
 
     def delete_group(self, group: str) -> None:
         for _name, error in self._admin.delete_consumer_groups([group]):

@@ -64,24 +64,24 @@ class Admin(AclAdmin):
             self._admin.create_partitions({name: count})
 
     def topic_settings(self, name: str) -> dict[str, str | None]:
-        found = self._admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)], config_filter="all")
-        if not found["topic"][name]:  # the client leaves out why
+        configs = self._admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)], config_filter="all")
+        if not configs["topic"][name]:  # the client leaves out why
             raise BrokerError(TOPIC_AUTHORIZATION_FAILED, "no setting is described")
-        return {key: entry["value"] for key, entry in found["topic"][name].items()}
+        return {key: entry["value"] for key, entry in configs["topic"][name].items()}
 
     def alter_topic(self, name: str, settings: Mapping[str, str]) -> None:
         resource = ConfigResource(ConfigResourceType.TOPIC, name, configs=dict(settings))
         with refusals():
-            found = self._admin.alter_configs([resource], raise_on_unknown=False)
-        self._raise_named(found["topic"][name])
+            results = self._admin.alter_configs([resource], raise_on_unknown=False)
+        self._raise_named(results["topic"][name])
 
     def groups(self) -> set[str]:
         return {group["group_id"] for group in self._admin.list_groups()}
 
     def describe_group(self, group: str) -> GroupDescription:
         with refusals():
-            found = self._admin.describe_groups([group])[group]
-        return GroupDescription(found["group_state"], len(found["members"]))
+            description = self._admin.describe_groups([group])[group]
+        return GroupDescription(description["group_state"], len(description["members"]))
 
     def delete_group(self, group: str) -> None:
         with refusals():

@@ -133,11 +133,11 @@ class Consumer(Calls):
         assert run(self.consumer.getone()).offset == 0
 
     def call_getmany(self) -> None:
-        found: list[Any] = []
-        while len(found) < 4:
+        records: list[Any] = []
+        while len(records) < 4:
             batch = run(self.consumer.getmany(timeout_ms=5_000))
             assert batch
-            found += [record for records in batch.values() for record in records]
+            records += [record for part in batch.values() for record in part]
 
     def call_partitions_for_topic(self) -> None:
         assert self._do("partitions_for_topic", self.topic) == {0}

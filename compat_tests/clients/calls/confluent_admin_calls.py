@@ -91,8 +91,8 @@ class Admin(Calls):
         only(self.admin.create_partitions([NewPartitions(self.topic, 2)]))
 
     def call_describe_topics(self) -> None:
-        found = only(self.admin.describe_topics(TopicCollection([self.topic]), request_timeout=WAIT_S))
-        assert len(found.partitions) == 2
+        description = only(self.admin.describe_topics(TopicCollection([self.topic]), request_timeout=WAIT_S))
+        assert len(description.partitions) == 2
 
     def call_describe_configs(self) -> None:
         assert only(self.admin.describe_configs([self.resource]))["retention.ms"].value
@@ -119,10 +119,10 @@ class Admin(Calls):
         assert only(self.admin.delete_records([self._partition(2)])).low_watermark == 2
 
     def call_elect_leaders(self) -> None:
-        found = self.admin.elect_leaders(
+        elections = self.admin.elect_leaders(
             ElectionType.PREFERRED, [self._partition()]
         )  # its request_timeout fails in 2.16
-        (error,) = found.result(WAIT_S).values()
+        (error,) = elections.result(WAIT_S).values()
         assert error.code() == KafkaError.ELECTION_NOT_NEEDED
 
     def call_list_consumer_groups(self) -> None:
@@ -137,15 +137,15 @@ class Admin(Calls):
         assert self.group in {one.id for one in self.admin.list_groups(timeout=WAIT_S)}
 
     def call_describe_consumer_groups(self) -> None:
-        found = only(self.admin.describe_consumer_groups([self.group], request_timeout=WAIT_S))
-        assert found.state == ConsumerGroupState.EMPTY
+        description = only(self.admin.describe_consumer_groups([self.group], request_timeout=WAIT_S))
+        assert description.state == ConsumerGroupState.EMPTY
 
     def call_alter_consumer_group_offsets(self) -> None:
         only(self.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group, [self._partition(2)])]))
 
     def call_list_consumer_group_offsets(self) -> None:
-        found = only(self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group)]))
-        assert found.topic_partitions[0].offset == 2
+        offsets = only(self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group)]))
+        assert offsets.topic_partitions[0].offset == 2
 
     def call_delete_consumer_groups(self) -> None:
         only(self.admin.delete_consumer_groups([self.group], request_timeout=WAIT_S))
@@ -177,10 +177,10 @@ class Admin(Calls):
 
     def _described_user(self) -> Any:
         try:
-            found = only(self.admin.describe_user_scram_credentials([self.user]))
+            description = only(self.admin.describe_user_scram_credentials([self.user]))
         except KafkaException as error:
             return error.args[0].code()
-        return [(one.mechanism, one.iterations) for one in found.scram_credential_infos]
+        return [(one.mechanism, one.iterations) for one in description.scram_credential_infos]
 
     def call_delete_topics(self) -> None:
         only(self.admin.delete_topics([self.topic]))

@@ -170,8 +170,8 @@ class Consumer(Calls):
         self.consumer.store_offsets(offsets=[self._partition(4)])
 
     def call_commit(self) -> None:
-        (found,) = self.consumer.commit(asynchronous=False)
-        assert (found.error, found.offset) == (None, 4)
+        (topic_partition,) = self.consumer.commit(asynchronous=False)
+        assert (topic_partition.error, topic_partition.offset) == (None, 4)
 
     def call_committed(self) -> None:
         assert self.consumer.committed([self._partition()], WAIT_S)[0].offset == 4

@@ -36,13 +36,13 @@ OTHER_CLASSES: dict[str, str] = {}
 WAIT_S = 20
 
 
-def ok(found: Any) -> None:
+def ok(results: Any) -> None:
     """Assert that each leaf of a nested dict is 'OK'."""
-    for value in found.values():
+    for value in results.values():
         if isinstance(value, dict):
             ok(value)
         else:
-            assert value == "OK", found
+            assert value == "OK", results
 
 
 class Producer(Calls):
@@ -255,9 +255,9 @@ class Admin(Calls):
         assert len(topic["partitions"]) == 2
 
     def call_describe_topic_partitions(self) -> None:
-        found = self.admin.describe_topic_partitions([self.topic], response_partition_limit=1)
-        assert found["next_cursor"]["partition_index"] == 1
-        rest = self.admin.describe_topic_partitions([self.topic], cursor=found["next_cursor"])
+        page = self.admin.describe_topic_partitions([self.topic], response_partition_limit=1)
+        assert page["next_cursor"]["partition_index"] == 1
+        rest = self.admin.describe_topic_partitions([self.topic], cursor=page["next_cursor"])
         assert [one["partition_index"] for one in rest["topics"][0]["partitions"]] == [1]
 
     def call_create_partitions(self) -> None:
@@ -267,8 +267,10 @@ class Admin(Calls):
         return ConfigResource(ConfigResourceType.TOPIC, self.topic, configs=dict.fromkeys(names) if names else None)
 
     def call_describe_configs(self) -> None:
-        found = self.admin.describe_configs([self._configs("retention.ms")], include_synonyms=True, config_filter="all")
-        assert found["topic"][self.topic].keys() == {"retention.ms"}
+        configs = self.admin.describe_configs(
+            [self._configs("retention.ms")], include_synonyms=True, config_filter="all"
+        )
+        assert configs["topic"][self.topic].keys() == {"retention.ms"}
 
     def call_alter_configs(self) -> None:
         for incremental in (True, False):
@@ -356,12 +358,12 @@ class Admin(Calls):
         self.producer.init_transactions()
         self.producer.begin_transaction()
         self.producer.send(self.topic, b"open", partition=1).get(WAIT_S)
-        found = {one.transactional_id for rows in self.admin.list_transactions().values() for one in rows}
-        assert self.transactional_id in found
+        ids = {one.transactional_id for rows in self.admin.list_transactions().values() for one in rows}
+        assert self.transactional_id in ids
 
     def call_describe_transactions(self) -> None:
-        found = self.admin.describe_transactions([self.transactional_id])[self.transactional_id]
-        assert (found.state.value, len(found.topic_partitions)) == ("Ongoing", 1)
+        description = self.admin.describe_transactions([self.transactional_id])[self.transactional_id]
+        assert (description.state.value, len(description.topic_partitions)) == ("Ongoing", 1)
 
     def call_describe_producers(self) -> None:
         partition = TopicPartition(self.topic, 1)
@@ -374,8 +376,8 @@ class Admin(Calls):
     def call_abort_transaction(self) -> None:
         partition = TopicPartition(self.topic, 1)
         self.admin.abort_transaction(AbortTransactionSpec(partition, self.open.producer_id, self.open.producer_epoch))
-        (found,) = self.admin.describe_producers([partition])[partition].active_producers
-        assert found.current_transaction_start_offset == -1
+        (producer,) = self.admin.describe_producers([partition])[partition].active_producers
+        assert producer.current_transaction_start_offset == -1
 
     def call_create_acls(self) -> None:
         assert self.admin.create_acls([self.acl]) == {"succeeded": [self.acl], "failed": []}
