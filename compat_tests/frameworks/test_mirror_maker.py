@@ -78,13 +78,13 @@ def read(bootstrap: str, topic: str) -> Pairs:
             return []
         consumer.assign(known)
         ends = consumer.end_offsets(known)
-        found: Pairs = []
+        records: Pairs = []
         limit = HangLimit(f"all records of {topic}: {ends}")
         while any(consumer.position(one) < ends[one] for one in known):
-            limit.check(len(found))
+            limit.check(len(records))
             for batch in consumer.poll(timeout_ms=2000).values():
-                found += [(one.key, one.value) for one in batch]
-        return found
+                records += [(one.key, one.value) for one in batch]
+        return records
 
 
 def commit_all(bootstrap: str, topic: str) -> None:

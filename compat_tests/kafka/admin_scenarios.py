@@ -307,9 +307,9 @@ def await_coordinator(ask: Ask) -> None:
     """Return once groups are served; Kafka creates their topic first."""
 
     def codes() -> tuple[int, int]:
-        found = ask(FindCoordinatorRequest(key="g"), 3)
+        coordinator = ask(FindCoordinatorRequest(key="g"), 3)
         described = ask(describe_groups.DescribeGroupsRequest(groups=["nobody"]), 6).groups[0]
-        return found.error_code, described.error_code
+        return coordinator.error_code, described.error_code
 
     eventually_equal(codes, (0, GROUP_ID_NOT_FOUND), "the codes of a coordinator that is there")
 

@@ -94,8 +94,8 @@ def add_partitions(bootstrap: str, topic: str, count: int) -> None:
 
 def topics(bootstrap: str) -> dict[str, int]:
     """Name and number of partitions of all topics but the broker's own."""
-    found = AdminClient({**QUIET, "bootstrap.servers": bootstrap}).list_topics(timeout=TIMEOUT_S).topics
-    return {name: len(topic.partitions) for name, topic in found.items() if not name.startswith("__")}
+    by_name = AdminClient({**QUIET, "bootstrap.servers": bootstrap}).list_topics(timeout=TIMEOUT_S).topics
+    return {name: len(topic.partitions) for name, topic in by_name.items() if not name.startswith("__")}
 
 
 def delete_records(bootstrap: str, topic: str, partition: int, before: int) -> None:
@@ -232,8 +232,8 @@ def read(bootstrap: str, names: Iterable[str], *, committed: bool = False) -> di
                     raise KafkaException(error)
     finally:
         consumer.close()
-    for found in rows.values():
-        found.sort(key=lambda row: row[:2])
+    for topic_rows in rows.values():
+        topic_rows.sort(key=lambda row: row[:2])
     return rows
 
 
@@ -266,16 +266,16 @@ def offsets_for_times(
     """
     consumer = _consumer(bootstrap, "not-used")
     try:
-        found: dict[str, dict[tuple[int, int], int]] = {topic: {} for topic in names}
+        offsets: dict[str, dict[tuple[int, int], int]] = {topic: {} for topic in names}
         for timestamp in times:
             asked = [
                 TopicPartition(topic, partition, timestamp)
-                for topic in found
+                for topic in offsets
                 for partition in partitions_of(consumer, topic)
             ]
             for place in consumer.offsets_for_times(asked, TIMEOUT_S):
-                found[place.topic][place.partition, timestamp] = place.offset
-        return found
+                offsets[place.topic][place.partition, timestamp] = place.offset
+        return offsets
     finally:
         consumer.close()
 
@@ -302,8 +302,8 @@ def committed(bootstrap: str, group: str, places: Iterable[tuple[str, int]]) -> 
     """What a group has committed; places without an offset are left out."""
     consumer = _consumer(bootstrap, group)
     try:
-        found = consumer.committed([TopicPartition(*place) for place in places], TIMEOUT_S)
-        return {(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
+        offsets = consumer.committed([TopicPartition(*place) for place in places], TIMEOUT_S)
+        return {(place.topic, place.partition): place.offset for place in offsets if place.offset >= 0}
     finally:
         consumer.close()
 

@@ -112,19 +112,19 @@ def records(lines: Iterable[str]) -> list[dict[str, str]]:
 
 def payloads(lines: Iterable[str]) -> list[tuple[str | None, str | None]]:
     """Return each record's (key, value) as the tool prints them; None: null, nothing printed."""
-    found = []
+    pairs = []
     for line in lines:
         if line.startswith("| offset: "):
             head, _, value = line.partition(" payload: ")
             _, _, key = head.partition(" key: ")
-            found.append((key if " key: " in head else None, value if " payload: " in line else None))
-    return found
+            pairs.append((key if " key: " in head else None, value if " payload: " in line else None))
+    return pairs
 
 
 def check_log(file: Path, lines: list[str]) -> None:
     """The tool's lines about a log file say what stands in it. Raises AssertionError."""
     raw = file.read_bytes()
-    found = batches(lines)
+    dumped = batches(lines)
     expected = []
     count = 0
     for position, unit in iter_any_batches(raw):
@@ -132,9 +132,9 @@ def check_log(file: Path, lines: list[str]) -> None:
         assert codec is not None
         expected.append(DumpedBatch(unit.last_offset, position, unit.size, unit.magic, codec.name, unit.crc, True))
         count += unit.record_count if isinstance(unit, BatchHeader) else 0
-    assert found == expected
-    assert sum(batch.size for batch in found) == len(raw)
-    if all(batch.magic == 2 for batch in found):
+    assert dumped == expected
+    assert sum(batch.size for batch in dumped) == len(raw)
+    if all(batch.magic == 2 for batch in dumped):
         assert len(records(lines)) == count
 
 

@@ -64,17 +64,17 @@ def free_ports(count: int) -> list[int]:
     """Ports that are free now, below those that systems hand out by themselves, so that they are
     still free at a later start.
     """
-    found: list[int] = []
-    while len(found) < count:
+    ports: list[int] = []
+    while len(ports) < count:
         port = random.randrange(20_000, 30_000)
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
-        if port not in found:
-            found.append(port)
-    return found
+        if port not in ports:
+            ports.append(port)
+    return ports
 
 
 def new_cluster_id() -> str:

@@ -61,8 +61,8 @@ def main() -> None:
             node = Kafka(Path(folder) / "kafka", settings=module.SETTINGS)
             node.format()
             with node:
-                found = ask_all(node)
-        module.RECORDED.write_text(json.dumps(found, indent=1) + "\n")
+                by_dialogue = ask_all(node)
+        module.RECORDED.write_text(json.dumps(by_dialogue, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -36,17 +36,17 @@ class Scenario(NamedTuple):
 
 def scenarios(broker: Secured) -> list[Scenario]:
     """What runs against each of the brokers."""
-    found = [
+    cases = [
         Scenario(PRODUCER_USER, "produce", PRODUCE_TOPIC, broker.user("SASL_SSL", "PLAIN", PRODUCER_USER)),
         Scenario(CONSUMER_USER, "fetch", FETCH_TOPIC, broker.user("SASL_PLAINTEXT", "PLAIN", CONSUMER_USER)),
     ]
     for mechanism in MECHANISMS:
         settings = broker.user("REAUTH", mechanism, "ann")
-        found.append(Scenario(f"{mechanism} renewed", "renew", TOPIC, settings, RENEWED))
+        cases.append(Scenario(f"{mechanism} renewed", "renew", TOPIC, settings, RENEWED))
     for part in (_sasl(broker), _tls(broker)):
         # the producer, the consumer and the admin client have the same result
-        found += [Scenario(name, "connect", TOPIC, own, f"{result} {result} {result}") for name, own, result in part]
-    return found
+        cases += [Scenario(name, "connect", TOPIC, own, f"{result} {result} {result}") for name, own, result in part]
+    return cases
 
 
 def _sasl(broker: Secured) -> Connecting:

@@ -95,9 +95,11 @@ def acls(tools: Tools) -> None:
     prefix = "--topic", "ord", "--resource-pattern-type", "prefixed"
     tools.run(ACLS, "--add", "--deny-principal", "User:eve", "--deny-host", "10.0.0.7", "--operation", "Read", *prefix)
     tools.run(ACLS, *add, "User:bob", "--operation", "CreateTokens", "--user-principal", "User:carl")
-    found = tools.run(ACLS, "--list", "--topic", "orders", "--resource-pattern-type", "match", until="name=ord,").stdout
-    assert "(principal=User:bob, host=*, operation=WRITE, permissionType=ALLOW)" in found
-    assert "(principal=User:eve, host=10.0.0.7, operation=READ, permissionType=DENY)" in found
+    listing = tools.run(
+        ACLS, "--list", "--topic", "orders", "--resource-pattern-type", "match", until="name=ord,"
+    ).stdout
+    assert "(principal=User:bob, host=*, operation=WRITE, permissionType=ALLOW)" in listing
+    assert "(principal=User:eve, host=10.0.0.7, operation=READ, permissionType=DENY)" in listing
     tools.run(ACLS, "--list", "--principal", "User:carl", until="billing")
     tools.run(ACLS, "--list", "--user-principal", "User:carl", until="CREATE_TOKENS")
     tools.run(ACLS, *add, "User:bob", "--operation", "Fly", "--topic", "orders", status=1)

@@ -65,12 +65,12 @@ class Process:
                 self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=process_environment()
             )
         deadline = time.monotonic() + START_TIMEOUT_S
-        while not (found := re.search(r"127\.0\.0\.1:[1-9][0-9]*", self.said()[begin:])):
+        while not (match := re.search(r"127\.0\.0\.1:[1-9][0-9]*", self.said()[begin:])):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
                 raise AssertionError(f"kqueue did not start:\n{self.said()}")
             time.sleep(0.05)
-        self.bootstrap = found[0]
+        self.bootstrap = match[0]
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -170,7 +170,7 @@ class World:
         ]
         response = self.admin.ask(create_acls.CreateAclsRequest(creations=creations), 3)
         assert {result.error_code for result in response.results} == {0}, response
-        self._until_described(lambda found: {*acls} <= found)
+        self._until_described(lambda described: {*acls} <= described)
 
     def clear(self) -> None:
         """Delete the entries of the client's address."""
@@ -185,7 +185,7 @@ class World:
         )
         response = self.admin.ask(delete_acls.DeleteAclsRequest(filters=[every]), 3)
         assert {result.error_code for result in response.filter_results} == {0}, response
-        self._until_described(lambda found: all(acl.host != CLIENT for acl in found))
+        self._until_described(lambda described: all(acl.host != CLIENT for acl in described))
 
     def _until_described(self, holds: Callable[[set[Acl]], bool]) -> None:
         """Wait until it holds of the entries by which the broker decides."""

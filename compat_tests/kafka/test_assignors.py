@@ -104,7 +104,7 @@ def of_kafka(tools: ToolHost, file: Path, name: str, groups: list[Case]) -> list
     file.write_text("".join(f"group {name}\n{case}\nend\n" for case in groups))
     done = tools.run("Assignors", file)
     assert done.status == 0, done.stderr
-    found = []
+    assignments = []
     for case, rows in zip(groups, done.stdout.split("end\n"), strict=False):
         ids = {uuid_text(id): id for id in case.topics}
         assigned: Assigned = {}
@@ -114,9 +114,9 @@ def of_kafka(tools: ToolHost, file: Path, name: str, groups: list[Case]) -> list
                 ids[id]: frozenset(map(int, indexes.split("+")))
                 for id, _, indexes in (entry.rpartition("=") for entry in words.split(",") if entry != "-")
             }
-        found.append(assigned)
-    assert len(found) == len(groups)
-    return found
+        assignments.append(assigned)
+    assert len(assignments) == len(groups)
+    return assignments
 
 
 @pytest.mark.parametrize("same", [True, False])

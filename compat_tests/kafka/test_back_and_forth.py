@@ -185,12 +185,12 @@ def test_kqueue_is_killed(kafka: Kafka, tmp_path: Path, flush: str) -> None:
         seen = look(process.bootstrap)
         acked = Stream(process.bootstrap, "small").until_killed(process.kill)
     with kafka:
-        found = look(kafka.bootstrap)
-        check_kept(found.rows["small"], seen.rows["small"], acked)
+        recovered = look(kafka.bootstrap)
+        check_kept(recovered.rows["small"], seen.rows["small"], acked)
         for topic in TOPICS[:-1]:
-            assert found.rows[topic] == seen.rows[topic]
-            assert found.committed_rows[topic] == seen.committed_rows[topic]
-        assert found.groups == seen.groups
+            assert recovered.rows[topic] == seen.rows[topic]
+            assert recovered.committed_rows[topic] == seen.committed_rows[topic]
+        assert recovered.groups == seen.groups
         write(kafka.bootstrap, 2)
         seen = look(kafka.bootstrap)
     with serving(kafka.data) as broker:
@@ -208,12 +208,12 @@ def test_kafka_is_killed(kafka: Kafka) -> None:
         seen = look(kafka.bootstrap)
         acked = Stream(kafka.bootstrap, "small").until_killed(kafka.kill)
     with metadata_untouched(kafka.data), serving(kafka.data) as broker:
-        found = look(broker.bootstrap)
-        check_kept(found.rows["small"], seen.rows["small"], acked)
+        recovered = look(broker.bootstrap)
+        check_kept(recovered.rows["small"], seen.rows["small"], acked)
         for topic in TOPICS[:-1]:
-            assert found.rows[topic] == seen.rows[topic]
-            assert found.committed_rows[topic] == seen.committed_rows[topic]
-        assert found.groups == seen.groups
+            assert recovered.rows[topic] == seen.rows[topic]
+            assert recovered.committed_rows[topic] == seen.committed_rows[topic]
+        assert recovered.groups == seen.groups
         write(broker.bootstrap, 1)
         seen = look(broker.bootstrap)
     with kafka:

@@ -74,7 +74,7 @@ def whole(
 
 def values(fetches: Iterator[FetchedRecords]) -> list[tuple[int, bytes | None]]:
     """Offset and value of what a consumer shows: no markers, nothing that `aborted` names."""
-    found = []
+    rows = []
     for fetched in fetches:
         waiting = sorted(fetched.aborted, key=lambda one: one.first_offset)
         aborted: set[int] = set()
@@ -84,8 +84,8 @@ def values(fetches: Iterator[FetchedRecords]) -> list[tuple[int, bytes | None]]:
             if header.is_control:
                 aborted.discard(header.producer_id)
             elif header.producer_id not in aborted:
-                found += [(one.offset, one.value) for one in iter_records(fetched.records, position)]
-    return found
+                rows += [(one.offset, one.value) for one in iter_records(fetched.records, position)]
+    return rows
 
 
 def test_client_negotiates_kafkas_newest_versions(client: Client) -> None:
@@ -100,20 +100,22 @@ def test_client_negotiates_kafkas_newest_versions(client: Client) -> None:
 
 def test_metadata(running: Kafka, client: Client) -> None:
     """S2.1"""
-    found = client.metadata(pattern="th.*|txn")
-    assert {name: len(topic.partitions) for name, topic in found.topics.items()} == {"three": 3, "txn": 1}
-    assert all(one.leader == NODE_ID and one.in_sync == (NODE_ID,) for one in found.topics["three"].partitions.values())
-    assert found.topics["three"].id != bytes(16)
-    assert found.brokers[NODE_ID].port == running.ports[0]
+    metadata = client.metadata(pattern="th.*|txn")
+    assert {name: len(topic.partitions) for name, topic in metadata.topics.items()} == {"three": 3, "txn": 1}
+    assert all(
+        one.leader == NODE_ID and one.in_sync == (NODE_ID,) for one in metadata.topics["three"].partitions.values()
+    )
+    assert metadata.topics["three"].id != bytes(16)
+    assert metadata.brokers[NODE_ID].port == running.ports[0]
     with pytest.raises(BrokerRefused, match="'nowhere': UNKNOWN_TOPIC_OR_PARTITION"):
         client.metadata(["nowhere"])
 
 
 def test_offsets(running: Kafka, client: Client) -> None:
     """S4.2"""
-    found = client.offsets({PLACES[0]: EARLIEST, PLACES[1]: LATEST, PLACES[2]: START_MS + 60_000})
+    offsets = client.offsets({PLACES[0]: EARLIEST, PLACES[1]: LATEST, PLACES[2]: START_MS + 60_000})
     times = clients.offsets_for_times(running.bootstrap, ["three"], [START_MS + 60_000])["three"]
-    assert [one.offset for one in found.values()] == [0, 100, times[2, START_MS + 60_000]]
+    assert [one.offset for one in offsets.values()] == [0, 100, times[2, START_MS + 60_000]]
     assert client.offsets({PLACES[0]: MAX_TIMESTAMP})[PLACES[0]].timestamp > START_MS
     assert client.offsets({PLACES[0]: START_MS + 10**9})[PLACES[0]].offset is None
 
@@ -139,13 +141,13 @@ def offsets_beside_a_transaction(bootstrap: str) -> dict[tuple[str, int], Offset
         if writer is transactional:
             writer.begin()
         writer.write(topic, [Sent(b"value", timestamp=START_MS + after_ms)])
-    found: dict[tuple[str, int], OffsetAndTimestamp] = {}
+    offsets: dict[tuple[str, int], OffsetAndTimestamp] = {}
     with Client(bootstrap) as client:
         for level in ("read_uncommitted", "read_committed"):
             for query in (EARLIEST, LATEST, MAX_TIMESTAMP, *(START_MS + after_ms for after_ms in (0, 101, 600, 901))):
-                found[level, query] = client.offsets({place: query}, isolation=level)[place]
+                offsets[level, query] = client.offsets({place: query}, isolation=level)[place]
     transactional.end(commit=False)
-    return found
+    return offsets
 
 
 def test_fetches_find_what_a_stock_client_finds(running: Kafka, client: Client) -> None:

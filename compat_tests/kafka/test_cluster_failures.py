@@ -75,8 +75,14 @@ class Job:
         assert done.status == 0, done.stderr
         return done.stdout.split()
 
-    def check(self) -> None:
-        assert not self._result.done(), self._result.result().stderr
+    def until(self, look: Callable[[], T], holds: Callable[[T], object], what: str) -> None:
+        """Return once something holds of what `look` returns. The program must not end before."""
+
+        def seen() -> T:
+            assert not self._result.done(), self._result.result().stderr
+            return look()
+
+        look_until(seen, holds, what)
 
 
 @pytest.fixture
@@ -94,17 +100,6 @@ def values(cluster: kqueue.Cluster, topic: str) -> list[str]:
 
 def append(cluster: kqueue.Cluster, topic: str, values: list[str]) -> None:
     cluster[cluster.wait_leader(topic)].topics[topic].produce_all(values)
-
-
-def until(what: str, look: Callable[[], T], holds: Callable[[T], object], job: Job | None = None) -> None:
-    """Return once something holds of what is seen. `job`: it must not end meanwhile."""
-
-    def seen() -> T:
-        if job is not None:
-            job.check()
-        return look()
-
-    look_until(seen, holds, what)
 
 
 def change_leader(cluster: kqueue.Cluster, event: str, topic: str, partition: int = 0) -> None:
@@ -127,7 +122,7 @@ EVENTS = pytest.mark.parametrize("event", ["killed", "stopped", "moved"])
 def test_a_stream_is_written_once(cluster: kqueue.Cluster, run: Callable[..., Job], topic: str, event: str) -> None:
     job = run("stream", topic, COUNT)
     for part in (1, 2):
-        until("records", lambda: len(values(cluster, topic)), (part * COUNT // 4).__lt__, job)
+        job.until(lambda: len(values(cluster, topic)), (part * COUNT // 4).__lt__, "records")
         change_leader(cluster, event, topic)
     job.end()
     assert values(cluster, topic) == [str(number) for number in range(COUNT)]
@@ -138,7 +133,7 @@ def test_transactions_are_whole(cluster: kqueue.Cluster, run: Callable[..., Job]
     job = run("transactions", topic, TRANSACTIONS)
     coordinator = coordinator_partition(topic, 4)
     for part, changed in ((1, (topic, 0)), (2, ("__transaction_state", coordinator))):
-        until("records", lambda: len(values(cluster, topic)), (part * TRANSACTIONS).__lt__, job)
+        job.until(lambda: len(values(cluster, topic)), (part * TRANSACTIONS).__lt__, "records")
         change_leader(cluster, event, *changed)
     job.end()
     assert values(cluster, topic) == [
@@ -159,13 +154,13 @@ def test_a_group_reads_all(
     expected = [str(number) for number in range(60)]
     append(cluster, topic, expected[:20])
     job = run(protocol, topic, group, len(expected))
-    until("the topic of offsets", lambda: "__consumer_offsets" in cluster[0].topics, bool, job)
+    job.until(lambda: "__consumer_offsets" in cluster[0].topics, bool, "the topic of offsets")
     for end, changed in ((40, (topic, 0)), (60, ("__consumer_offsets", coordinator_partition(group, 4)))):
         time.sleep(1)  # the member has joined, and has read what there is
         change_leader(cluster, event, *changed)
         append(cluster, topic, expected[end - 20 : end])
-    found = job.end()
-    assert found == expected if protocol != "share" else sorted(found) == sorted(expected)
+    words = job.end()
+    assert words == expected if protocol != "share" else sorted(words) == sorted(expected)
 
 
 def test_a_consumer_reads_the_replica_of_its_rack(cluster: kqueue.Cluster, run: Callable[..., Job], topic: str) -> None:
@@ -175,7 +170,7 @@ def test_a_consumer_reads_the_replica_of_its_rack(cluster: kqueue.Cluster, run: 
         broker.requests.clear()
     append(cluster, topic, ["0"])
     job = run("rack", topic, RACKS[follower], 2)
-    until("a fetch", lambda: cluster[follower].requests(api="Fetch", topic=topic), bool, job)
+    job.until(lambda: cluster[follower].requests(api="Fetch", topic=topic), bool, "a fetch")
     append(cluster, topic, ["1"])
     assert job.end() == ["0", "1"]
 

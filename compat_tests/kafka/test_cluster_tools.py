@@ -47,8 +47,8 @@ def until_shown(brokers: list[kqueue.Broker], topic: str, replicas: dict[int, tu
     """Return when each broker shows the topic, with these replicas: each has a view of its own."""
 
     def shown(client: Client) -> dict[int, tuple[int, ...]]:
-        found = client.metadata().topics.get(topic)
-        return {} if found is None else {index: row.replicas for index, row in found.partitions.items()}
+        metadata = client.metadata().topics.get(topic)
+        return {} if metadata is None else {index: row.replicas for index, row in metadata.partitions.items()}
 
     for broker in brokers:
         with Client(broker.bootstrap) as client:
@@ -98,8 +98,8 @@ def test_topics_are_placed_and_described_alike(
     lines = shown.splitlines()
     assert re.fullmatch(r"Topic: alike\tTopicId: \S{22}\tPartitionCount: 6\tReplicationFactor: 3\tConfigs: ?", lines[0])
     leaders = [re.search(r"Leader: (\d)\tReplicas: (\d),", line) for line in lines[1:]]
-    assert all(found is not None and found[1] == found[2] for found in leaders)
-    assert sorted(found[1] for found in leaders if found) == ["1", "1", "2", "2", "3", "3"]
+    assert all(match is not None and match[1] == match[2] for match in leaders)
+    assert sorted(match[1] for match in leaders if match) == ["1", "1", "2", "2", "3", "3"]
     assert [line.rstrip() for line in own("topics", "describe", "alike").splitlines()] == [
         line.rstrip() for line in lines
     ]
@@ -150,9 +150,9 @@ THROTTLED_RATES = ("leader.replication.throttled.rate", "follower.replication.th
 def throttles(bootstrap: str, topic: str) -> dict[str, str | None]:
     """Return the throttles that are set, by name of the setting."""
     with Client(bootstrap) as client:
-        found = client.configs(ResourceType.TOPIC, [topic], THROTTLED_REPLICAS)[topic]
+        of_topic = client.configs(ResourceType.TOPIC, [topic], THROTTLED_REPLICAS)[topic]
         of_brokers = client.configs(ResourceType.BROKER, ["2"], THROTTLED_RATES)["2"]
-    rows = {**found, **of_brokers}
+    rows = {**of_topic, **of_brokers}
     return {name: row.value for name, row in rows.items() if row.source.startswith("DYNAMIC")}
 
 

@@ -44,8 +44,8 @@ def updates(keys: int = 40, start: int = 0, count: int = RECORDS) -> list[Sent]:
 
 def latest(rows: list[Row]) -> dict[bytes | None, bytes | None]:
     """What a reader of the whole topic ends up with, deleted keys left out."""
-    found = {row.key: row.value for row in rows}
-    return {key: value for key, value in found.items() if value is not None}
+    values = {row.key: row.value for row in rows}
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def write_keyed(bootstrap: str, topic: str, records: list[Sent]) -> None:

@@ -91,13 +91,13 @@ def test_a_group_goes_on_in_the_others_folder(formatted: Kafka, tmp_path: Path, 
     for number, turn in enumerate(turns):
         with run(turn, node) as bootstrap:
             if number:
-                found = described(bootstrap)
-                assert (found.error_code, found.group_epoch, found.assignment_epoch) == (
+                description = described(bootstrap)
+                assert (description.error_code, description.group_epoch, description.assignment_epoch) == (
                     0,
                     former.group_epoch,
                     former.assignment_epoch,
                 )
-                assert members_of(found) == members_of(former)
+                assert members_of(description) == members_of(former)
             read = take_part(bootstrap, number)
             assert sorted(read) == sorted(range(number * 20, number * 20 + 20)), "each record once"
             former = described(bootstrap)

@@ -192,7 +192,7 @@ def test_watermarks_and_offsets_by_time_are_kafkas(written: Written, seen: Seen,
     if "compacted" in topic:
         # Kafka gives up in the first segment that once held such a time, though the record went;
         # kqueue looks on
-        kafkas = {asked: seen.times[topic][asked] if found == -1 else found for asked, found in kafkas.items()}
+        kafkas = {asked: seen.times[topic][asked] if offset == -1 else offset for asked, offset in kafkas.items()}
     assert seen.times[topic] == kafkas
 
 
@@ -216,8 +216,8 @@ def test_the_engine_reads_the_same(written: Written, tmp_path: Path, topic: str,
     for partition, (start, _) in written.seen.watermarks[topic].items():
         folder = folders.copy(written.data / f"{topic}-{partition}", tmp_path / f"{topic}-{partition}")
         for committed, expected in ((False, written.seen.rows), (True, written.seen.committed_rows)):
-            found = folders.read(folder, committed=committed, clean=clean, start_offset=start, **policy)
-            assert found == [row for row in expected[topic] if row.partition == partition]
+            rows = folders.read(folder, committed=committed, clean=clean, start_offset=start, **policy)
+            assert rows == [row for row in expected[topic] if row.partition == partition]
 
 
 @pytest.mark.parametrize("topic", TOPICS)
@@ -230,9 +230,9 @@ def test_an_opened_log_holds_the_same(written: Written, topic: str) -> None:
     ):
         for partition in written.seen.watermarks[topic]:
             log = kqueue.open_log(written.data / f"{topic}-{partition}")
-            found = [tuple(record[:5]) for record in log.records(isolation=isolation)]
+            records = [tuple(record[:5]) for record in log.records(isolation=isolation)]
             rows = [row for row in expected[topic] if row.partition == partition]
-            assert found == [(row.offset, row.timestamp, row.key, row.value, row.headers) for row in rows]
+            assert records == [(row.offset, row.timestamp, row.key, row.value, row.headers) for row in rows]
             low, high = written.seen.watermarks[topic][partition]
             assert log.start_offset == low
             # clients are told the last stable offset, which an open transaction holds back
@@ -259,6 +259,6 @@ def test_kqueue_dumps_kafkas_files_as_kafka_does(written: Written, topics: list[
     ]
     suffixes = (".log",) if topics != TOPICS else (*folders.SEGMENT_SUFFIXES, ".snapshot")
     files = [file for folder in parts for file in folders.files(folder, *suffixes)]
-    found = dumping.dump_with_kqueue(files, *options)
+    dumped = dumping.dump_with_kqueue(files, *options)
     for file, lines in dumping.dump(files, *options).lines.items():
-        assert found[file] == lines
+        assert dumped[file] == lines

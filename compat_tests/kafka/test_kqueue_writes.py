@@ -95,9 +95,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def printed(data: Path) -> Printed:
     """What the tool prints of every log, snapshot and transaction index."""
-    found = dumping.dump(files_of(data, TOPICS, ".log", ".snapshot", ".txnindex"), *dumping.PRINT)
-    assert found.complaints == []
-    return found.lines
+    dump = dumping.dump(files_of(data, TOPICS, ".log", ".snapshot", ".txnindex"), *dumping.PRINT)
+    assert dump.complaints == []
+    return dump.lines
 
 
 def files_of(data: Path, topics: list[str], *suffixes: str) -> list[Path]:
@@ -163,8 +163,8 @@ def test_small_segments_follow_each_other(data: Path, printed: Printed) -> None:
     for file in logs:
         assert int(file.stem) == expected
         assert f"Log starting offset: {expected}" in printed[file]
-        if found := dumping.batches(printed[file]):
-            expected = found[-1].last_offset + 1
+        if batches := dumping.batches(printed[file]):
+            expected = batches[-1].last_offset + 1
     assert expected == 1_000
 
 
@@ -206,8 +206,8 @@ def test_old_formats_are_carried_on(old: tuple[Path, dict[str, list[Row]]]) -> N
     printed, complaints = dumping.dump(files_of(folder, OLD_TOPICS, ".log"), *dumping.PRINT)
     assert complaints == []
     for topic in OLD_TOPICS:
-        found = {batch.magic for file in files_of(folder, [topic], ".log") for batch in dumping.batches(printed[file])}
-        assert found == {int(topic[1]), 2}
+        magics = {batch.magic for file in files_of(folder, [topic], ".log") for batch in dumping.batches(printed[file])}
+        assert magics == {int(topic[1]), 2}
         for file in files_of(folder, [topic], ".log"):
             dumping.check_log(file, printed[file])
         before = golden.expected("2.8")[topic].records

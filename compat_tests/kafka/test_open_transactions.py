@@ -131,16 +131,16 @@ class Scenario:
     def seen(self, bootstrap: str) -> None:
         """Check what read_committed consumers and groups find, once the markers are written."""
         eventually_equal(lambda: committed_values(bootstrap, self.expected), self.expected, COMMITTED)
-        found = {
+        offsets = {
             group: clients.committed(bootstrap, group, [(self.topic("source"), 0)]).get((self.topic("source"), 0), -1)
             for group in self.offsets
         }
-        assert found == self.offsets
+        assert offsets == self.offsets
 
 
 def committed_values(bootstrap: str, topics: dict[str, list[bytes]]) -> dict[str, list[bytes | None]]:
     rows = clients.read(bootstrap, topics, committed=True)
-    return {topic: [row.value for row in found] for topic, found in rows.items()}
+    return {topic: [row.value for row in topic_rows] for topic, topic_rows in rows.items()}
 
 
 @pytest.fixture

@@ -96,15 +96,15 @@ def test_the_source_reads_what_a_stock_client_reads(running: Kafka) -> None:
         earliest, latest = reader.earliest(places), reader.latest(places)
     finally:
         reader.close()
-    found = rows_of(
+    rows = rows_of(
         options,
         [
             OffsetRange(*topic_partition, earliest[topic_partition], latest[topic_partition])
             for topic_partition in places
         ],
     )
-    assert len(found) == 300
-    for row, mine in zip(expected, found, strict=True):
+    assert len(rows) == 300
+    for row, mine in zip(expected, rows, strict=True):
         assert (mine["partition"], mine["offset"], mine["key"], mine["value"]) == (
             row.partition,
             row.offset,
@@ -122,9 +122,10 @@ def test_offsets_by_time_are_those_of_a_stock_client(running: Kafka) -> None:
     reader = BrokerReader(source(running, "read"))
     try:
         for time_ms in times:
-            found = reader.offsets_for_times({TopicPartition("read", part): time_ms for part in range(PARTS)})
+            offsets = reader.offsets_for_times({TopicPartition("read", part): time_ms for part in range(PARTS)})
             assert {
-                topic_partition.partition: -1 if offset is None else offset for topic_partition, offset in found.items()
+                topic_partition.partition: -1 if offset is None else offset
+                for topic_partition, offset in offsets.items()
             } == {part: expected[part, time_ms] for part in range(PARTS)}
     finally:
         reader.close()
@@ -150,9 +151,9 @@ def test_a_stream_shows_how_far_it_is_by_its_group(running: Kafka) -> None:
     try:
         start, seen = tracker.initial(), 0
         while (end := tracker.latest(start, 100)) != start:
-            found = rows_of(options, tracker.ranges(start, end))
-            assert len(found) <= 100
-            seen, start = seen + len(found), end
+            rows = rows_of(options, tracker.ranges(start, end))
+            assert len(rows) <= 100
+            seen, start = seen + len(rows), end
             tracker.done(start)
     finally:
         tracker.close()
@@ -184,9 +185,9 @@ def test_the_sink_writes_what_a_stock_client_reads(running: Kafka, codec: str) -
         "partition": pa.array([2 if number % 5 == 0 else None for number in range(count)], pa.int32()),
     }
     send_rows(sink(running, topic, kafka_compression_type=codec, kafka_batch_size=4_000), [pa.record_batch(some)])
-    found = sorted(clients.read(running.bootstrap, [topic])[topic], key=lambda row: row.timestamp)
-    assert [row.timestamp for row in found] == [START_MS + number for number in range(count)]
-    for number, row in enumerate(found):
+    rows = sorted(clients.read(running.bootstrap, [topic])[topic], key=lambda row: row.timestamp)
+    assert [row.timestamp for row in rows] == [START_MS + number for number in range(count)]
+    for number, row in enumerate(rows):
         key = keys[number].encode()
         assert row.partition == (2 if number % 5 == 0 else (murmur2(key) & 0x7FFFFFFF) % PARTS)
         assert (row.key, row.value) == (key, None if number % 7 == 0 else b"%d" % number)
@@ -226,9 +227,9 @@ def test_queries_that_are_gone_are_forgotten(running: Kafka) -> None:
     options = sink(running, "swept", delivery="exactly-once")
     run_batch(options, "swept", 3, [["a", "b"]])
     with Client(running.bootstrap) as client:
-        (found,) = (one for one in staged_queries(client) if one.query_id == "swept")
-        assert (found.done, found.unfinished, found.staged) == (3, None, 0)
-        assert unused_since([found], int(time.time() * 1_000) + 1) == [found]
+        (query,) = (one for one in staged_queries(client) if one.query_id == "swept")
+        assert (query.done, query.unfinished, query.staged) == (3, None, 0)
+        assert unused_since([query], int(time.time() * 1_000) + 1) == [query]
         forget(client, "swept")
         assert "swept" not in [one.query_id for one in staged_queries(client)]
     run_batch(options, "swept", 4, [["c"]])  # it was not gone after all

@@ -88,9 +88,9 @@ def test_rules_name_whom_kafka_names(tools: ToolHost, tmp_path: Path) -> None:
     kafkas = [answers[at : at + step] for at in range(0, len(answers), step)]
     assert 0.1 < sum(answer is None for answer in answers) / len(answers) < 0.8, "the cases say little"
     different = [
-        (rules, names, found, theirs)
+        (rules, names, ours, theirs)
         for (rules, names), theirs in zip(cases, kafkas, strict=True)
-        if (found := mapped(rules, names)) != theirs
+        if (ours := mapped(rules, names)) != theirs
     ]
     assert different == []
 

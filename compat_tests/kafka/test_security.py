@@ -101,7 +101,7 @@ def set_quota(world: World, user: str, key: str, value: float) -> None:
 
 
 @pytest.fixture(scope="module")
-def found(
+def outcomes(
     brokers: tuple[Secured, Secured],
     worlds: tuple[World, World],
     tools: ToolHost,
@@ -126,18 +126,18 @@ def found(
 
 
 def test_clients_authenticate_or_fail_as_with_kafka(
-    brokers: tuple[Secured, Secured], found: dict[str, dict[str, str]]
+    brokers: tuple[Secured, Secured], outcomes: dict[str, dict[str, str]]
 ) -> None:
     for broker in brokers:
         expected = {one.name: one.expected for one in scenarios(broker) if one.expected is not None}
-        results = {name: result for name, result in found[broker.name].items() if name in expected}
+        results = {name: result for name, result in outcomes[broker.name].items() if name in expected}
         assert results == expected, broker.name
 
 
 @pytest.mark.parametrize("user", [PRODUCER_USER, CONSUMER_USER])
-def test_a_quota_is_held(found: dict[str, dict[str, str]], user: str) -> None:
+def test_a_quota_is_held(outcomes: dict[str, dict[str, str]], user: str) -> None:
     """Clients ask for 1.4 times of it; a burst is a twelfth. Busy machines send half of it."""
-    for broker, results in found.items():
+    for broker, results in outcomes.items():
         assert 0.3 * BYTES_PER_S < int(results[user]) < 1.1 * BYTES_PER_S, broker
 
 

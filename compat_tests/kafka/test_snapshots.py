@@ -20,7 +20,7 @@ def test_kafkas_tools_find_a_snapshot_sound(tmp_path: Path) -> None:
             broker.topics["rolled"].produce(b"%d" % number * 100)
         broker.snapshot(tmp_path / "snapshot")
         broker.topics["orders"].produce("after it")
-        found = broker.topics["rolled"].records()
+        records = broker.topics["rolled"].records()
     indexes = [
         path for suffix in (".index", ".timeindex") for path in sorted((tmp_path / "snapshot").glob(f"*/*{suffix}"))
     ]
@@ -31,7 +31,7 @@ def test_kafkas_tools_find_a_snapshot_sound(tmp_path: Path) -> None:
     printed = dumping.dump(logs, *dumping.PRINT)
     assert printed.complaints == []
     payloads = [payload for log in logs for payload in dumping.payloads(printed.lines[log])]
-    assert [value for _, value in payloads] == [(record.value or b"").decode() for record in found]
+    assert [value for _, value in payloads] == [(record.value or b"").decode() for record in records]
 
 
 def test_kafkas_data_goes_through_two_snapshots_and_back_to_kafka(kafka: Kafka, tmp_path: Path) -> None:

@@ -85,12 +85,12 @@ def test_a_group_goes_on_in_the_others_folder(formatted: Kafka, tmp_path: Path, 
     former: Any = None
     for turn in turns:
         with talking(turn, node) as talk:
-            found = talk.ready()
+            answer = talk.ready()
             if former is None:
                 form_a_group(talk)
             else:
                 # internal topics have their partitions once a heartbeat has looked at them
-                assert [*found[:5], found[6]] == [*former[:5], former[6]]
+                assert [*answer[:5], answer[6]] == [*former[:5], former[6]]
             for member_id in ("m", "n"):
                 stayed = talk.send(member_id, EPOCH, endpoint_information_epoch=-1)
                 assert (stayed[0], stayed[3], stayed[8]) == (0, EPOCH, None), stayed

@@ -71,7 +71,9 @@ def configs(tool: Tool, action: str, kind: str, name: str | None, *arguments: st
 def until_described(tool: Tool, kind: str, name: str | None, *expected: str) -> str:
     """Describe until all of these are there: Kafka answers before a change takes effect."""
     return look_until(
-        lambda: configs(tool, "describe", kind, name), lambda found: all(text in found for text in expected), expected
+        lambda: configs(tool, "describe", kind, name),
+        lambda described: all(text in described for text in expected),
+        expected,
     )
 
 
@@ -86,11 +88,11 @@ def test_topics(tool: Tool) -> None:
     again = tool("TopicCommand", "--create", "--topic", "t", "--partitions", 3, status=1).stdout
     assert "already exists" in again
     assert "already exists" not in tool("TopicCommand", "--create", "--topic", "t", "--if-not-exists").stderr
-    found = tool("TopicCommand", "--describe", "--topic", "t").stdout
-    assert re.search(r"Topic: t\tTopicId: \S{22}\tPartitionCount: 3\tReplicationFactor: 1\tConfigs:", found)
+    described = tool("TopicCommand", "--describe", "--topic", "t").stdout
+    assert re.search(r"Topic: t\tTopicId: \S{22}\tPartitionCount: 3\tReplicationFactor: 1\tConfigs:", described)
     for partition in range(3):
         row = f"\tTopic: t\tPartition: {partition}\tLeader: 1\tReplicas: 1\tIsr: 1\tElr: \tLastKnownElr: "
-        assert row in found.splitlines()
+        assert row in described.splitlines()
     tool("TopicCommand", "--alter", "--topic", "t", "--partitions", 5)
     assert "PartitionCount: 5" in tool("TopicCommand", "--describe", "--topic", "t").stdout
     tool("TopicCommand", "--alter", "--topic", "t", "--partitions", 2, status=1)
@@ -108,11 +110,13 @@ def test_configs_of_topics(tool: Tool, either: str) -> None:
     clients.create_topic(either, "configs")
     done = configs(tool, "alter", "topics", "configs", "--add-config", "retention.ms=77,cleanup.policy=[compact]")
     assert done == "Completed updating config for topic configs.\n"
-    found = configs(tool, "describe", "topics", "configs")
+    described = configs(tool, "describe", "topics", "configs")
     assert re.search(
-        r"^  retention.ms=77 sensitive=false synonyms=\{DYNAMIC_TOPIC_CONFIG:retention.ms=77, ", found, re.M
+        r"^  retention.ms=77 sensitive=false synonyms=\{DYNAMIC_TOPIC_CONFIG:retention.ms=77, ", described, re.M
     )
-    assert re.search(r"^  cleanup.policy=compact sensitive=false synonyms=\{DYNAMIC_TOPIC_CONFIG:cleanup", found, re.M)
+    assert re.search(
+        r"^  cleanup.policy=compact sensitive=false synonyms=\{DYNAMIC_TOPIC_CONFIG:cleanup", described, re.M
+    )
     everything = configs(tool, "describe", "topics", "configs", "--all")
     assert re.search(r"^  segment.bytes=1073741824 sensitive=false synonyms=\{DEFAULT_CONFIG:log.seg", everything, re.M)
     configs(tool, "alter", "topics", "configs", "--delete-config", "retention.ms")
@@ -159,9 +163,9 @@ def test_configs_of_client_metrics(tool: Tool) -> None:
     given = "interval.ms=1000,metrics=[org.apache.kafka.producer.],match=[client_id=.*]"
     done = configs(tool, "alter", "client-metrics", "all", "--add-config", given)
     assert done == "Completed updating config for client-metric all.\n"
-    found = configs(tool, "describe", "client-metrics", "all")
+    described = configs(tool, "describe", "client-metrics", "all")
     for line in ("interval.ms=1000", "match=client_id=.*", "metrics=org.apache.kafka.producer."):
-        assert f"  {line} sensitive=false synonyms={{DYNAMIC_CLIENT_METRICS_CONFIG:{line}}}" in found
+        assert f"  {line} sensitive=false synonyms={{DYNAMIC_CLIENT_METRICS_CONFIG:{line}}}" in described
     assert tool("ClientMetricsCommand", "--list").stdout == "all\n"
     assert "interval.ms=1000" in tool("ClientMetricsCommand", "--describe", "--name", "all").stdout
     refused = configs(tool, "alter", "client-metrics", "all", "--add-config", "interval.ms=1", status=1)
@@ -212,8 +216,8 @@ def test_transactions(tool: Tool, either: str) -> None:
     assert int(described["CurrentTransactionStartTimeMs"]) > 0
     unknown = tool("TransactionsCommand", "describe", "--transactional-id", "nobody", status=1).stderr
     assert "the ID could not be found" in unknown
-    found = rows(tool("TransactionsCommand", "describe-producers", "--topic", "txn", "--partition", 0).stdout)
-    starts = {row["ProducerId"]: row["CurrentTransactionStartOffset"] for row in found}
+    producers = rows(tool("TransactionsCommand", "describe-producers", "--topic", "txn", "--partition", 0).stdout)
+    starts = {row["ProducerId"]: row["CurrentTransactionStartOffset"] for row in producers}
     assert starts[described["ProducerId"]] == "12"
     assert len(starts) == 3
     assert sum(start != "None" for start in starts.values()) == 1
@@ -248,8 +252,8 @@ def test_reassignments(tool: Tool, either: str, tmp_path: Path) -> None:
     command = "reassign.ReassignPartitionsCommand"
     done = tool(command, "--execute", "--reassignment-json-file", file).stdout
     assert "Successfully started partition reassignments for moves-0,moves-1" in done
-    found = tool(command, "--verify", "--reassignment-json-file", file).stdout
-    assert "Reassignment of partition moves-0 is completed." in found
+    verified = tool(command, "--verify", "--reassignment-json-file", file).stdout
+    assert "Reassignment of partition moves-0 is completed." in verified
     assert tool(command, "--list").stdout.strip() == "No partition reassignments found."
     tool(command, "--cancel", "--reassignment-json-file", file)
     wanted = tmp_path / "topics.json"
@@ -263,12 +267,12 @@ def test_reassignments(tool: Tool, either: str, tmp_path: Path) -> None:
 
 
 def test_features(tool: Tool) -> None:
-    found = tool("FeatureCommand", "describe").stdout
+    described = tool("FeatureCommand", "describe").stdout
     features = {
         match[1]: (match[2], match[3], match[4])
         for match in re.finditer(
             r"Feature: (\S+)\s+SupportedMinVersion: (\S+)\s+SupportedMaxVersion: (\S+)\s+FinalizedVersionLevel: (\S+)",
-            found,
+            described,
         )
     }
     assert features["transaction.version"] == ("0", "2", "2")
@@ -292,8 +296,8 @@ def test_metadata_quorum(tool: Tool) -> None:
 def test_log_dirs(tool: Tool, either: str) -> None:
     clients.create_topic(either, "dirs", 2)
     clients.write(either, "dirs", sample("dirs", 20))
-    found = tool("LogDirsCommand", "--describe", "--topic-list", "dirs").stdout
-    (broker,) = json.loads(found.splitlines()[-1])["brokers"]
+    described = tool("LogDirsCommand", "--describe", "--topic-list", "dirs").stdout
+    (broker,) = json.loads(described.splitlines()[-1])["brokers"]
     assert broker["broker"] == 1
     (folder,) = broker["logDirs"]
     assert folder["error"] is None
@@ -317,8 +321,8 @@ def test_groups(tool: Tool, either: str) -> None:
     clients.create_topic(either, "grouped", 2)
     clients.write(either, "grouped", sample("grouped", 40, partitions=2))
     clients.commit(either, "tools", {("grouped", 0): 7, ("grouped", 1): 9})
-    found = [line.split() for line in tool("GroupsCommand", "--list").stdout.splitlines()[1:]]
-    assert ["tools", "Classic", "consumer"] in found or ["tools", "Classic"] in found
+    groups = [line.split() for line in tool("GroupsCommand", "--list").stdout.splitlines()[1:]]
+    assert ["tools", "Classic", "consumer"] in groups or ["tools", "Classic"] in groups
     command = "consumer.group.ConsumerGroupCommand"
     assert "tools" in tool(command, "--list").stdout.split()
     described = tool(command, "--describe", "--group", "tools").stdout
@@ -364,10 +368,10 @@ def test_verifiable_producer_and_consumer(lines: Callable[..., list[dict]], eith
     assert sent[-1]["name"] == "tool_data"
     assert (sent[-1]["sent"], sent[-1]["acked"]) == (200, 200)
     options = ("--group-id", "verifiers", "--max-messages", 200, "--reset-policy", "earliest", "--verbose")
-    found = lines("VerifiableConsumer", "--topic", "verified", *options)
-    values = {one["value"] for one in found if one["name"] == "record_data"}
+    events = lines("VerifiableConsumer", "--topic", "verified", *options)
+    values = {one["value"] for one in events if one["name"] == "record_data"}
     assert values == acked
-    commits = [one for one in found if one["name"] == "offsets_committed"]
+    commits = [one for one in events if one["name"] == "offsets_committed"]
     assert commits
     assert all(one["success"] for one in commits)
 
@@ -379,12 +383,12 @@ def test_transactional_message_copier(lines: Callable[..., list[dict]], either: 
     clients.write(either, "original", records)
     arguments = ("--transactional-id", "copier", "--consumer-group", "copiers", "--input-topic", "original")
     arguments += ("--input-partition", "0", "--output-topic", "copied", "--transaction-size", "10")
-    found = lines(
+    events = lines(
         "TransactionalMessageCopier", *arguments, "--max-messages", len(records), "--enable-random-aborts",
         option="--broker-list",
     )  # fmt: skip
-    assert found[-1]["stage"] == "ShutdownComplete"
-    assert found[-1]["totalProcessed"] == len(records)
+    assert events[-1]["stage"] == "ShutdownComplete"
+    assert events[-1]["totalProcessed"] == len(records)
     copies = [row.value for row in clients.read(either, ["copied"], committed=True)["copied"]]
     assert copies == [one.value for one in records]
     assert clients.committed(either, "copiers", [("original", 0)]) == {("original", 0): len(records)}
@@ -396,9 +400,9 @@ def test_performance_tools(tool: Tool, either: str) -> None:
     done = tool("ProducerPerformance", *options, "--transactional-id", "perf", "--transaction-duration-ms", 100).stdout
     assert re.search(r"^3000 records sent, ", done, re.M)
     assert len(clients.read(either, ["speed"], committed=True)["speed"]) == 3_000
-    found = tool("ConsumerPerformance", "--topic", "speed", "--num-records", 3_000, "--timeout", END_S * 1000).stdout
-    assert "WARNING" not in found
-    assert found.splitlines()[1].split(", ")[4] == "3000"
+    report = tool("ConsumerPerformance", "--topic", "speed", "--num-records", 3_000, "--timeout", END_S * 1000).stdout
+    assert "WARNING" not in report
+    assert report.splitlines()[1].split(", ")[4] == "3000"
     tool("EndToEndLatency", "--topic", "speed", "--num-records", 20, "--producer-acks", "all", "--record-size", 20)
 
 

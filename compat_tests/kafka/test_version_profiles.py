@@ -37,7 +37,7 @@ def api_versions(bootstrap: str, version: int) -> ApiVersionsResponse:
 
 def test_kafka_serves_what_the_table_says(kafka: Kafka) -> None:
     column = version_profiles.VERSIONS.index(VERSION)
-    known = {name: found for name, row in version_profiles.KAFKA.items() if (found := row[column]) is not None}
+    known = {name: versions for name, row in version_profiles.KAFKA.items() if (versions := row[column]) is not None}
     with kafka:
         answers = [api_versions(kafka.bootstrap, version) for version in range(5)]
         for answer in answers:

@@ -75,7 +75,7 @@ def answer(broker: Secured, world: World, user: str, row: ApiHandler, version: i
     """
     return look_until(
         lambda: _answer(broker, world, user, row, version),
-        lambda found: found is None or BUSY not in found.codes,
+        lambda result: result is None or BUSY not in result.codes,
         f"an answer to {row.api.name}",
     )
 

@@ -40,9 +40,9 @@ UNCALLED, LEFT_OUT = ".uncalled", ".left out"
 def results(lines: Iterable[str]) -> dict[str, Any]:
     """Return the result of each call by its name."""
     parsed = [json.loads(line) for line in lines]
-    found = {one["call"]: one["result"] for one in parsed}
-    assert len(found) == len(parsed), "a call is printed twice"
-    return found
+    by_call = {one["call"]: one["result"] for one in parsed}
+    assert len(by_call) == len(parsed), "a call is printed twice"
+    return by_call
 
 
 def expected(name: str) -> dict[str, Any]:
@@ -56,9 +56,9 @@ def calls(results: dict[str, Any]) -> dict[str, Any]:
 
 def version(name: str) -> str:
     _, _, file, pattern = CLIENTS[name]
-    found = re.search(pattern, (HERE / file).read_text())
-    assert found, f"{file} has no version of {name}"
-    return found[1]
+    match = re.search(pattern, (HERE / file).read_text())
+    assert match, f"{file} has no version of {name}"
+    return match[1]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -68,10 +68,10 @@ def test_every_call(name: str, programs: Programs, bootstrap: str, count_calls: 
         pytest.skip(f"skipped, because {command}")
     done = subprocess.run([*command, bootstrap], capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stderr
-    found = results(done.stdout.splitlines())
+    by_call = results(done.stdout.splitlines())
     client, language, *_ = CLIENTS[name]
-    count_calls(f"{client} {version(name)}", language, calls(found), calls(expected(name)))
-    assert found == expected(name), done.stderr
+    count_calls(f"{client} {version(name)}", language, calls(by_call), calls(expected(name)))
+    assert by_call == expected(name), done.stderr
 
 
 @pytest.mark.parametrize("name", sorted(set(PROGRAMS) - WITHOUT_REFLECTION))
