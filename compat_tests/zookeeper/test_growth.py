@@ -69,8 +69,8 @@ def test_ten_thousand_partitions(own_server: Server, record_property: object, to
         with measured(own_server, "one in-sync set changed", record_property) as one_changed:
             version = two.changes(0).version
             one.commit({}, {names[0]: record(partitions, 2)}, [], by=session)
-            found = two.changes(version)
-        assert list(found.entries) == names[:1]
+            last_changes = two.changes(version)
+        assert list(last_changes.entries) == names[:1]
         with (
             measured(own_server, "a broker starts", record_property) as started,
             closing(ZookeeperStore(chroot)) as three,

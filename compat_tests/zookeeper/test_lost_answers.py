@@ -47,8 +47,8 @@ def test_no_commit_is_lost_or_doubled_by_cut_connections(shared_server: Server) 
                 version = one.commit({"/n": entry.version}, {"/n": value, f"/{number}": value}, [])["/n"]
                 seen = two.read("/n")["/n"]
                 assert seen == (b"%d" % (number + 1), version)
-            found = two.read("/")
-            assert {int(found[f"/{number}"].value) for number in range(COMMITS)} == set(range(1, COMMITS + 1))
+            entries = two.read("/")
+            assert {int(entries[f"/{number}"].value) for number in range(COMMITS)} == set(range(1, COMMITS + 1))
             assert conflicts == COMMITS // 25
             assert min(fates.count(fate) for fate in FATES) > 50, "too few connections were cut"
 

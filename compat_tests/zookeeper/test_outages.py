@@ -9,8 +9,8 @@ from contextlib import closing
 import pytest
 
 from compat_tests.kafka.node import free_ports
+from compat_tests.waits import eventually
 from compat_tests.zookeeper.server import Ensemble, Server
-from compat_tests.zookeeper.test_sessions import until
 from kqueue.base.errors import Conflict, StorageFailed
 from kqueue.metadata.zookeeper import ZookeeperStore
 
@@ -55,20 +55,20 @@ class Counter:
 
     def _step(self) -> None:
         entry = self._store.read("/n").get("/n")
-        found = 0 if entry is None else int(entry.value)
+        number = 0 if entry is None else int(entry.value)
         # After a failure the commit has happened or it has not; what is read then stays.
-        assert found in (self.count, self.count + 1), f"{self.count} commits returned, and the store has {found}"
-        self.count = found
+        assert number in (self.count, self.count + 1), f"{self.count} commits returned, and the store has {number}"
+        self.count = number
         try:
-            self._store.commit({"/n": None if entry is None else entry.version}, {"/n": b"%d" % (found + 1)}, [])
+            self._store.commit({"/n": None if entry is None else entry.version}, {"/n": b"%d" % (number + 1)}, [])
         except Conflict as conflict:
             raise AssertionError("a commit that was reported as failed happened later") from conflict
-        self.count = found + 1
+        self.count = number + 1
 
     def goes_on(self) -> None:
         """Wait for ten more commits."""
         before = self.count
-        until("commits go on", lambda: self.error is not None or self.count >= before + 10, 60)
+        eventually(lambda: self.error is not None or self.count >= before + 10, "commits go on")
         assert self.error is None, self.error
 
 
@@ -92,7 +92,7 @@ def test_a_server_that_is_killed_and_started_again_has_everything(own_server: Se
             counter.goes_on()
             own_server.kill()
             failures = counter.failures
-            until("a call fails in bounded time", lambda: counter.failures > failures, 60)  # noqa: B023
+            eventually(lambda: counter.failures > failures, "a call fails in bounded time")  # noqa: B023
             with pytest.raises(StorageFailed, match="does not answer"):
                 session.keep_alive()
             own_server.start()
@@ -110,7 +110,7 @@ def test_a_paused_server_costs_bounded_time(own_server: Server) -> None:
             counter.goes_on()
             own_server.pause()
             failures = counter.failures
-            until("a call fails in bounded time", lambda: counter.failures >= failures + 2, 60)  # noqa: B023
+            eventually(lambda: counter.failures >= failures + 2, "a call fails in bounded time")  # noqa: B023
             own_server.resume()
             counter.goes_on()
         assert counter.longest_s < 2 * LIMIT_S + SLACK_S, "a read, and a commit"
@@ -140,7 +140,7 @@ def test_an_ensemble_without_quorum_refuses_in_bounded_time_and_serves_on_when_i
         for server in ensemble.servers[:2]:
             server.kill()
         failures = counter.failures
-        until("calls fail in bounded time", lambda: counter.failures >= failures + 2, 60)
+        eventually(lambda: counter.failures >= failures + 2, "calls fail in bounded time")
         begin = time.monotonic()
         with pytest.raises(StorageFailed, match="can't reach ZooKeeper at .* that a majority of them is up"):
             ZookeeperStore(ensemble.address, timeout_s=1)

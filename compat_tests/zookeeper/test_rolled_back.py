@@ -55,7 +55,7 @@ class Rolled:
     def assert_none_is_lost(self) -> None:
         with self.cluster.client() as client:
             fetched = client.offsets(dict.fromkeys(self.confirmed, LATEST))
-        ends = {partition: found.offset for partition, found in fetched.items()}
+        ends = {partition: offset.offset for partition, offset in fetched.items()}
         assert all(ends[partition] >= count for partition, count in self.confirmed.items()), (ends, self.confirmed)
 
     def copy(self, name: str) -> None:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 import pytest
@@ -16,13 +16,6 @@ from kqueue.base.errors import NodeIdInUse
 from kqueue.metadata.zookeeper import ZookeeperStore
 
 TIMEOUT_MS = 2500
-
-
-def until(what: str, holds: Callable[[], bool], limit_s: float = 60) -> float:
-    """Wait, and return how long that took, in seconds."""
-    begin = time.monotonic()
-    eventually(holds, what, limit_s)
-    return time.monotonic() - begin
 
 
 @contextmanager
@@ -57,7 +50,7 @@ def test_a_paused_process_has_lost_its_session_and_its_right_to_commit(address: 
         assert set(store.sessions()) == {1}, "it is kept alive"
         version = store.read("/")["/by-1"].version
         process.send_signal(signal.SIGSTOP)
-        until("the session of a paused process ends", lambda: not store.sessions())
+        eventually(lambda: not store.sessions(), "the session of a paused process ends")
         assert store.controller() is None
         process.send_signal(signal.SIGCONT)
         assert commit(process) == "SessionLost SessionLost True"
@@ -70,7 +63,7 @@ def test_a_paused_process_has_lost_its_session_and_its_right_to_commit(address: 
 def test_a_paused_process_does_not_commit_in_the_name_of_its_successor(address: str, flags: tuple[str, ...]) -> None:
     with closing(ZookeeperStore(address)) as store, broker(address, *flags) as process:
         process.send_signal(signal.SIGSTOP)
-        until("the session of a paused process ends", lambda: not store.sessions())
+        eventually(lambda: not store.sessions(), "the session of a paused process ends")
         session = store.register(1, "successor", 60_000)
         term = store.campaign(session)
         assert term is not None
@@ -106,8 +99,8 @@ def test_a_killed_process_is_succeeded_after_its_timeout(address: str) -> None:
         killed = time.monotonic()
         with pytest.raises(NodeIdInUse, match="process-1"):
             store.register(1, "successor", 60_000)
-        until("the session of a killed process ends", lambda: not store.sessions())
-        until("who watches hears of it", lambda: bool(woken))
+        eventually(lambda: not store.sessions(), "the session of a killed process ends")
+        eventually(lambda: bool(woken), "who watches hears of it")
         assert TIMEOUT_MS / 1000 * 0.5 < woken[0] - killed < TIMEOUT_MS / 1000 + 10
         stop()
         assert store.register(1, "successor", 60_000).epoch == 2
