@@ -69,11 +69,11 @@ def committed(bootstrap: str, topic: str) -> list[bytes]:
             assert ends == client.offsets(dict.fromkeys(partitions, LATEST)), "a transaction is open"
         consumer.assign([KafkaPartition(*one) for one in partitions])
         consumer.seek_to_beginning()
-        found: list[bytes] = []
+        values: list[bytes] = []
         while any(consumer.position(KafkaPartition(*one)) < (end.offset or 0) for one, end in ends.items()):
             for records in consumer.poll(timeout_ms=500).values():
-                found += [bytes(record.value) for record in records]
-        return found
+                values += [bytes(record.value) for record in records]
+        return values
     finally:
         consumer.close()
 

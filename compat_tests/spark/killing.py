@@ -13,13 +13,13 @@ import subprocess
 import sys
 import sysconfig
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
 from compat_tests.spark.sending import batch
+from compat_tests.waits import eventually
 from kqueue.base.addresses import parse_addresses
 from kqueue.client import Client, TopicPartition
 from kqueue.client.errors import ClientError
@@ -81,15 +81,11 @@ def check_alive(process: subprocess.Popen[bytes], folder: Path) -> None:
 
 
 def until(condition: Callable[[], bool], alive: Callable[[], object], what: str) -> None:
-    """Poll `condition` while `alive` raises nothing.
+    """Return once `condition` is true, while `alive` raises nothing and returns None.
 
     Raises: AssertionError: the condition was not true in time.
     """
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        alive()
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
+    eventually(lambda: condition() or alive(), what, DEADLINE_S)
 
 
 class Served:
@@ -118,7 +114,7 @@ class Served:
         self.process = start(
             self.folder, "-m", "kqueue.cli", "serve", "--set", "auto.create.topics.enable=false", *given
         )
-        until(self._answers, self._alive, "the broker does not answer")
+        until(self._answers, self._alive, "the broker answers")
 
     def _answers(self) -> bool:
         with contextlib.suppress(OSError), socket.create_connection(parse_addresses(self.bootstrap)[0]):

@@ -32,5 +32,5 @@ def test_collected_lines_are_processed(
     (code,) = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
     capsys.readouterr()
     exec(compile(code.replace("localhost:9092", broker.bootstrap), "docs/collect.md", "exec"), {})
-    found = dict(re.findall(r"^\|.*?(\w+\.log) *\|[^|]*\|(\d+) *\|$", capsys.readouterr().out, re.MULTILINE))
-    assert found == {"app.log": "2", "web.log": "1"}
+    counts = dict(re.findall(r"^\|.*?(\w+\.log) *\|[^|]*\|(\d+) *\|$", capsys.readouterr().out, re.MULTILINE))
+    assert counts == {"app.log": "2", "web.log": "1"}

@@ -99,10 +99,10 @@ def test_restarted_replay_sends_no_duplicates(
     archive(spark, source(broker, topic), folder)
     assert send() == (1, 10)
     for partition in (0, 1):
-        sent, found = (broker_records(broker, name, partition) for name in (topic, f"{topic}-again"))
+        sent, replayed = (broker_records(broker, name, partition) for name in (topic, f"{topic}-again"))
         if delivery == "transactional":  # whose markers have offsets too
-            sent, found = [one[1:] for one in sent], [one[1:] for one in found]
-        assert found == sent
+            sent, replayed = [one[1:] for one in sent], [one[1:] for one in replayed]
+        assert replayed == sent
     with pytest.raises(PipelineFailed, match=r"has 1 partition, and the archive's records come from 2"):
         replay(spark, folder, {"kafka.bootstrap.servers": broker.bootstrap}, topic=new_topic(1))
 
@@ -179,7 +179,7 @@ def test_java_that_is_killed_is_named_in_one_line(tmp_path: Path) -> None:
         process = killing.start(tmp_path, "-m", "kqueue.cli", *arguments)
         try:
             begun = (tmp_path / "kept" / ".lock").exists
-            killing.until(begun, lambda: killing.check_alive(process, tmp_path), "the job does not begin")
+            killing.until(begun, lambda: killing.check_alive(process, tmp_path), "the job begins")
             (java,) = (one for one in psutil.Process(process.pid).children() if "java" in one.name())
             java.kill()
             assert process.wait(killing.DEADLINE_S) == 1

@@ -77,8 +77,8 @@ def test_ranges_of_other_tasks_are_not_gaps() -> None:
     )
     seen = pa.Table.from_batches(list(summarizing(plan)([pa.RecordBatch.from_pydict(columns)]))).to_pylist()
     assert [row["offset"] for row in seen if row["summary"] is None] == offsets
-    found = [from_json(row["summary"]) for row in seen if row["summary"] is not None]
-    assert [(one.first, one.last, one.records, one.gaps) for one in found] == [(0, 4, 3, [(2, 4)]), (22, 23, 2, [])]
+    summaries = [from_json(row["summary"]) for row in seen if row["summary"] is not None]
+    assert [(one.first, one.last, one.records, one.gaps) for one in summaries] == [(0, 4, 3, [(2, 4)]), (22, 23, 2, [])]
 
 
 def test_unexplained_gaps(spark: SparkSession, tmp_path: Path) -> None:

@@ -108,9 +108,9 @@ def counted(
 
 
 def gold_of(rows: list[dict[str, Any]]) -> dict[tuple[datetime, str], tuple[int, int]]:
-    found = {(row["start"], row["origin"]): (row["flights"], row["cancelled"]) for row in rows}
-    assert len(found) == len(rows)  # each hour is in it once
-    return found
+    gold = {(row["start"], row["origin"]): (row["flights"], row["cancelled"]) for row in rows}
+    assert len(gold) == len(rows)  # each hour is in it once
+    return gold
 
 
 def check_tables(read: Callable[[str], list[dict[str, Any]]], told: list[Event]) -> None:
@@ -211,8 +211,8 @@ def test_delta_and_schema_evolution(
         producer.flush()
 
     def read(name: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = DeltaTable(folder / name).to_pyarrow_table().to_pylist()
-        return found
+        rows: list[dict[str, Any]] = DeltaTable(folder / name).to_pyarrow_table().to_pylist()
+        return rows
 
     def gold() -> list[tuple[float, int, int]]:
         return sorted((row["start"].timestamp() / 3600, row["amount"], row["parts"]) for row in read("gold"))

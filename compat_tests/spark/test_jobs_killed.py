@@ -61,7 +61,7 @@ def there(broker: kqueue.Broker, topic: str) -> list[list[tuple[object, ...]]]:
     ]
 
 
-def found(place: Location, data: str, *columns: str) -> list[tuple[object, ...]]:
+def file_rows(place: Location, data: str, *columns: str) -> list[tuple[object, ...]]:
     """Return the rows of all files below a folder, as a plain Parquet reader sees them."""
     store, rows = open_store(place, None), []
     for name in store.names(data):
@@ -75,14 +75,14 @@ def found(place: Location, data: str, *columns: str) -> list[tuple[object, ...]]
 def check(broker: kqueue.Broker, kept: Location, tables: Location, sent: list[Event]) -> None:
     places = [(number, offset) for number, part in enumerate(there(broker, SOURCE)) for offset in range(len(part))]
     assert len(places) == len(sent)
-    assert found(kept, "records", "partition", "offset") == places
+    assert file_rows(kept, "records", "partition", "offset") == places
     assert there(broker, TARGET) == there(broker, SOURCE)
-    assert found(tables, "bronze", "partition", "offset") == places
+    assert file_rows(tables, "bronze", "partition", "offset") == places
     kinds = Counter(event.kind for event in sent)
-    silver, quarantine = (found(tables, table, "partition", "offset") for table in ("silver", "quarantine"))
+    silver, quarantine = (file_rows(tables, table, "partition", "offset") for table in ("silver", "quarantine"))
     assert sorted(silver + quarantine) == places
     assert len(silver) == kinds[EventKind.VALID]
-    assert sum(row[0] for row in found(tables, "gold", "flights")) == len(silver)
+    assert sum(row[0] for row in file_rows(tables, "gold", "flights")) == len(silver)
 
 
 @pytest.fixture(params=["folder", pytest.param("s3", marks=pytest.mark.thorough)])
@@ -111,7 +111,7 @@ def test_jobs_are_killed(
                 killing.until(
                     lambda: any(there(broker, TARGET)),
                     partial(killing.check_alive, process, tmp_path),
-                    "nothing is replayed",
+                    "a replayed record",
                 )
             time.sleep(rng.uniform(0, 0.5))
         finally:

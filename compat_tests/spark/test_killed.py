@@ -79,14 +79,14 @@ def wait_for_copying(broker: Served, name: str, alive: Callable[[], None]) -> No
         def rows() -> int:
             return sum(one.offset or 0 for one in client.offsets(places).values())
 
-        found = rows()
-        killing.until(lambda: rows() > found, alive, "nothing is copied")
+        before = rows()
+        killing.until(lambda: rows() > before, alive, "a copied row")
 
 
 def wait_for_a_batch(folder: Path, names: Sequence[str], rng: random.Random, alive: Callable[[], None]) -> None:
     """Wait until one query has started another batch, and a random time longer."""
     name = rng.choice(names)
-    killing.until(lambda: is_cut(folder, name), alive, f"{name} is idle")
+    killing.until(lambda: is_cut(folder, name), alive, f"a batch of {name}")
     time.sleep(rng.uniform(0, 0.5))
 
 
@@ -94,7 +94,7 @@ def wait_for_all(folder: Path, names: Sequence[str], alive: Callable[[], None]) 
     """Wait until each query has committed another batch."""
     before = {name: batches(folder, name) for name in names}
     killing.until(
-        lambda: all(batches(folder, name) > done for name, done in before.items()), alive, "not every query goes on"
+        lambda: all(batches(folder, name) > done for name, done in before.items()), alive, "another batch of each query"
     )
 
 
@@ -149,7 +149,9 @@ def test_a_broker_is_killed(spark: SparkSession, tmp_path: Path, names: Sequence
 
         restart_failed()
         # Spark does not resume a query that ends between its first files and its first batch
-        killing.until(lambda: all(batches(tmp_path, name, "offsets") for name in names), restart_failed, "no batch")
+        killing.until(
+            lambda: all(batches(tmp_path, name, "offsets") for name in names), restart_failed, "a batch of each"
+        )
         for _ in range(STOPS):
             restart_failed()
             if rng.random() < 0.5:

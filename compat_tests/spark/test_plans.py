@@ -93,8 +93,8 @@ def test_a_decoded_value_becomes_a_variant_once(bronze: DataFrame) -> None:
     settings = value_settings({"valueFormat": "avro", "valueSchema": AVRO})
     assert settings is not None
     for frame in (transforms.silver, transforms.quarantine):
-        found = counts(frame(bronze, ORDERS, find_schema(settings)), "to_variant_object", KIND)
-        assert found == {"to_variant_object": 1, KIND: len(ORDERS.fields)}
+        counted = counts(frame(bronze, ORDERS, find_schema(settings)), "to_variant_object", KIND)
+        assert counted == {"to_variant_object": 1, KIND: len(ORDERS.fields)}
 
 
 def test_checked_records_that_are_kept_are_not_parsed_again(bronze: DataFrame) -> None:

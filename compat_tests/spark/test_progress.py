@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,17 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 import kqueue
 from compat_tests.spark.sending import NOW_MS, send
+from compat_tests.waits import look_until
 from kqueue.spark.progress import LagListener, QueryLag
 
 NewTopic = Callable[..., str]
 DEADLINE_S = 240
-
-
-def until(condition: Callable[[], bool], listener: LagListener) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, listener.latest
-        time.sleep(0.1)
 
 
 def test_how_far_a_query_is_behind(
@@ -46,22 +39,22 @@ def test_how_far_a_query_is_behind(
     try:
         assert held.wait(DEADLINE_S)
         send(broker, topic, 1, [b"y" * 1_000] * 5, time_ms=NOW_MS)
-        until(lambda: query.id in listener.latest, listener)
+        look_until(lambda: listener.latest, lambda latest: query.id in latest, "the query", DEADLINE_S)
         assert listener.refresh(DEADLINE_S)
-        found = listener.latest[query.id]
-        assert (found.name, found.batch, found.running) == ("behind", 0, True)
-        assert (found.records, list(found.topics)) == (25, [topic])
-        assert found.bytes > 20 * 100
-        assert found.seconds is not None
-        assert found.seconds > 0
+        lag = listener.latest[query.id]
+        assert (lag.name, lag.batch, lag.running) == ("behind", 0, True)
+        assert (lag.records, list(lag.topics)) == (25, [topic])
+        assert lag.bytes > 20 * 100
+        assert lag.seconds is not None
+        assert lag.seconds > 0
         assert str(listener).startswith("behind: 25 records behind after batch 0, about ")
         go_on.set()
-        until(lambda: listener.latest[query.id].records == 0, listener)
+        look_until(lambda: listener.latest[query.id], lambda lag: lag.records == 0, "all records are read", DEADLINE_S)
         assert listener.latest[query.id].seconds == 0.0
     finally:
         go_on.set()
         query.stop()
-    until(lambda: not listener.latest[query.id].running, listener)
+    look_until(lambda: listener.latest[query.id], lambda lag: not lag.running, "the query ends", DEADLINE_S)
     spark.streams.removeListener(listener)
     listener.close()
     assert told[-1] == listener.latest[query.id]

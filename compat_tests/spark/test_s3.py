@@ -31,11 +31,11 @@ NewTopic = Callable[..., str]
 
 def rows_of(place: Location, table: str | None = None) -> list[dict[str, Any]]:
     """Return the rows of all whole batches, with the columns of their folders."""
-    store, found = open_store(place, None), []
+    store, rows = open_store(place, None), []
     for url in whole_files(place, table):
         with store.open(url.removeprefix(f"{store.url}/")) as file:
-            found += pq.ParquetFile(file).read().to_pylist()
-    return found
+            rows += pq.ParquetFile(file).read().to_pylist()
+    return rows
 
 
 def iceberg_rows(catalog: Path, name: str, s3: dict[str, str]) -> list[dict[str, Any]]:

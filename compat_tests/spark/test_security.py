@@ -60,7 +60,7 @@ def rows(broker: kqueue.Broker, connection: Mapping[str, str], topic: str) -> in
     options = ClientOptions(bootstrap=broker.bootstrap, security=security_of(connection))
     with Client(options) as client:
         partitions = client.metadata([topic]).topics[topic].topic_partitions
-        return sum(found.offset or 0 for found in client.offsets(dict.fromkeys(partitions, -1)).values())
+        return sum(offset.offset or 0 for offset in client.offsets(dict.fromkeys(partitions, -1)).values())
 
 
 def files_with_secret(folder: Path) -> list[Path]:
@@ -148,7 +148,7 @@ def test_a_certificate_says_who_reads(spark: SparkSession) -> None:
         broker.topics["orders"].produce("x")
         files = broker.client_config("kafka-python", user="ann")
         pem = Path(files["ssl_keyfile"]).read_text()
-        parts = {found["kind"]: found[0] for found in PEM.finditer(pem)}
+        parts = {match["kind"]: match[0] for match in PEM.finditer(pem)}
         anonymous = {
             "kafka.bootstrap.servers": broker.bootstrap,
             "kafka.security.protocol": "SSL",

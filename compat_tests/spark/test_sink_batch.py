@@ -27,18 +27,18 @@ def write(frame: DataFrame, broker: kqueue.Broker, **options: object) -> None:
 
 def records(broker: kqueue.Broker, topic: str) -> dict[int, list[Record]]:
     """Return the records of each partition of a topic."""
-    found: dict[int, list[Record]] = {}
+    by_partition: dict[int, list[Record]] = {}
     with Client(broker.bootstrap) as client:
         for topic_partition in client.metadata([topic]).topics[topic].topic_partitions:
-            found[topic_partition.partition] = []
+            by_partition[topic_partition.partition] = []
             at, end = (client.offsets({topic_partition: which})[topic_partition].offset for which in (EARLIEST, -1))
             assert at is not None
             while at < end:
                 data = client.fetch({topic_partition: at})[topic_partition].records
                 for position, header in iter_batches(data):
-                    found[topic_partition.partition] += iter_records(data, position)
+                    by_partition[topic_partition.partition] += iter_records(data, position)
                     at = header.next_offset
-    return found
+    return by_partition
 
 
 def test_rows_become_records(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
@@ -54,11 +54,11 @@ def test_rows_become_records(spark: SparkSession, broker: kqueue.Broker, new_top
     )
     before_ms = int(datetime.datetime.now(UTC).timestamp() * 1000)
     write(spark.createDataFrame(rows, schema).coalesce(1), broker, topic=topic)
-    found = records(broker, topic)
-    [bare] = found[0]
+    by_partition = records(broker, topic)
+    [bare] = by_partition[0]
     assert (bare.key, bare.value, bare.headers) == (None, None, ())
     assert before_ms <= bare.timestamp <= before_ms + 60_000
-    assert [(one.key, one.value, one.headers, one.timestamp) for one in found[1]] == [
+    assert [(one.key, one.value, one.headers, one.timestamp) for one in by_partition[1]] == [
         (b"k1", b"v1", (("a", b"1"), ("b", None)), 1714979289123),
         ("ключ".encode(), b"", (), 1714979289123),
     ]
@@ -81,9 +81,9 @@ def test_keys_are_partitioned_as_by_java_clients(
 ) -> None:
     topic = new_topic(5)
     write(spark.range(500).selectExpr("cast(id as string) key", "'x' value"), broker, topic=topic)
-    found = records(broker, topic)
-    assert sum(map(len, found.values())) == 500
-    for partition, part in found.items():
+    by_partition = records(broker, topic)
+    assert sum(map(len, by_partition.values())) == 500
+    for partition, part in by_partition.items():
         assert part
         assert {(murmur2(one.key or b"") & 0x7FFFFFFF) % 5 for one in part} == {partition}
 
@@ -182,9 +182,9 @@ class TestExactlyOnce:
         frame = spark.range(300).selectExpr("cast(id as string) key", "cast(id as string) value").repartition(3)
         for version in (1, 1, 2, 1):
             write(frame, broker, topic=topic, delivery="exactly-once", txnAppId="nightly", txnVersion=version)
-        found = [one.value for part in records(broker, topic).values() for one in part]
-        assert len(found) == 600
-        assert {found.count(value) for value in found} == {2}
+        values = [one.value for part in records(broker, topic).values() for one in part]
+        assert len(values) == 600
+        assert {values.count(value) for value in values} == {2}
 
     def test_the_same_number_for_another_topic_is_refused(
         self, spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic

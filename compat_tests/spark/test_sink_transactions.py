@@ -20,7 +20,7 @@ NewTopic = Callable[..., str]
 
 def open_transactions(broker: kqueue.Broker) -> int:
     with Client(broker.bootstrap) as client:
-        return sum(len(found) for found in client.transactions.find(["Ongoing"]).values())
+        return sum(len(transactions) for transactions in client.transactions.find(["Ongoing"]).values())
 
 
 def test_batch_without_spark_commit_is_not_written_again(

@@ -32,9 +32,9 @@ def test_records_come_in_the_columns_of_sparks_own_source(
     topic = new_topic(2)
     send(broker, topic, 0, [b"a", None], keys=[b"k", None], headers=[("h", b"1"), ("h", None)])
     send(broker, topic, 1, [b"c"], codec="zstd")
-    found = read(spark, broker, subscribe=topic, includeHeaders="true")
-    assert found.schema.simpleString() == COLUMNS + ",headers:array<struct<key:string,value:binary>>>"
-    rows = sorted(found.collect(), key=lambda row: (row.partition, row.offset))
+    frame = read(spark, broker, subscribe=topic, includeHeaders="true")
+    assert frame.schema.simpleString() == COLUMNS + ",headers:array<struct<key:string,value:binary>>>"
+    rows = sorted(frame.collect(), key=lambda row: (row.partition, row.offset))
     assert [(row.partition, row.offset, row.key, row.value) for row in rows] == [
         (0, 0, b"k", b"a"),
         (0, 1, None, None),
@@ -43,13 +43,13 @@ def test_records_come_in_the_columns_of_sparks_own_source(
     assert [(header.key, header.value) for header in rows[0].headers] == [("h", b"1"), ("h", None)]
     assert rows[2].headers == []
     assert {(row.topic, row.timestampType) for row in rows} == {(topic, 0)}
-    times = found.selectExpr("unix_millis(timestamp) as ms").collect()
+    times = frame.selectExpr("unix_millis(timestamp) as ms").collect()
     assert sorted(row.ms for row in times) == [NOW_MS, NOW_MS, NOW_MS + 1]
 
 
 def test_empty_topic_returns_no_rows(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
-    found = read(spark, broker, subscribe=new_topic())
-    assert found.collect() == []
+    frame = read(spark, broker, subscribe=new_topic())
+    assert frame.collect() == []
     assert read(spark, broker, subscribePattern="nothing.*").count() == 0
 
 
@@ -58,7 +58,7 @@ def test_offsets_bound_what_is_read(spark: SparkSession, broker: kqueue.Broker, 
     for partition in (0, 1):
         send(broker, topic, partition, [b"%d" % number for number in range(10)])
     start, end = {topic: {"0": 4, "1": -2}}, {topic: {"0": 6, "1": -1}}
-    found = read(
+    frame = read(
         spark,
         broker,
         subscribe=topic,
@@ -66,8 +66,8 @@ def test_offsets_bound_what_is_read(spark: SparkSession, broker: kqueue.Broker, 
         endingOffsets=json.dumps(end),
         minPartitions="5",
     )
-    assert found.rdd.getNumPartitions() == 5
-    assert sorted((row.partition, row.offset) for row in found.collect()) == [
+    assert frame.rdd.getNumPartitions() == 5
+    assert sorted((row.partition, row.offset) for row in frame.collect()) == [
         (0, 4),
         (0, 5),
         *((1, offset) for offset in range(10)),
@@ -84,9 +84,9 @@ def test_small_partitions_share_a_split(
     for partition in range(12):
         for _ in range(3):
             send(broker, topic, partition, [b"%d" % partition] * 5, codec="gzip" if partition % 2 else "none")
-    found = read(spark, broker, subscribe=topic, decoder=engine)
-    assert found.rdd.getNumPartitions() == 1
-    counted = found.groupBy("partition", "value").count().collect()
+    frame = read(spark, broker, subscribe=topic, decoder=engine)
+    assert frame.rdd.getNumPartitions() == 1
+    counted = frame.groupBy("partition", "value").count().collect()
     assert sorted((row.partition, row.value, row["count"]) for row in counted) == [
         (one, b"%d" % one, 15) for one in range(12)
     ]
@@ -171,10 +171,10 @@ def test_every_record_of_a_kafka_folder(spark: SparkSession, version: str, isola
     expected = golden.expected(version)
     reader = spark.read.format("kqueue").option("includeHeaders", "true").option("kafka.isolation.level", isolation)
     rows = reader.load(str(golden.data_folder(version))).collect()
-    found: dict[str, list[tuple[object, ...]]] = {}
+    by_topic: dict[str, list[tuple[object, ...]]] = {}
     for row in rows:
         headers = tuple((header.key, None if header.value is None else bytes(header.value)) for header in row.headers)
-        found.setdefault(row.topic, []).append(
+        by_topic.setdefault(row.topic, []).append(
             (row.partition, row.offset, row.timestampType, row.key, row.value, headers)
         )
     committed = expected["txn:committed"].records
@@ -193,7 +193,7 @@ def test_every_record_of_a_kafka_folder(spark: SparkSession, version: str, isola
             )
             for one in records
         ]
-        assert sorted(found.get(name, []), key=lambda row: row[:2]) == sorted(wanted, key=lambda row: row[:2]), name
+        assert sorted(by_topic.get(name, []), key=lambda row: row[:2]) == sorted(wanted, key=lambda row: row[:2]), name
 
 
 def test_active_segment_of_running_broker_is_not_read(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 import kqueue
 from compat_tests.spark.sending import send
+from compat_tests.waits import look_until
 from kqueue.client import Client
 from kqueue.spark.offsets import plain
 
@@ -55,7 +55,7 @@ class Job:
         finally:
             query.stop()
 
-    def found(self) -> list[Place]:
+    def rows(self) -> list[Place]:
         """Return the rows in the files that the log of Spark's file sink lists."""
         if not (self.folder / "out" / "_spark_metadata" / "0").is_file():
             return []
@@ -75,12 +75,14 @@ def running(query: StreamingQuery) -> Iterator[StreamingQuery]:
         query.stop()
 
 
-def until(condition: Callable[[], bool], query: StreamingQuery) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
+def wait_for_rows(job: Job, query: StreamingQuery, count: int) -> None:
+    """Wait until a query that runs has written so many rows."""
+
+    def written() -> int:
         assert query.exception() is None, query.exception()
-        assert time.monotonic() < deadline, query.lastProgress
-        time.sleep(0.1)
+        return len(job.rows())
+
+    look_until(written, count.__eq__, f"{count} rows", DEADLINE_S)
 
 
 def offsets(topic: str, partition: int, start: int, end: int) -> list[Place]:
@@ -107,7 +109,7 @@ def test_query_resumes_from_checkpoint(
     send(broker, "later", 0, [b"z"] * 3)
     assert sum(job.finish()) == 8
     assert sum(job.finish()) == 0
-    assert job.found() == sorted([*offsets(first, 0, 0, 30), *offsets(first, 1, 0, 7), *offsets("later", 0, 0, 3)])
+    assert job.rows() == sorted([*offsets(first, 0, 0, 30), *offsets(first, 1, 0, 7), *offsets("later", 0, 0, 3)])
     with Client(broker.bootstrap) as client:
         committed = {
             tuple(topic_partition): one.offset for topic_partition, one in client.committed("dashboard").items()
@@ -131,7 +133,7 @@ def test_latest_means_what_it_meant_at_first(
         failing.awaitTermination(DEADLINE_S)
     send(broker, topic, 0, [b"newer"] * 5)
     assert sum(job.finish()) == 10
-    assert job.found() == offsets(topic, 0, 5, 15)
+    assert job.rows() == offsets(topic, 0, 5, 15)
 
 
 def test_records_are_read_as_they_are_produced(
@@ -144,10 +146,10 @@ def test_records_are_read_as_they_are_produced(
     with running(job.start()) as query:
         for number in range(3):
             send(broker, topic, number % 2, [b"x"] * 10)
-            until(lambda: len(job.found()) == 10 * (number + 1), query)  # noqa: B023
+            wait_for_rows(job, query, 10 * (number + 1))
         source = query.lastProgress.sources[0]
         assert plain(json.loads(source.endOffset)) == {topic: {"0": 20, "1": 10}}
-    assert job.found() == [*offsets(topic, 0, 0, 20), *offsets(topic, 1, 0, 10)]
+    assert job.rows() == [*offsets(topic, 0, 0, 20), *offsets(topic, 1, 0, 10)]
 
 
 def test_deleted_records_fail_query_or_are_skipped(
@@ -166,10 +168,10 @@ def test_deleted_records_fail_query_or_are_skipped(
         StreamingQueryException, match="offsets 5 to 9 were deleted before they were read; its log begins at 10"
     ):
         job.finish()
-    assert job.found() == offsets(topic, 0, 0, 5)
+    assert job.rows() == offsets(topic, 0, 0, 5)
     going_on = Job(spark, tmp_path, **options, failOnDataLoss="false")
     assert sum(going_on.finish()) == 5
-    assert going_on.found() == [*offsets(topic, 0, 0, 5), *offsets(topic, 0, 10, 15)]
+    assert going_on.rows() == [*offsets(topic, 0, 0, 5), *offsets(topic, 0, 10, 15)]
 
 
 def test_recreated_topic(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
@@ -196,8 +198,8 @@ def test_sealed_segments_of_running_broker(spark: SparkSession, tmp_path: Path) 
             for _ in range(40):
                 send(broker, "orders", 0, [b"%03d" % number])
             job.finish()
-        sealed = job.found()
+        sealed = job.rows()
         assert sealed == offsets("orders", 0, 0, len(sealed))
         assert 80 < len(sealed) < 120
     job.finish()
-    assert job.found() == offsets("orders", 0, 0, 120)
+    assert job.rows() == offsets("orders", 0, 0, 120)

@@ -316,11 +316,11 @@ def test_gold_counts_each_event_once(spark: SparkSession) -> None:
     bronze = transforms.bronze(records_of(spark, ((value, NOON) for value in flights + again)))
     gold = transforms.gold(transforms.distinct(transforms.watermarked(transforms.silver(bronze))))
     rows = gold.selectExpr("*", "hour(start) as hour").orderBy("origin", "start").collect()
-    found = [
+    hourly = [
         (row.hour, row.origin, row.flights, row.cancelled, row.delayed, row.delay_avg_min, row.delay_max_min)
         for row in rows
     ]
-    assert found == [
+    assert hourly == [
         (12, "EWR", 3, 1, 1, 14.5, 15),
         (13, "EWR", 1, 0, 0, 0.0, 0),
         (12, "JFK", 1, 0, 0, -3.0, -3),

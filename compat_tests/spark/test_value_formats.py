@@ -75,8 +75,8 @@ def test_avro_by_a_schema(spark: SparkSession, broker: kqueue.Broker, new_topic:
     stream = spark.readStream.format("kqueue").options(**options).load().select("value.number", "offset", "valueError")
     query = stream.writeStream.format("memory").queryName("decoded").option("checkpointLocation", checkpoint)
     query.trigger(availableNow=True).start().awaitTermination()
-    found = spark.sql("select number from decoded order by offset").collect()
-    assert [row.number for row in found] == [1, None, None, 2]
+    decoded = spark.sql("select number from decoded order by offset").collect()
+    assert [row.number for row in decoded] == [1, None, None, 2]
 
     strict = spark.read.format("kqueue").options(**options).option("valueMode", "failfast").load()
     with pytest.raises(PySparkException) as caught:
@@ -168,8 +168,8 @@ def test_ingest_quarantines_wrong_values(
     assert result.exit_code == 0, result.output
 
     def read(name: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = pq.read_table(folder / name).to_pylist()
-        return sorted(found, key=lambda row: row.get("offset", 0))
+        rows: list[dict[str, Any]] = pq.read_table(folder / name).to_pylist()
+        return sorted(rows, key=lambda row: row.get("offset", 0))
 
     assert [(row["number"], str(row["amount"])) for row in read("silver")] == [(1, "1.25"), (4, "0.75")]
     assert {row["at"].isoformat() for row in read("silver")} == {"2023-11-14T22:13:20+00:00"}

@@ -9,8 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -18,6 +16,7 @@ from typing import Self
 import psutil
 
 from compat_tests.spark.spark_home import spark_home
+from compat_tests.waits import eventually
 from kqueue.spark.java import find_java
 
 DEADLINE_S = 240
@@ -62,7 +61,7 @@ class Standalone:
         self.start_master("0")
         for _ in range(self._count):
             self.start_worker()
-        until(lambda: self._log("master").count("Registering worker") >= self._count, "workers register")
+        self._await_in_master_log("Registering worker", self._count)
         return self
 
     def __exit__(
@@ -76,7 +75,7 @@ class Standalone:
         said = "Starting Spark master at "
         before = self._log("master").count(said)
         self._master = self._start("master", "org.apache.spark.deploy.master.Master", "--port", port)
-        until(lambda: self._log("master").count(said) > before, "the master starts")
+        self._await_in_master_log(said, before + 1)
         self.master = re.findall(rf"{said}(\S+)", self._log("master"))[-1]
 
     def kill_master(self) -> None:
@@ -85,7 +84,11 @@ class Standalone:
         kill(self._master)
         recovered = self._log("master").count("Recovery complete")
         self.start_master(self.master.rpartition(":")[2])
-        until(lambda: self._log("master").count("Recovery complete") > recovered, "the master knows its workers")
+        self._await_in_master_log("Recovery complete", recovered + 1)
+
+    def _await_in_master_log(self, text: str, count: int) -> None:
+        what = f"{text!r} in the master's log, {count} times"
+        eventually(lambda: self._log("master").count(text) >= count, what, DEADLINE_S)
 
     def start_worker(self, memory: str = "1g") -> subprocess.Popen[bytes]:
         """Start another worker on a host of its own: Spark gives no host two attempts of a task."""
@@ -105,11 +108,11 @@ class Standalone:
 
     def executors(self) -> list[psutil.Process]:
         """Return the executors, which are children of the workers."""
-        found = []
+        processes = []
         for worker in self.workers:
             with contextlib.suppress(psutil.NoSuchProcess):
-                found += [one for one in psutil.Process(worker.pid).children(recursive=True) if _is_executor(one)]
-        return found
+                processes += [one for one in psutil.Process(worker.pid).children(recursive=True) if _is_executor(one)]
+        return processes
 
     def _log(self, name: str) -> str:
         log = self.folder / f"{name}.log"
@@ -147,11 +150,3 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    """Wait until `condition()` is true. Raises: AssertionError: it was not in time."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)

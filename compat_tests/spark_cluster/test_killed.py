@@ -82,8 +82,8 @@ class Parts:
     def wait_for_batches(self) -> None:
         """Wait until all executors are there, and each query has committed another batch."""
         before = {name: batches(self.folder, name) for name in NAMES}
-        self._until(lambda: len(self.cluster.executors()) >= EXECUTORS, "not every executor came back")
-        self._until(lambda: all(batches(self.folder, name) > before[name] for name in NAMES), "not every query goes on")
+        self._until(lambda: len(self.cluster.executors()) >= EXECUTORS, "all executors")
+        self._until(lambda: all(batches(self.folder, name) > before[name] for name in NAMES), "a batch of each query")
 
     def _until(self, condition: Callable[[], bool], what: str) -> None:
         assert self._driver is not None

@@ -43,8 +43,8 @@ def test_workers_run_the_packed_environment(spark: SparkSession) -> None:
 
         return sys.executable, kqueue.__file__
 
-    found = spark.sparkContext.parallelize(range(8), 8).map(look).collect()
-    assert all("/environment/" in word for pair in found for word in pair), found
+    locations = spark.sparkContext.parallelize(range(8), 8).map(look).collect()
+    assert all("/environment/" in word for pair in locations for word in pair), locations
     for module in ("numba", "crc32c", "pyarrow"):
         assert spark.sparkContext.parallelize([module], 1).map(lambda name: __import__(name).__name__).collect() == [
             module

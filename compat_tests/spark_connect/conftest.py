@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyspark
@@ -146,13 +146,6 @@ def spark(server: str) -> Iterator[SparkSession]:
 def broker() -> Iterator[kqueue.Broker]:
     with kqueue.Broker(auto_create_topics_enable=False) as running:
         yield running
-
-
-def until(condition: Callable[[], object], within_s: float = 240) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 def fill(broker: kqueue.Broker, topic: str = "orders", count: int = 100) -> None:

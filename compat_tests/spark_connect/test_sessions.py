@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import kqueue
-from compat_tests.spark_connect.conftest import documented, fill, until, values
+from compat_tests.spark_connect.conftest import documented, fill, values
+from compat_tests.waits import look_until
 from kqueue.spark.errors import OptionError, PipelineFailed
 from kqueue.spark.event_schema import FLIGHTS
 from kqueue.spark.executors import SERVER_HINT
@@ -107,7 +108,7 @@ def test_how_far_a_query_is_behind(spark: SparkSession, broker: kqueue.Broker, t
         writer = stream(spark, broker).writeStream.format("noop").trigger(availableNow=True)
         query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
         assert query.awaitTermination(240)
-        until(lambda: query.id in lag.latest)
+        look_until(lambda: lag.latest, lambda latest: query.id in latest, "the query", 240)
     finally:
         spark.streams.removeListener(lag)
         lag.close()

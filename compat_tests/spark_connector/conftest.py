@@ -18,8 +18,8 @@ from compat_tests.spark_connector.stock import Stock
 
 def pytest_report_header(config: pytest.Config) -> str:
     reason = connector.missing()
-    found = f"skipped, because {reason}" if reason else f"on Spark {spark_version}, in {connector.JARS.folder}"
-    return f"Spark's Kafka connector {connector.CONNECTOR_VERSION}: {found}"
+    state = f"skipped, because {reason}" if reason else f"on Spark {spark_version}, in {connector.JARS.folder}"
+    return f"Spark's Kafka connector {connector.CONNECTOR_VERSION}: {state}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,8 +5,7 @@ broker holds.
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from kqueue.embedded.inspection.records import Record
 TIMEOUT_S = 120
 """What ends a hang."""
 READ_TIMEOUT_MS = 20_000  # a task that finds no record where it was told of one says so before the test is out of time
-POLL_S = 0.02
 Headers = tuple[tuple[str, bytes | None], ...]
 Seen = tuple[str, int, int, int, bytes | None, bytes | None, Headers]
 """Topic, partition, offset, time in ms, key, value, headers."""
@@ -30,24 +28,19 @@ def offsets_json(offsets: Mapping[str, Mapping[int, int]]) -> str:
     -1 latest.
     """
     return json.dumps(
-        {topic: {str(partition): offset for partition, offset in found.items()} for topic, found in offsets.items()}
+        {
+            topic: {str(partition): offset for partition, offset in partitions.items()}
+            for topic, partitions in offsets.items()
+        }
     )
 
 
 def held(records: Iterable[Record]) -> list[Seen]:
     """What the broker says is there, in the form of `Stock.seen`."""
-    found = [
+    rows = [
         (one.topic, one.partition, one.offset, one.timestamp or 0, one.key, one.value, one.headers) for one in records
     ]
-    return sorted(found, key=lambda row: row[:3])
-
-
-def until(condition: Callable[[], object], what: str, within_s: float = TIMEOUT_S) -> None:
-    """Wait for it; fails after `within_s` seconds."""
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {within_s} s"
-        time.sleep(POLL_S)
+    return sorted(rows, key=lambda row: row[:3])
 
 
 class Stock:
@@ -145,5 +138,5 @@ def _bytes(value: bytearray | None) -> bytes | None:
     return None if value is None else bytes(value)
 
 
-def _headers(found: Any) -> Headers:
-    return tuple((row["key"], _bytes(row["value"])) for row in found or ())
+def _headers(headers: Any) -> Headers:
+    return tuple((row["key"], _bytes(row["value"])) for row in headers or ())

@@ -69,9 +69,9 @@ def test_timestamp_types(stock: Stock) -> None:
         .selectExpr("topic", "timestampType", "unix_millis(timestamp)")
         .collect()
     )
-    found = {topic: (kind, time_ms) for topic, kind, time_ms in rows}
-    assert found["create"] == (0, START_MS)
-    kind, time_ms = found["append"]
+    timestamps = {topic: (kind, time_ms) for topic, kind, time_ms in rows}
+    assert timestamps["create"] == (0, START_MS)
+    kind, time_ms = timestamps["append"]
     assert kind == 1
     assert time_ms >= int(before.timestamp() * 1000)
 
@@ -98,8 +98,8 @@ def test_old_formats_are_read(stock: Stock) -> None:
             for topic in topics
             for one in golden.expected("2.8")[topic].records
         ]
-        found = [(*row[:3], row[4], row[5]) for row in there.seen({"subscribe": ",".join(topics)})]
-        assert found == sorted(expected, key=lambda row: row[:3])
+        rows = [(*row[:3], row[4], row[5]) for row in there.seen({"subscribe": ",".join(topics)})]
+        assert rows == sorted(expected, key=lambda row: row[:3])
 
 
 def test_topics_by_pattern_and_by_assignment(stock: Stock) -> None:
@@ -117,8 +117,8 @@ def test_topics_by_pattern_and_by_assignment(stock: Stock) -> None:
 def test_start_and_end_offsets(stock: Stock) -> None:
     fill(stock.broker, "orders")
     here, there = offsets_json({"orders": {0: 2, 1: -2}}), offsets_json({"orders": {0: -1, 1: 3}})
-    found = stock.values({"subscribe": "orders", "startingOffsets": here, "endingOffsets": there})
-    assert found == ["orders 4", "orders 6", "orders 8", "orders 1", "orders 3", "orders 5"]
+    values = stock.values({"subscribe": "orders", "startingOffsets": here, "endingOffsets": there})
+    assert values == ["orders 4", "orders 6", "orders 8", "orders 1", "orders 3", "orders 5"]
 
 
 def test_start_timestamp_for_all_partitions(stock: Stock) -> None:
@@ -153,9 +153,9 @@ def test_read_committed_skips_open_and_aborted_transactions(stock: Stock) -> Non
     with kqueue.Broker(snapshot=golden.data_folder("4.3"), log_retention_ms=-1) as broker:
         there = Stock(stock.spark, broker, Path())
         for view, isolation in (("txn", "read_uncommitted"), ("txn:committed", "read_committed")):
-            found = there.seen({"subscribe": "txn", "kafka.isolation.level": isolation})
+            rows = there.seen({"subscribe": "txn", "kafka.isolation.level": isolation})
             expected = sorted((one.partition, one.offset, one.value) for one in golden.expected("4.3")[view].records)
-            assert [(row[1], row[2], row[5]) for row in found] == expected
+            assert [(row[1], row[2], row[5]) for row in rows] == expected
 
 
 def test_compaction_gaps_are_skipped(stock: Stock) -> None:

@@ -14,7 +14,8 @@ from pyspark.sql.streaming import StreamingQuery
 from pyspark.version import __version__ as spark_version
 
 from compat_tests.spark_connector.connector import SLOTS
-from compat_tests.spark_connector.stock import TIMEOUT_S, Stock, until
+from compat_tests.spark_connector.stock import TIMEOUT_S, Stock
+from compat_tests.waits import eventually_equal
 
 VERSION = tuple(int(part) for part in spark_version.split(".")[:2])
 pytestmark = pytest.mark.skipif(VERSION < (4, 3), reason="PySpark has trigger(realTime=...) from 4.3")
@@ -39,7 +40,7 @@ def values(stock: Stock) -> list[str]:
 
 def wait_for_values(stock: Stock, expected: list[str]) -> None:
     """Wait until exactly these values are in the output topic."""
-    until(lambda: values(stock) == sorted(expected), f"{expected} in the copy")
+    eventually_equal(lambda: values(stock), sorted(expected), "values of the copy", TIMEOUT_S)
 
 
 @pytest.fixture
@@ -86,7 +87,8 @@ def wait_for_committed_offsets(stock: Stock, query: StreamingQuery) -> None:
 
     An interrupted batch is written again, because the sink is at least once.
     """
-    until(lambda: _noted(query) == stock.broker.topics["orders"].end_offsets, "the end of a batch that has them all")
+    end_offsets = stock.broker.topics["orders"].end_offsets
+    eventually_equal(lambda: _noted(query), end_offsets, "end offsets of the last batch", TIMEOUT_S)
 
 
 def _noted(query: StreamingQuery) -> dict[int, int]:

@@ -12,7 +12,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming import StreamingQuery
 
 import kqueue
-from compat_tests.spark_connector.stock import Stock, offsets_json, rows_by_batch, until
+from compat_tests.spark_connector.stock import TIMEOUT_S, Stock, offsets_json, rows_by_batch
+from compat_tests.waits import eventually, eventually_equal
 from kqueue.testing import faults
 from kqueue.tests import golden
 
@@ -39,7 +40,7 @@ def until_read(stock: Stock, query: StreamingQuery, name: str, *topics: str) -> 
         query.processAllAvailable()  # raises what ended the query
         return len(stock.table(name)) >= sum(sum(stock.broker.topics[topic].end_offsets.values()) for topic in topics)
 
-    until(is_done, f"{topics} in {name}")
+    eventually(is_done, f"{topics} in {name}", TIMEOUT_S)
 
 
 def test_micro_batches_read_each_record_once(stock: Stock) -> None:
@@ -220,9 +221,9 @@ def test_continuous_mode(stock: Stock) -> None:
         .start()
     )
     try:
-        until(lambda: len(stock.broker.topics["copied"].records()) == 10, "the first ten")
+        eventually_equal(lambda: len(stock.broker.topics["copied"].records()), 10, "records of the copy", TIMEOUT_S)
         add(stock.broker, "orders", 10, 10)
-        until(lambda: len(stock.broker.topics["copied"].records()) == 20, "ten more")
+        eventually_equal(lambda: len(stock.broker.topics["copied"].records()), 20, "records of the copy", TIMEOUT_S)
     finally:
         query.stop()
 

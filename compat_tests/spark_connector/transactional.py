@@ -36,8 +36,8 @@ class Transactions:
         record = self._jvm.org.apache.kafka.clients.producer.ProducerRecord
         self._producer.beginTransaction()
         for number, value in enumerate(values):
-            found = self._producer.send(record(topic, number % 2, "key", value)).get()
-            self._open.append((topic, found.partition(), found.offset(), value))
+            metadata = self._producer.send(record(topic, number % 2, "key", value)).get()
+            self._open.append((topic, metadata.partition(), metadata.offset(), value))
         self.written += self._open
 
     def commit(self) -> None:
