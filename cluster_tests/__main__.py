@@ -57,10 +57,10 @@ class LongRound:
             print(f"round {self.rounds + 1} could not be played: {error}\nits folder is {folder}")
             return False
         self._add(store, result)
-        found = [*result.violations, *_slow(result), *result.logged]
-        for violation in found:
+        violations = [*result.violations, *_slow(result), *result.logged]
+        for violation in violations:
             print(f"  VIOLATION: {violation}")
-        if found:
+        if violations:
             print(f"the folder is {folder}; again: python -m cluster_tests --seed {seed} --rounds 1 --store {store}")
             return False
         shutil.rmtree(folder)

@@ -53,12 +53,12 @@ def lost(acknowledged: Mapping[Place, str], anywhere: Iterable[str], log: Iterab
 
     Args: anywhere: values that were acknowledged without an offset.
     """
-    found = {entry.place: entry.value for entry in log}
-    values = set(found.values())
+    logged = {entry.place: entry.value for entry in log}
+    values = set(logged.values())
     missing = [
-        f"{value} was acknowledged at {place}, where the log has {found.get(place, 'nothing')}"
+        f"{value} was acknowledged at {place}, where the log has {logged.get(place, 'nothing')}"
         for place, value in acknowledged.items()
-        if found.get(place) != value
+        if logged.get(place) != value
     ]
     return _some(
         [*missing, *(f"{value} was acknowledged, and is nowhere" for value in anywhere if value not in values)]
@@ -76,14 +76,14 @@ def doubled(log: Iterable[Entry]) -> list[str]:
 def disordered(log: Iterable[Entry]) -> list[str]:
     """The values of each sender, written SENDER:NUMBER, ascend within a partition."""
     last: dict[tuple[int, str], int] = {}
-    found = []
+    violations = []
     for entry in sorted(log):
         sender, number = entry.value.rsplit(":", 1)
         before = last.get((entry.partition, sender), -1)
         if int(number) <= before:
-            found.append(f"{entry.value} comes after {sender}:{before} at {entry.place}")
+            violations.append(f"{entry.value} comes after {sender}:{before} at {entry.place}")
         last[entry.partition, sender] = int(number)
-    return _some(found)
+    return _some(violations)
 
 
 def unrepeatable(readers: Iterable[Sequence[Entry]], log: Iterable[Entry], *, gone: bool = False) -> list[str]:
@@ -92,46 +92,48 @@ def unrepeatable(readers: Iterable[Sequence[Entry]], log: Iterable[Entry], *, go
     Args: gone: records may have been removed since, by compaction.
     """
     final = {entry.place: entry.value for entry in log}
-    found = []
+    violations = []
     for reader in readers:
         last: dict[int, int] = {}
         for entry in reader:
             if entry.offset <= last.get(entry.partition, -1):
-                found.append(f"{entry.place} was read after offset {last[entry.partition]}")
+                violations.append(f"{entry.place} was read after offset {last[entry.partition]}")
             last[entry.partition] = entry.offset
             now = final.get(entry.place)
             if now != entry.value and not (gone and now is None):
-                found.append(f"{entry.value} was read at {entry.place}, where the log has {now or 'nothing'}")
-    return _some(found)
+                violations.append(f"{entry.value} was read at {entry.place}, where the log has {now or 'nothing'}")
+    return _some(violations)
 
 
 def contested(seen: Iterable[LeaderSeen]) -> list[str]:
     """Each epoch of a partition has one leader, and no broker goes back to an older epoch."""
     leaders: dict[tuple[str, int], int] = {}
     newest: dict[tuple[int, str], int] = {}
-    found = []
+    violations = []
     for one in seen:
         if one.leader >= 0:
             leader = leaders.setdefault((one.partition, one.epoch), one.leader)
             if leader != one.leader:
-                found.append(f"{one.partition} has the leaders {leader} and {one.leader} in epoch {one.epoch}")
+                violations.append(f"{one.partition} has the leaders {leader} and {one.leader} in epoch {one.epoch}")
         before = newest.get((one.broker, one.partition), -1)
         if one.epoch < before:
-            found.append(f"broker {one.broker} went back from epoch {before} to {one.epoch} of {one.partition}")
+            violations.append(f"broker {one.broker} went back from epoch {before} to {one.epoch} of {one.partition}")
         newest[one.broker, one.partition] = max(before, one.epoch)
-    return _some(found)
+    return _some(violations)
 
 
 def uncommitted(events: Iterable[GroupEvent]) -> list[str]:
     """A member begins where a commit that was confirmed before says, or after it."""
     commits = sorted((event for event in events if event.kind == "commit"), key=lambda event: event.ended_s)
-    found = []
+    violations = []
     for begin in (event for event in events if event.kind == "begin"):
         known = [one for one in commits if one.partition == begin.partition and one.ended_s < begin.began_s]
         newest = max((one.offset for one in known), default=-1)
         if begin.offset < newest:
-            found.append(f"a member began at {begin.offset} of partition {begin.partition}, {newest} was committed")
-    return _some(found)
+            violations.append(
+                f"a member began at {begin.offset} of partition {begin.partition}, {newest} was committed"
+            )
+    return _some(violations)
 
 
 def unprocessed(log: Iterable[Entry], processed: Iterable[Place]) -> list[str]:
@@ -150,15 +152,17 @@ def unbalanced(outcomes: Mapping[str, str], entries: Iterable[Entry]) -> list[st
         transfer, _, amount = entry.value.split(":")
         halves[transfer].append(int(amount))
     allowed = {"committed": (2,), "aborted": (0,), "unknown": (0, 2)}
-    found = [
+    violations = [
         f"transfer {transfer} is {outcome}, and {len(halves[transfer])} of its halves are there"
         for transfer, outcome in outcomes.items()
         if len(halves[transfer]) not in allowed[outcome]
     ]
     total = sum(sum(amounts) for amounts in halves.values())
     if total:
-        found.append(f"the sum of all accounts is {total}")
-    return _some([*found, *(f"nobody made transfer {transfer}" for transfer in halves if transfer not in outcomes)])
+        violations.append(f"the sum of all accounts is {total}")
+    return _some(
+        [*violations, *(f"nobody made transfer {transfer}" for transfer in halves if transfer not in outcomes)]
+    )
 
 
 def outdated(acknowledged: Mapping[str, int], newest: Mapping[str, int]) -> list[str]:
@@ -175,8 +179,8 @@ def slow(waits_s: Mapping[str, float], limit_s: float) -> list[str]:
     return [f"clients waited {wait_s:.2f} s after: {fault}" for fault, wait_s in waits_s.items() if wait_s > limit_s]
 
 
-def _some(found: Iterable[str]) -> list[str]:
+def _some(violations: Iterable[str]) -> list[str]:
     """Return the first violations, and how many more there are."""
-    all_ = list(found)
+    all_ = list(violations)
     more = Counter(all_[SHOWN:]).total()
     return all_[:SHOWN] + ([f"... and {more:,} more of this kind"] if more else [])

@@ -113,7 +113,7 @@ def _make_faults(scene: Scene, names: Sequence[str]) -> None:
 
 def _compared(cluster: TestedCluster) -> list[str]:
     report = compare(cluster.data_folders)
-    found = [f"the logs of {one.name} differ: {one.difference}" for one in report.different]
+    violations = [f"the logs of {one.name} differ: {one.difference}" for one in report.different]
     if not report.partitions:
-        found.append("there is no log to compare")
-    return found
+        violations.append("there is no log to compare")
+    return violations

@@ -23,8 +23,8 @@ def test_nothing_is_lost() -> None:
 
 @pytest.mark.parametrize("value", [None, "a:7"])
 def test_a_lost_record_is_found(value: str | None) -> None:
-    (found,) = checkers.lost(ACKNOWLEDGED, [], changed((0, 3), value))
-    assert found == f"a:2 was acknowledged at (0, 3), where the log has {value or 'nothing'}"
+    (violation,) = checkers.lost(ACKNOWLEDGED, [], changed((0, 3), value))
+    assert violation == f"a:2 was acknowledged at (0, 3), where the log has {value or 'nothing'}"
 
 
 def test_a_lost_record_whose_offset_is_unknown_is_found() -> None:
@@ -47,14 +47,14 @@ def test_reads_repeat() -> None:
 
 
 def test_a_reader_that_goes_back_is_found() -> None:
-    (found,) = checkers.unrepeatable([[*LOG, LOG[1]]], LOG)
-    assert found == "(0, 1) was read after offset 3"
+    (violation,) = checkers.unrepeatable([[*LOG, LOG[1]]], LOG)
+    assert violation == "(0, 1) was read after offset 3"
 
 
 @pytest.mark.parametrize(("value", "gone"), [(None, False), ("a:7", False), ("a:7", True)])
 def test_record_read_but_missing_from_the_log_is_reported(value: str | None, gone: bool) -> None:
-    (found,) = checkers.unrepeatable([LOG], changed((0, 1), value), gone=gone)
-    assert found == f"b:1 was read at (0, 1), where the log has {value or 'nothing'}"
+    (violation,) = checkers.unrepeatable([LOG], changed((0, 1), value), gone=gone)
+    assert violation == f"b:1 was read at (0, 1), where the log has {value or 'nothing'}"
 
 
 def test_two_leaders_of_an_epoch_are_found() -> None:
@@ -69,8 +69,8 @@ def test_a_commit_that_is_lost_is_found() -> None:
     good = [GroupEvent("begin", 0, -1, 0, 1), GroupEvent("commit", 0, 10, 1, 2), GroupEvent("commit", 0, 20, 4, 9)]
     good += [GroupEvent("begin", 0, 10, 3, 5), GroupEvent("begin", 0, 20, 3, 5), GroupEvent("begin", 1, -1, 3, 5)]
     assert checkers.uncommitted(good) == []
-    (found,) = checkers.uncommitted([*good, GroupEvent("begin", 0, 10, 10, 11)])
-    assert found == "a member began at 10 of partition 0, 20 was committed"
+    (violation,) = checkers.uncommitted([*good, GroupEvent("begin", 0, 10, 10, 11)])
+    assert violation == "a member began at 10 of partition 0, 20 was committed"
 
 
 def test_a_record_that_the_group_skipped_is_found() -> None:
@@ -98,9 +98,9 @@ def test_a_bank_without_errors() -> None:
     ],
 )
 def test_half_a_transfer_is_found(outcomes: dict[str, str], entries: list[Entry], words: list[str]) -> None:
-    found = checkers.unbalanced(outcomes, entries)
-    assert len(found) == len(words)
-    assert all(expected in violation for expected, violation in zip(words, found, strict=True))
+    violations = checkers.unbalanced(outcomes, entries)
+    assert len(violations) == len(words)
+    assert all(expected in violation for expected, violation in zip(words, violations, strict=True))
 
 
 def test_a_key_that_fell_back_is_found() -> None:
@@ -117,6 +117,6 @@ def test_a_long_wait_is_found() -> None:
 
 
 def test_many_violations_are_counted() -> None:
-    found = checkers.lost({(0, number): "a" for number in range(100)}, [], [])
-    assert len(found) == 6
-    assert found[-1] == "... and 95 more of this kind"
+    violations = checkers.lost({(0, number): "a" for number in range(100)}, [], [])
+    assert len(violations) == 6
+    assert violations[-1] == "... and 95 more of this kind"

@@ -59,9 +59,9 @@ def system_calls(lines: list[str]) -> list[tuple[str, int]]:
     counts: Counter[str] = Counter()
     calls = []
     for line in lines:
-        if found := re.match(r"(\w+)\(", line):
-            counts[found[1]] += 1
-            calls.append((found[1], counts[found[1]]))
+        if match := re.match(r"(\w+)\(", line):
+            counts[match[1]] += 1
+            calls.append((match[1], counts[match[1]]))
     return calls
 
 

@@ -111,12 +111,14 @@ class LogWorkload(Workload):
         while not self.ended.is_set():
             began_s = now_s()
             try:
-                found = consumer.committed(partitions, timeout=5)
+                committed = consumer.committed(partitions, timeout=5)
             except KafkaException:
                 continue
             ended_s = now_s()
-            self._events += [GroupEvent("begin", one.partition, max(-1, one.offset), began_s, ended_s) for one in found]
-            consumer.assign(found)
+            self._events += [
+                GroupEvent("begin", one.partition, max(-1, one.offset), began_s, ended_s) for one in committed
+            ]
+            consumer.assign(committed)
             return
 
     def _commit(self, consumer: Any) -> None:
