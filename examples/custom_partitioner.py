@@ -64,7 +64,7 @@ def partitions_by_customer(broker: kqueue.Broker) -> dict[str, dict[str, list[in
     for record in broker.topics[TOPIC].records():
         customer = record.key.decode().partition("/")[0]
         places.setdefault(record.value.decode(), {}).setdefault(customer, set()).add(record.partition)
-    return {client: {name: sorted(found[name]) for name in CUSTOMERS} for client, found in places.items()}
+    return {client: {name: sorted(partitions[name]) for name in CUSTOMERS} for client, partitions in places.items()}
 
 
 def show(partitioner: str, client: str, places: dict[str, list[int]]) -> None:

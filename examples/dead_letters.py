@@ -67,14 +67,14 @@ def dead_letters(bootstrap: str, count: int) -> list[tuple[bytes, dict[str, str]
     """Read the dead-letter topic with an ordinary consumer until it has so many records."""
     consumer = Consumer(client(bootstrap, {"group.id": "operators", "auto.offset.reset": "earliest"}))
     consumer.subscribe([DEAD])
-    found: list[tuple[bytes, dict[str, str]]] = []
-    while len(found) < count:
+    letters: list[tuple[bytes, dict[str, str]]] = []
+    while len(letters) < count:
         for message in consumer.consume(10, timeout=1):
             if message.error() is None:
                 headers = {name: value.decode() for name, value in message.headers()}
-                found.append((message.value(), headers))
+                letters.append((message.value(), headers))
     consumer.close()
-    return found
+    return letters
 
 
 def main() -> None:
@@ -101,7 +101,7 @@ def main() -> None:
         workers = [threading.Thread(target=work, args=(broker.bootstrap, outcomes, has_ended)) for _ in range(2)]
         for worker in workers:
             worker.start()
-        found = dead_letters(broker.bootstrap, 2)
+        letters = dead_letters(broker.bootstrap, 2)
         while outcomes["accepted"] < COUNT - 2:
             has_ended.wait(0.05)
         has_ended.set()
@@ -109,7 +109,7 @@ def main() -> None:
             worker.join()
 
         print(f"{outcomes['accepted']} of {COUNT} orders were accepted, {outcomes['rejected']} was rejected")
-        for value, headers in sorted(found, key=lambda each: int(each[1]["kqueue.share.offset"])):
+        for value, headers in sorted(letters, key=lambda each: int(each[1]["kqueue.share.offset"])):
             own = {name.removeprefix("kqueue.share."): text for name, text in headers.items()}
             print(f"{DEAD}: {value.decode()}: {own['reason']} after {own['delivery.count']} (offset {own['offset']})")
 

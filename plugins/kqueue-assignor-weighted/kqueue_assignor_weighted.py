@@ -28,8 +28,8 @@ _WEIGHT = re.compile(r"\*([0-9]{1,4})\Z", re.ASCII)
 
 def weight_of(member: AssignorMember) -> int:
     """Return the weight in the member's instance id, from 1 to `WEIGHT_MAX`; 1 if it has none."""
-    found = _WEIGHT.search(member.instance_id or "")
-    return min(max(int(found[1]), 1), WEIGHT_MAX) if found else 1
+    match = _WEIGHT.search(member.instance_id or "")
+    return min(max(int(match[1]), 1), WEIGHT_MAX) if match else 1
 
 
 class WeightedAssignor:

@@ -92,8 +92,8 @@ def archived(root: Path | str, filesystem: FileSystem | None = None, topic: str 
 
 
 def offsets(root: Path | str, filesystem: FileSystem | None = None) -> list[int]:
-    found: list[int] = archived(root, filesystem)["offset"].to_pylist()
-    return found
+    column: list[int] = archived(root, filesystem)["offset"].to_pylist()
+    return column
 
 
 def files(root: Path) -> list[Path]:

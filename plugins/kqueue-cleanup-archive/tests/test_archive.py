@@ -48,9 +48,9 @@ def test_all_columns_are_those_of_the_export(tmp_path: Path) -> None:
     Archive(str(tmp_path / "archive"))(segments)
     sim.stop()
     exported = kqueue.open_log(tmp_path / "data" / "orders-0").to_arrow(end_offset=segments.end_offset)
-    found = archived(tmp_path / "archive").select(exported.column_names)
-    assert found.num_rows == segments.end_offset > 20
-    assert found.cast(exported.schema).equals(exported)
+    table = archived(tmp_path / "archive").select(exported.column_names)
+    assert table.num_rows == segments.end_offset > 20
+    assert table.cast(exported.schema).equals(exported)
 
 
 def test_archive_lacks_aborted_and_control_records(tmp_path: Path) -> None:

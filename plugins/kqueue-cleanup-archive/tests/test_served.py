@@ -80,7 +80,7 @@ def test_killed_again_and_again_while_it_archives_each_record_is_there_once(tmp_
             process.send_signal(signal.SIGKILL)
             process.wait(30)
     with served(tmp_path, tmp_path / "last.log") as (_, bootstrap):
-        until("starts that are ends", lambda: starts_and_ends(bootstrap), lambda found: found[0] == found[1])
+        until("starts that are ends", lambda: starts_and_ends(bootstrap), lambda offsets: offsets[0] == offsets[1])
     values = [int(value[7:]) for value in archived(tmp_path / "archive")["value"].to_pylist()]
     assert sorted(values) == list(range(sent))
     assert files(tmp_path / "archive") == whole_files(tmp_path / "archive")

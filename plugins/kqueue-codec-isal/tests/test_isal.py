@@ -99,7 +99,9 @@ def test_a_flipped_bit_in_what_is_compressed_is_noticed() -> None:
         changed = bytearray(packed)
         changed[bit // 8] ^= 1 << bit % 8
         try:
-            found = CODEC.decompress(bytes(changed), 1000)
+            decompressed = CODEC.decompress(bytes(changed), 1000)
         except CorruptBatch:
             continue
-        assert found == data, "only what carries no data, such as the time in the header, may be turned unnoticed"
+        assert decompressed == data, (
+            "only what carries no data, such as the time in the header, may be turned unnoticed"
+        )

@@ -20,8 +20,8 @@ def test_rendezvous_partitioner_keeps_the_contract() -> None:
 
 
 def test_rendezvous_partitioner_is_found_by_name() -> None:
-    found = PARTITIONERS.get("rendezvous")(random.Random(1))
-    assert [found.partition(b"key-%d" % number, 9) for number in range(50)] == [
+    partitioner = PARTITIONERS.get("rendezvous")(random.Random(1))
+    assert [partitioner.partition(b"key-%d" % number, 9) for number in range(50)] == [
         rendezvous(b"key-%d" % number, 9) for number in range(50)
     ]
 

@@ -38,7 +38,7 @@ def add_partitions(broker: kqueue.Broker, count: int) -> None:
 
 def places(broker: kqueue.Broker, count: int) -> dict[bytes, set[int]]:
     """The partitions in which each key is found, in all of `count`."""
-    found: dict[bytes, set[int]] = {}
+    by_key: dict[bytes, set[int]] = {}
     consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, auto_offset_reset="earliest", enable_auto_commit=False)
     try:
         partitions = [TopicPartition("orders", id) for id in range(count)]
@@ -46,13 +46,13 @@ def places(broker: kqueue.Broker, count: int) -> dict[bytes, set[int]]:
         ends = consumer.end_offsets(partitions)
         deadline = time.monotonic() + DEADLINE_S
         while any(consumer.position(partition) < ends[partition] for partition in partitions):
-            assert time.monotonic() < deadline, f"{len(found)} keys are read, up to {ends}"
+            assert time.monotonic() < deadline, f"{len(by_key)} keys are read, up to {ends}"
             for partition, records in consumer.poll(timeout_ms=1000).items():
                 for record in records:
-                    found.setdefault(record.key, set()).add(partition.partition)
+                    by_key.setdefault(record.key, set()).add(partition.partition)
     finally:
         consumer.close()
-    return found
+    return by_key
 
 
 def test_kafka_python_places_keys_by_it_and_moves_them_to_added_partitions_alone(broker: kqueue.Broker) -> None:

@@ -76,7 +76,7 @@ def consume(bootstrap: str, topic: str, *, offset: int | None = None, group: str
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False, auto_offset_reset="earliest"
     )
-    found: list[int] = []
+    numbers: list[int] = []
     try:
         consumer.assign([partition])
         end = consumer.end_offsets([partition])[partition]
@@ -89,12 +89,12 @@ def consume(bootstrap: str, topic: str, *, offset: int | None = None, group: str
             assert time.monotonic() < deadline, f"{position} of {end} records are read"
             for record in consumer.poll(timeout_ms=1000).get(partition, []):
                 assert record.value.startswith(SECRETS["value"])
-                found.append(int(record.value.rpartition(b"-")[2]))
+                numbers.append(int(record.value.rpartition(b"-")[2]))
         if group is not None:
             consumer.commit()
     finally:
         consumer.close()
-    return found
+    return numbers
 
 
 def test_a_broker_keeps_everything_and_shows_nothing(folder: Path) -> None:
@@ -130,12 +130,12 @@ def test_compaction_runs_in_a_process_of_its_own(folder: Path, monkeypatch: pyte
         broker.create_topic("orders", cleanup_policy="compact", segment_bytes=4000, min_cleanable_dirty_ratio=0.01)
         produce(broker.bootstrap, "orders", 300, keys=7)
         broker.clock.advance(minutes=10)
-        found = consume(broker.bootstrap, "orders")
+        numbers = consume(broker.bootstrap, "orders")
         assert "CompactionTask" in ran
-        assert len(found) < 150
-        assert {number % 7: number for number in found} == {number % 7: number for number in range(293, 300)}
+        assert len(numbers) < 150
+        assert {number % 7: number for number in numbers} == {number % 7: number for number in range(293, 300)}
         broker.restart()
-        assert consume(broker.bootstrap, "orders") == found
+        assert consume(broker.bootstrap, "orders") == numbers
     for path in folder.rglob("*.log"):
         assert SECRETS["value"] not in path.read_bytes()
 
@@ -178,12 +178,12 @@ def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
         try:
             assert process.stderr is not None
             told = ""
-            while (found := LISTENS.search(told)) is None:
+            while (match := LISTENS.search(told)) is None:
                 assert select.select([process.stderr], [], [], DEADLINE_S)[0], f"it does not start: {told}"
                 line = process.stderr.readline()
                 assert line, f"it did not start: {told}"
                 told += line
-            yield process, found[1]
+            yield process, match[1]
         finally:
             process.kill()
             process.communicate()

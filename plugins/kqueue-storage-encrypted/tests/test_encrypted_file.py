@@ -142,17 +142,17 @@ def test_any_flipped_bit_is_found_and_the_rest_stays(cuts: bool) -> None:
         changed = bytearray(sealed)
         changed[bit // 8] ^= 1 << bit % 8
         set_bytes(inner, bytes(changed))
-        found = storage.open("a").read_at(0, 10_000)
-        if cuts and found == plain:
+        content = storage.open("a").read_at(0, 10_000)
+        if cuts and content == plain:
             continue  # a CUT frame: its neighbours tell what it said
         with pytest.raises(StorageFailed, match=r"memory/a: damaged at position \d+"):
             storage.read("a")
         if bit // 8 < HEADER.size:
-            assert set(found) == {0xFF}
+            assert set(content) == {0xFF}
             continue
-        assert len(found) == len(plain), f"bit {bit}"
-        wrong = [place for place, (left, right) in enumerate(zip(found, plain, strict=True)) if left != right]
-        assert {found[place] for place in wrong} <= {0xFF}, "what is damaged reads as nothing that could be believed"
+        assert len(content) == len(plain), f"bit {bit}"
+        wrong = [place for place, (left, right) in enumerate(zip(content, plain, strict=True)) if left != right]
+        assert {content[place] for place in wrong} <= {0xFF}, "what is damaged reads as nothing that could be believed"
         assert len(wrong) <= 40, "one frame at most"
 
 
@@ -243,9 +243,9 @@ def test_frames_that_are_moved_swapped_repeated_or_left_out_are_damage(seed: int
     set_bytes(inner, sealed[: HEADER.size] + b"".join(frames[number] for number in order))
     with pytest.raises(StorageFailed, match="damaged"):
         storage.read("a")
-    found = storage.open("a").read_at(0, 1000)
+    content = storage.open("a").read_at(0, 1000)
     in_place = {place for place, number in enumerate(order) if place == number}
-    for place, byte in enumerate(found):
+    for place, byte in enumerate(content):
         expected = plain[place] if place // 20 in in_place else 0xFF
         assert byte == expected, "a frame counts where it was written, and nowhere else"
 
@@ -318,19 +318,19 @@ def test_damage_in_a_large_file_costs_what_it_hit() -> None:
         changed = bytearray(sealed)
         changed[place] ^= 1
         set_bytes(inner, bytes(changed))
-        found = storage.open("a").read_at(0, len(plain))
-        assert len(found) == len(plain)
-        wrong = [at for at in range(len(plain)) if found[at] != plain[at]]
+        content = storage.open("a").read_at(0, len(plain))
+        assert len(content) == len(plain)
+        wrong = [at for at in range(len(plain)) if content[at] != plain[at]]
         assert wrong
         assert wrong[-1] - wrong[0] < 10_000
         at_once = storage.open("a")
-        assert all(at_once.read_at(at, 1) == found[at : at + 1] for at in rng.sample(range(len(plain)), 30))
+        assert all(at_once.read_at(at, 1) == content[at : at + 1] for at in rng.sample(range(len(plain)), 30))
     changed = bytearray(sealed)
     changed[BLOCK_BYTES : 2 * BLOCK_BYTES] = bytes(BLOCK_BYTES)
     set_bytes(inner, bytes(changed))
-    found = storage.open("a").read_at(0, len(plain))
-    assert found[: BLOCK_BYTES - 20_000] == plain[: BLOCK_BYTES - 20_000]
-    assert found[-BLOCK_BYTES + 20_000 :] == plain[-BLOCK_BYTES + 20_000 :]
+    content = storage.open("a").read_at(0, len(plain))
+    assert content[: BLOCK_BYTES - 20_000] == plain[: BLOCK_BYTES - 20_000]
+    assert content[-BLOCK_BYTES + 20_000 :] == plain[-BLOCK_BYTES + 20_000 :]
 
 
 def test_a_large_append_that_was_torn_is_as_long_as_it_was() -> None:
