@@ -10,9 +10,11 @@ import signal
 import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
 
 from kqueue.tests.source_tree import ROOT
+from kqueue.tests.waits import eventually
 
 pytestmark = pytest.mark.skipif(shutil.which("timeout") is None, reason="there is no timeout(1)")
 HEAD = f'set -uo pipefail\nwork=$1\nsource "{ROOT}/.ci/lanes.sh"\n'
@@ -130,15 +132,10 @@ def test_a_part_that_does_not_end_is_ended_and_told(tmp_path: Path, how: str) ->
 def test_interrupted_run_ends_its_parts_and_prints_their_output(tmp_path: Path) -> None:
     parts = "queue stuck bash -c 'echo begun; echo $$ > pid; exec sleep 600'\nfinish\nsummary"
     with start(tmp_path, parts) as process:
-        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
-            assert process.poll() is None
+        eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "the part begins")
         process.send_signal(signal.SIGTERM)
         said, _ = process.communicate(timeout=60)
     assert process.returncode == 2
     assert "=== stuck, cut short:\nbegun\n" in said
     pid = int((tmp_path / "pid").read_text())
-    while True:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            break
+    eventually(lambda: not psutil.pid_exists(pid), "the part ends")

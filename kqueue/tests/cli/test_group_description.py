@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,6 +14,7 @@ from kqueue.cli.group_description import Row, classic_group, offset_rows, owners
 from kqueue.client import ClientOptions, GroupDescription, GroupMember, TaskId, TopicPartition
 from kqueue.client.deadline import Deadline
 from kqueue.client.routing import Router
+from kqueue.tests.waits import eventually
 from kqueue.wire.apis import BY_MODULE
 from kqueue.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,
@@ -88,15 +88,14 @@ class Member:
 
     def wait_for_partitions(self, count: int) -> None:
         """Beat until so many are assigned: a share group first initializes the state of each."""
-        deadline = Deadline(20_000)
-        while not deadline.is_expired:
+
+        def are_assigned() -> bool:
             response = self.beat(self.epoch)
             self.epoch = response.member_epoch
             topics = response.assignment.topic_partitions if response.assignment else ()
-            if sum(len(topic.partitions) for topic in topics) == count:
-                return
-            time.sleep(0.02)
-        pytest.fail(f"{count} partitions were not assigned in time")
+            return sum(len(topic.partitions) for topic in topics) == count
+
+        eventually(are_assigned, f"{count} partitions of {self.type}")
 
     def send(self, call: RawCall) -> Any:
         return self._router.send_to_coordinator(self.type, call, Deadline(20_000))

@@ -348,21 +348,21 @@ def test_processes_with_one_store_are_a_cluster(tmp_path: Path) -> None:
         finally:
             admin.close()
 
-    def until(served: Served, expected: set[int]) -> None:
-        eventually(lambda: leaders(served) == expected)
+    def await_leaders(served: Served, expected: set[int]) -> None:
+        eventually(lambda: leaders(served) == expected, f"the leaders {expected}")
 
     with serving(*member(1, "--topic", "orders:2", "--set", "default.replication.factor=1")) as first:
-        until(first, {1})
+        await_leaders(first, {1})
         with serving(*member(2, "--topic", "payments:2")) as second:
-            until(second, {1})
+            await_leaders(second, {1})
             status, text = refused(*member(2, "--set", f"log.dirs={tmp_path / 'other'}"))
             assert status == 1
             assert "Error: node id 2 is in use: " in text
             first.process.kill()
             first.process.wait()
-            until(second, {-1})
+            await_leaders(second, {-1})
             with serving(*member(1)) as again:
-                until(second, {1})
+                await_leaders(second, {1})
                 end = again.end()
                 assert end.rstrip().endswith("stopped")
             assert second.end().rstrip().endswith("stopped")

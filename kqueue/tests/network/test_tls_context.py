@@ -293,8 +293,7 @@ def loop_thread(broker: kqueue.Broker) -> int | None:
 
 def wait_for(broker: kqueue.Broker, pair: Certificate) -> None:
     """Wait until new connections are shown this certificate."""
-    eventually(lambda: serial_of(broker._server) == serial(pair))
-    assert serial_of(broker._server) == serial(pair)
+    eventually(lambda: serial_of(broker._server) == serial(pair), f"the certificate {serial(pair)}")
 
 
 def alter(broker: kqueue.Broker, settings: dict[str, str]) -> None:
