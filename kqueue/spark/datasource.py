@@ -71,11 +71,11 @@ class KqueueDataSource(CheckedPickle, DataSource):
         if not hasattr(self, "_value_schema"):
             with without_traceback():
                 settings = value_settings(self.options)
-                self._value_schema = None if settings is None else _found(settings)
+                self._value_schema = None if settings is None else _schema_of(settings)
         return self._value_schema
 
 
-def _found(settings: ValueSettings) -> ValueSchema:
+def _schema_of(settings: ValueSettings) -> ValueSchema:
     from kqueue.spark.value_formats.opening import find_schema
 
     return find_schema(settings)

@@ -61,7 +61,7 @@ class FolderIdentity:
         self._location = location
         self._has_partitions = has_partitions
         epochs = [mark.committed.epoch for mark in marks.values() if mark.committed is not None]
-        self._found = str(max(epochs)) if epochs else "none"
+        self._marks_epoch = str(max(epochs)) if epochs else "none"
 
     @staticmethod
     def encode(stamp: RegistrationStamp) -> bytes:
@@ -97,7 +97,7 @@ class FolderIdentity:
         if self._has_partitions and self.compare(before) is Comparison.OLDER_STORE:
             raise OlderStore(
                 f"kqueue.cluster.store is older than the data of broker {self._node_id}: {self._location} took part "
-                f"with broker epoch {self._found}, and the store knows {self._stored_epoch()}. The store was put "
+                f"with broker epoch {self._marks_epoch}, and the store knows {self._stored_epoch()}. The store was put "
                 "back from a copy, and may elect leaders without confirmed records: stop all brokers, and put back "
                 "its newest state. If that is lost, see docs/clusters.md, Backups"
             )
@@ -125,7 +125,7 @@ class FolderIdentity:
         """Return the line for the log."""
         return (
             f"the data of broker {self._node_id} in {self._location} is older than its last life in the cluster: it "
-            f"took part with broker epoch {self._found}, and the store knows {self._stored_epoch()}. Confirmed "
+            f"took part with broker epoch {self._marks_epoch}, and the store knows {self._stored_epoch()}. Confirmed "
             "records may be missing, so it leads nothing that others can lead, and copies from them. If the newest "
             "data folders still exist, stop this broker before others follow it, and put them back"
         )

@@ -97,7 +97,7 @@ class ProducedAssertions(ABC):
 
         check = self._produced_check(topic, values, **expected)
         poll_until_true(check.look, within_s, f"await {self._NAME}.wait_produced(...)")
-        return check.found
+        return check.records
 
     async def wait_produced(
         self,
@@ -118,7 +118,7 @@ class ProducedAssertions(ABC):
 
         check = self._produced_check(topic, values, **expected)
         await poll_until_true_async(check.look, within_s)
-        return check.found
+        return check.records
 
     def _produced_check(
         self,

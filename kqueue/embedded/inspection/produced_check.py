@@ -150,7 +150,7 @@ class CheckedTopic(Protocol):
 
 
 class ProducedCheck:
-    """Compares a topic with the expected records. `found`: the records that were read last.
+    """Compares a topic with the expected records. `records`: those that were read last.
 
     Args: find: returns the topic. Raises NoSuchName: why that is not possible now.
     """
@@ -163,7 +163,7 @@ class ProducedCheck:
         *,
         read_committed: bool,
     ) -> None:
-        self.found: list[Record] = []
+        self.records: list[Record] = []
         self._find = find
         self._expected = expected
         self._partition = partition
@@ -180,9 +180,9 @@ class ProducedCheck:
         ends = topic.end_offsets
         if ends != self._seen:  # else nothing was appended, and the records need not be read again
             expected, partition = self._expected, self._partition
-            self.found = topic.records(partition, read_committed=self._read_committed)
+            self.records = topic.records(partition, read_committed=self._read_committed)
             problem = difference(
-                _place(topic, partition), self.found, expected, ordered=_is_ordered(topic, partition, expected)
+                _place(topic, partition), self.records, expected, ordered=_is_ordered(topic, partition, expected)
             )
             self._problem = problem if problem is None else problem + self._left_out(topic)
             self._seen = ends
@@ -192,7 +192,7 @@ class ProducedCheck:
         """Return a line about the records that are not compared, if there are any."""
         if not self._read_committed:
             return ""
-        count = len(topic.records(self._partition, read_committed=False)) - len(self.found)
+        count = len(topic.records(self._partition, read_committed=False)) - len(self.records)
         return (
             f"\n      ({counted(count, 'record')} of open or aborted transactions left out; "
             "read_committed=False compares them too)"

@@ -11,13 +11,13 @@ class MismatchList:
     """Pairs of numbers: the first `PAIRS_MAX`, and in `left_out` the count of the others."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[int, int]] = []
+        self.pairs: list[tuple[int, int]] = []
         self.left_out = 0
 
     def add(self, first: int, second: int) -> None:
         """Add a pair, or count it."""
-        if len(self.found) < PAIRS_MAX:
-            self.found.append((first, second))
+        if len(self.pairs) < PAIRS_MAX:
+            self.pairs.append((first, second))
         else:
             self.left_out += 1
 
@@ -89,8 +89,8 @@ class Problems:
 
 
 def _listed(table: dict[str, MismatchList], title: str, line: str, *, newest_first: bool = False) -> Iterator[str]:
-    for path, pairs in table.items():
+    for path, mismatches in table.items():
         yield f"{title}{path}"
-        yield from (line.format(*pair) for pair in (reversed(pairs.found) if newest_first else pairs.found))
-        if pairs.left_out:
-            yield f"  and {pairs.left_out} more"
+        yield from (line.format(*pair) for pair in (reversed(mismatches.pairs) if newest_first else mismatches.pairs))
+        if mismatches.left_out:
+            yield f"  and {mismatches.left_out} more"

@@ -68,8 +68,8 @@ class GuardedCodec:
         self._tell(method, type(error).__name__, failed, error)
         raise failed from error
 
-    def _broke_contract(self, what: str, found: str) -> NoReturn:
-        failed = PluginError(f"{self._title} broke its contract: {what}", detail=found)
+    def _broke_contract(self, what: str, detail: str) -> NoReturn:
+        failed = PluginError(f"{self._title} broke its contract: {what}", detail=detail)
         self._tell(what, "", failed, None)
         raise failed
 

@@ -307,16 +307,16 @@ class Journal:
 
     def exists(self) -> bool:
         """Return whether the topic exists."""
-        return self._found() is not None
+        return self._topic_metadata() is not None
 
-    def _found(self) -> TopicMetadata | None:
+    def _topic_metadata(self) -> TopicMetadata | None:
         return self.client.metadata(pattern=self.topic.replace(".", r"\.")).topics.get(self.topic)
 
     def open(self, staging_partitions: int) -> int:
         """Create the topic if it does not exist; return the number of staging partitions."""
         name = self.topic
         try:
-            topic = self._found()
+            topic = self._topic_metadata()
             if topic is None:
                 topic = self.client.create_topics([NewTopic(name, 1 + staging_partitions, settings=SETTINGS)]).topics[
                     name

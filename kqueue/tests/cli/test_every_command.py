@@ -61,9 +61,9 @@ def unparsed(arguments: list[str]) -> list[str]:
         arguments = [*context._protected_args, *context.args]
         if not arguments:
             return []
-        name, found, arguments = command.resolve_command(context, arguments)
-        assert found is not None
-        command = found
+        name, subcommand, arguments = command.resolve_command(context, arguments)
+        assert subcommand is not None
+        command = subcommand
     leaf = click.Context(command, parent=context, help_option_names=["-h", "--help"])
     return command.make_parser(leaf).parse_args(arguments)[1]
 

@@ -356,11 +356,11 @@ class _Errors(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
-        self.found: str | None = None
+        self.first: str | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info and self.found is None:
-            self.found = self.format(record)
+        if record.exc_info and self.first is None:
+            self.first = self.format(record)
 
 
 class _Lines(logging.Handler):
@@ -387,7 +387,7 @@ def run_seed(
     logger.propagate = False
     try:
         make(seed, trace).run(steps)
-        return errors.found
+        return errors.first
     except InvariantViolated as violated:
         return str(violated)
     except Exception:

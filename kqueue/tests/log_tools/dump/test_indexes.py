@@ -77,15 +77,15 @@ def test_an_offset_that_falls_is_looked_for_from_the_beginning(tmp_path: Path) -
     ]
 
 
-@pytest.mark.parametrize(("named", "found", "wrong"), [(7, 8, False), (99, -1, True)])
-def test_a_time_whose_offset_ends_no_batch(named: int, found: int, wrong: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("named", "log_offset", "wrong"), [(7, 8, False), (99, -1, True)])
+def test_a_time_whose_offset_ends_no_batch(named: int, log_offset: int, wrong: bool, tmp_path: Path) -> None:
     """An offset within a batch, as in Kafka 2.8, is harmless; later entries are still found."""
     path = made(tmp_path).with_suffix(".timeindex")
     changed(path, TIME_ENTRY, 1, 3002, named)
     problems = dumped(path)[2]
     assert list(problems.summary()) == [
         f"The following indexed offsets are not found in :{path}",
-        f"Indexed offset: {named}, found log offset: {found}",
+        f"Indexed offset: {named}, found log offset: {log_offset}",
     ]
     assert problems.wrong is wrong
 
