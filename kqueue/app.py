@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import logging
 import random
 import socket
@@ -20,6 +21,8 @@ from typing import TYPE_CHECKING, TypeVar
 from kqueue.api import handler_table
 from kqueue.base.clock import Clock, OffsetClock, SystemClock, monotonic_s
 from kqueue.base.config import Config
+from kqueue.base.errors import SettingError
+from kqueue.base.extras import install_hint
 from kqueue.base.issued_ids import IssuedIds
 from kqueue.base.promise import Promise
 from kqueue.base.text import counted
@@ -32,6 +35,7 @@ from kqueue.config import plugins
 from kqueue.config.data_folders import data_folders, open_cluster_store, open_metadata_store, open_storages
 from kqueue.config.exposure import check_exposure
 from kqueue.config.listeners import parse_listeners
+from kqueue.config.metrics_listener import NAMES_MAX, MetricsListener, metrics_listener
 from kqueue.log.folders.data_folders import cluster_id_of
 from kqueue.log.manager import LogManager, OfflineFolder
 from kqueue.metadata import MetadataStore
@@ -56,10 +60,12 @@ from kqueue.workers.job_steps import run_in_job, run_in_jobs
 from kqueue.workers.watchdog import Watchdog
 
 if TYPE_CHECKING:
+    from kqueue.api.request_meter import RequestMeter
     from kqueue.broker.access.client_quotas import ClientQuotas
     from kqueue.broker.member import Member
     from kqueue.interbroker.replica_fetchers import ReplicaFetchers
     from kqueue.network.peer_connections import PeerConnections
+    from kqueue.telemetry.service import MetricsService
 
 T = TypeVar("T")
 STOP_POLL_S = 0.005
@@ -112,6 +118,7 @@ class Server:
         self._member: Member | None = None
         self._fetchers: ReplicaFetchers | None = None
         self.peers: PeerConnections | None = None
+        self.metrics: MetricsService | None = None
         self._listeners: Listeners
         self.broker: Broker
         self.connections: ConnectionRegistry
@@ -144,6 +151,8 @@ class Server:
             self._data_location(),
             monotonic_s() - began,
         )
+        if self.metrics is not None:
+            logger.info("metrics and health at %s", self.metrics.address)
 
     async def _finish_jobs_of_refused_start(self) -> None:
         """Finish what was begun before what they use is closed: else each logs an error of its own,
@@ -304,6 +313,8 @@ class Server:
             session.close_descriptor()
         if self.peers is not None:
             self.peers.close_descriptors()
+        if self.metrics is not None:
+            self.metrics.close_descriptor()
 
     # --- start
 
@@ -312,6 +323,7 @@ class Server:
         cleanup.enter_context(plugins.register_plugins(config, self._objects))
         plans = parse_listeners(config)
         check_exposure(config, plans)
+        to_metrics = metrics_listener(config)
         self._listeners = Listeners(plans, config, self.clock, self._sockets)
         self._listeners.bind(cleanup)  # first: a port in use must leave no new folder
         quotas = ConnectionQuotas.of(config)
@@ -323,7 +335,8 @@ class Server:
         security = self.broker.security
         security.audit = AuditLog(self.clock)
         security.authorizer = plugins.open_authorizer(config, self._objects, lambda: security.acls.index)
-        self.connections = self._build_connections(loop, quotas)
+        meter = None if to_metrics is None else _open_meter()
+        self.connections = self._build_connections(loop, quotas, meter)
         self.connections.audit = security.audit
         cleanup.callback(self.connections.close)
         guard = OpenFilesGuard(loop, self.connections)
@@ -346,6 +359,28 @@ class Server:
         self._watchdog = Watchdog(loop, config["kqueue.watchdog.ms"], plugins.plugin_sources)
         cleanup.callback(self._watchdog.stop)
         self._watchdog.start()
+        if to_metrics is not None and meter is not None:
+            self._serve_metrics(to_metrics, meter, cleanup)
+
+    def _serve_metrics(self, listener: MetricsListener, meter: RequestMeter, cleanup: ExitStack) -> None:
+        from kqueue.api.request_meter import Histogram
+        from kqueue.network.tls_context import TlsSettings, build_context
+        from kqueue.telemetry.samples import Sources
+        from kqueue.telemetry.service import MetricsService
+
+        tls = build_context(TlsSettings.of(listener.plan, self.config)).context if listener.uses_tls else None
+        sources = Sources(
+            self.broker,
+            meter,
+            self.connections,
+            jobs=lambda: self.jobs.under_way,
+            is_stopping=lambda: self._stopping,
+            loop_delay=Histogram(),
+            names_max=self.config[NAMES_MAX],
+        )
+        self.metrics = MetricsService(listener, sources, self._on_owner, tls)
+        cleanup.callback(self.metrics.stop)
+        self.metrics.start()
 
     def _connect_peers(self, loop: asyncio.AbstractEventLoop, cleanup: ExitStack) -> None:
         """Let the broker reach the others of its cluster, and copy what they lead."""
@@ -424,7 +459,9 @@ class Server:
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(call)
 
-    def _build_connections(self, loop: asyncio.AbstractEventLoop, quotas: ConnectionQuotas) -> ConnectionRegistry:
+    def _build_connections(
+        self, loop: asyncio.AbstractEventLoop, quotas: ConnectionQuotas, meter: RequestMeter | None
+    ) -> ConnectionRegistry:
         broker, config = self.broker, self.config
         client_log = ClientLog(logger, self.clock)
         lookup = handler_table.lookup
@@ -440,6 +477,8 @@ class Server:
             plain_bytes_max=config["kqueue.request.max.bytes"],
             items_max=config["kqueue.request.max.items"],
         )
+        if meter is not None:
+            dispatcher.count(meter)
 
         def bound_clients(of_clients: ClientQuotas) -> None:
             quotas.clients = of_clients
@@ -504,3 +543,12 @@ class Server:
             await asyncio.sleep(STOP_POLL_S)
         if unsent:
             logger.warning("closing %s that did not take all responses", counted(unsent, "connection"))
+
+
+def _open_meter() -> RequestMeter:
+    """Raises: SettingError: what exports its counts is not installed."""
+    if importlib.util.find_spec("prometheus_client") is None:
+        raise SettingError(f"kqueue.metrics.listener needs prometheus-client: {install_hint('metrics')}")
+    from kqueue.api.request_meter import RequestMeter
+
+    return RequestMeter()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 
+from kqueue.base.errors import StorageFailed
 from kqueue.base.promise import Promise
 from kqueue.broker.broker import Broker
 from kqueue.broker.cluster.controller import Controller
@@ -78,6 +79,10 @@ class Member:
     @property
     def is_unfenced(self) -> bool:
         return self.registration.is_unfenced
+
+    @property
+    def store_error(self) -> StorageFailed | None:
+        return self.registration.store_error
 
     def begin(self) -> None:
         self.registration.begin()

@@ -35,6 +35,7 @@ COMMANDS = {
     "cluster": LazyCommand(
         "kqueue.cli.cluster:cluster", "Show a cluster's brokers and replicas; move partitions, elect leaders."
     ),
+    "health": LazyCommand("kqueue.cli.health:health", "Ask a broker whether it serves all it has, for scripts."),
     "acls": LazyCommand("kqueue.cli.acls:acls", "Add, remove and list ACLs: who may do what."),
     "users": LazyCommand("kqueue.cli.users:users", "Add, remove and list users with passwords, for SCRAM."),
     "certs": LazyCommand("kqueue.cli.certs:certs", "Make certificates for TLS: an authority, brokers, clients."),

@@ -321,6 +321,25 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         "before it closes the connections.",
     ),
     Setting(
+        "kqueue.metrics.listener",
+        SettingType.STRING,
+        None,
+        ANY,
+        Scope.BROKER,
+        "Serve /metrics for Prometheus, /healthz and /readyz at this HOST:PORT, e.g. 127.0.0.1:9404; needs the extra "
+        "`metrics`. With https:// in front the certificate is that of ssl.keystore.location, and other machines may "
+        "read it; without TLS they may only with kqueue.allow.insecure. Unset: nothing is served or counted.",
+    ),
+    Setting(
+        "kqueue.metrics.names.max",
+        SettingType.INT,
+        1000,
+        at_least(0),
+        Scope.BROKER,
+        "How many topics, and how many groups, have metrics of their own, in the order of their names. Topics beyond "
+        "it are summed up as `other`, groups are left out.",
+    ),
+    Setting(
         "kqueue.watchdog.ms",
         SettingType.INT,
         1000,

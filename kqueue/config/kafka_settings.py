@@ -197,7 +197,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     ),
     (
         r"metrics?\.|kafka\.metrics\.",
-        "the broker exports no metrics of its own; those of its clients reach the receiver of kqueue.client.metrics",
+        "kqueue.metrics.listener serves all metrics; those of clients reach the receiver of kqueue.client.metrics",
     ),
     (r"offsets\.load\.buffer\.size", "groups are loaded by the reads of the log"),
     (r"log\.flush\.start\.offset\.", "log start offsets are written with the recovery points"),

@@ -19,7 +19,7 @@ from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
 from kqueue.base.names import did_you_mean
 from kqueue.base.settings import Catalog
-from kqueue.config import plugins
+from kqueue.config import metrics_listener, plugins
 from kqueue.config.catalog import CATALOG
 from kqueue.config.config_providers import PREFIX as PROVIDER_PREFIX
 from kqueue.config.config_providers import ConfigProviders
@@ -170,13 +170,14 @@ def _checked(given: Mapping[str, SourcedValue]) -> Config:
 
 
 def _named_listeners(config: Config) -> set[str]:
-    """Return the names in upper case of listeners, of controllers' listeners, and of those with a
-    protocol.
+    """Return the names in upper case of listeners, of controllers' listeners, of those with a
+    protocol, and of that for metrics.
     """
     entries = [*config["listeners"], *config[CONTROLLER_LISTENERS], config[CONTROL_PLANE_LISTENER] or ""]
     if config.is_set(PROTOCOLS):
         entries += config[PROTOCOLS]
-    return {entry.partition(":")[0].strip().upper() for entry in entries if entry}
+    names = {entry.partition(":")[0].strip().upper() for entry in entries if entry}
+    return names | {metrics_listener.NAME} if config.is_set(metrics_listener.SETTING) else names
 
 
 def _is_known(name: str) -> bool:

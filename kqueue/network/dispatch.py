@@ -32,6 +32,7 @@ from kqueue.schema import counted_reader, reader, writer
 from kqueue.wire.headers import RequestHeader, has_error_code, request_header_version, response_header
 
 if TYPE_CHECKING:
+    from kqueue.api.request_meter import RequestMeter
     from kqueue.broker.access.client_quotas import ClientQuotas
     from kqueue.broker.broker import Broker
     from kqueue.network.quota_gate import QuotaGate
@@ -107,6 +108,7 @@ class Dispatcher:
         self._plain_bytes_max = plain_bytes_max
         self._items_max = items_max
         self.gate: QuotaGate | None = None  # while some quota is set
+        self._meter: RequestMeter | None = None  # while metrics are exported
         self._routes: dict[tuple[int, int], Route] = {}
         self._counted_routes: dict[tuple[int, int], Route] = {}
 
@@ -120,6 +122,12 @@ class Dispatcher:
 
         self.gate = QuotaGate(quotas) if quotas.is_active else None
         # Routes hold their handler, with the gate around it or without.
+        self._routes.clear()
+        self._counted_routes.clear()
+
+    def count(self, meter: RequestMeter) -> None:
+        """Let `meter` count the requests from now on."""
+        self._meter = meter
         self._routes.clear()
         self._counted_routes.clear()
 
@@ -309,6 +317,8 @@ class Dispatcher:
             # versions that are served
             read, version_written = _read_nothing(served.api.request_class), 0
         handle = served.handle if self.gate is None else self.gate.bounded(served)
+        if self._meter is not None:
+            handle = self._meter.measured(served, handle)
         header_tail = response_header(api_key, version_written, 0)[4:]
         write = writer(served.api.response_class, version_written)
         items_max = max(1, self._items_max // served.item_weight)

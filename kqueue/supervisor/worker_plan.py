@@ -11,6 +11,7 @@ from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
 from kqueue.base.text import counted
 from kqueue.broker.metadata.identity import node_id
+from kqueue.config import metrics_listener
 from kqueue.config.data_folders import data_folders, metadata_folder
 from kqueue.config.exposure import check_exposure
 from kqueue.config.listeners import ListenerAddress, ListenerConfig, parse_listeners
@@ -90,6 +91,7 @@ def plan_workers(given: Mapping[str, SourcedValue], count: int) -> Plan:
             "node.id": SourcedValue(str(first + number), ORIGIN),
             "log.dirs": SourcedValue(",".join(_folders(config, number)), ORIGIN),
             **_listener_settings(bootstrap, number),
+            **_metrics_settings(config, number),
         }
         own_listeners = {plan.bind.name: _shifted(plan.bind, number) for plan in bootstrap.values()}
         workers.append(WorkerPlan(number, first + number, own, own_listeners))
@@ -132,6 +134,16 @@ def _listener_settings(bootstrap: Mapping[str, ListenerConfig], number: int) -> 
         for name, listed in addresses.items()
         if listed
     }
+
+
+def _metrics_settings(config: Config, number: int) -> dict[str, SourcedValue]:
+    """Return where a worker serves its metrics: worker 0 at the address itself, the others at the
+    ports after it; port 0: a free one.
+    """
+    listener = metrics_listener.metrics_listener(config)
+    if listener is None:
+        return {}
+    return {metrics_listener.SETTING: SourcedValue(str(listener.shifted(number)), ORIGIN)}
 
 
 def _shifted(address: ListenerAddress, number: int) -> ListenerAddress:

@@ -68,13 +68,10 @@ def without(path: str, *words: str) -> Holds:
 
 TIERED = refused("remote.log.storage.system.enable")
 QUORUM = no_api("AddRaftVoter", "RemoveRaftVoter", "AlterPartition")
-METRICS = (no_package("telemetry"), no_command("metrics"), no_extra("metrics", "prometheus"))
 KERBEROS = no_mechanism("GSSAPI")
 
 DENIED: dict[str, tuple[Holds, ...]] = {
     "What kqueue leaves out: tiered storage, a KRaft quorum, Kerberos": (TIERED, QUORUM, KERBEROS),
-    "kqueue exports no metrics yet": METRICS,
-    "the broker exports no metrics of its own": METRICS,
     "kqueue is not on a package index yet": (without("kqueue/base/extras.py", "pip install 'kqueue"),),
     "remote tiers are not supported": (TIERED,),
     "a remote tier for sealed segments": (TIERED,),

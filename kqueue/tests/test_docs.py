@@ -45,6 +45,7 @@ ELSEWHERE = {
     "docs/demos.md": "kqueue/tests/test_docs.py",
     "docs/install.md": "kqueue/tests/test_docs.py",
     "docs/log-tools.md": "kqueue/tests/test_docs_log_tools.py",
+    "docs/metrics.md": "kqueue/tests/test_docs_metrics.py",
     "docs/migrating.md": "kqueue/tests/test_docs_testing.py",
     "docs/pipeline.md": "compat_tests/spark/test_docs_pipeline.py",
     "docs/plugins.md": "kqueue/tests/test_docs_plugins.py",

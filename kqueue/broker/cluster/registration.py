@@ -222,6 +222,11 @@ class Registration:
         own = self.own
         return own is not None and not own.fenced
 
+    @property
+    def store_error(self) -> StorageFailed | None:
+        """Why the store did not take the last sign of life; None: it did."""
+        return self._failed_beat
+
     def observe_session(self, began: Callable[[Session], None]) -> None:
         """Call `began` with each session once it has begun."""
         self._on_session.append(began)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from kqueue.base.config import Config
+from kqueue.base.errors import StorageFailed
 from kqueue.base.version import __version__
 from kqueue.broker.metadata.identity import BrokerIdentity
 from kqueue.replication.config import INTER_BROKER_LISTENER, INTER_BROKER_PROTOCOL
@@ -73,6 +74,11 @@ class Membership(Protocol):
     @property
     def is_unfenced(self) -> bool:
         """Whether the controller has unfenced this broker in its present session."""
+        ...
+
+    @property
+    def store_error(self) -> StorageFailed | None:
+        """Why the metadata store did not take the last sign of life; None: it did."""
         ...
 
     def begin(self) -> None:

@@ -87,11 +87,13 @@ class Partition:
         backlog: of a topic with a bound.
         moving: why nothing is appended while the log is replaced.
         deleted: whether the topic is deleted.
+        appended_bytes: bytes of the batches that were appended here as leader, since the start.
     """
 
     # Brokers have thousands of partitions, most of them closed: what an open log needs is not here.
     __slots__ = (
-        "_host", "_log", "appends", "backlog", "deleted", "flush", "index", "moving", "replica", "topic", "watermark",
+        "_host", "_log", "appended_bytes", "appends", "backlog",
+        "deleted", "flush", "index", "moving", "replica", "topic", "watermark",
     )  # fmt: skip
 
     def __init__(self, topic: str, index: int, host: PartitionHost) -> None:
@@ -105,6 +107,7 @@ class Partition:
         self.moving: StorageUnavailable | None = None
         self.backlog: BacklogGate | None = None
         self.deleted = False
+        self.appended_bytes = 0
         self.appends: AppendQueue | None = None
 
     def __repr__(self) -> str:
@@ -487,6 +490,7 @@ class Partition:
         # copy is committed.
         if appended.duplicate:
             return appended
+        self.appended_bytes += len(batch)
         if backlog is not None:
             backlog.appended(appended.next_offset, len(batch))
         # Group mode: the end of the flush advances the high watermark (`_flush_ended`), not the

@@ -1,0 +1,71 @@
+"""`kqueue health`: whether a broker serves, for scripts, containers and supervisors."""
+
+from __future__ import annotations
+
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import Request
+
+import click
+
+from kqueue.base.errors import SettingError
+from kqueue.base.key_stores import StoreSettings
+from kqueue.base.terminal import one_line
+from kqueue.cli.output import output_option, print_json
+from kqueue.config.http_client import HttpOptions, read_bounded, read_url
+from kqueue.config.tls_client import TlsClientSettings
+
+URL = "http://127.0.0.1:9404"
+ANSWER_BYTES_MAX = 64 * 1024
+NOT_READY = 503
+TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
+
+
+@click.command()
+@click.argument("url", default=URL)
+@click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(min=0.1), default=5.0, show_default=True, metavar="SECONDS",
+    help="How long to wait for an answer.",
+)  # fmt: skip
+@click.option("--ca", metavar="FILE", help="Trust the certificates of this PEM file, for https.")
+@output_option
+@click.pass_context
+def health(ctx: click.Context, url: str, timeout_s: float, ca: str | None, as_json: bool) -> None:
+    """Ask a broker whether it serves all it has, at its kqueue.metrics.listener.
+
+    \b
+      kqueue health
+      kqueue health http://127.0.0.1:9405
+      kqueue health https://broker.example.com:9404 --ca authority.pem
+
+    Exit status 0: it is ready. 1: it is not, and each line says why; or it does not answer.
+    """
+    reasons = _ask(url, timeout_s, ca)
+    if as_json:
+        print_json({"ready": not reasons, "reasons": reasons})
+    else:
+        for line in reasons or ["ready"]:
+            click.echo(one_line(line))
+    ctx.exit(1 if reasons else 0)
+
+
+def _ask(url: str, timeout_s: float, ca: str | None) -> list[str]:
+    """Return why the broker is not ready; empty: it is."""
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise click.BadParameter(f"{url!r}: write http://HOST:PORT or https://HOST:PORT", param_hint="URL")
+    trusted = StoreSettings("--ca", "PEM", ca)
+    tls = TlsClientSettings(StoreSettings("", "PEM"), trusted, TLS_VERSIONS, (), check_host=True)
+    try:
+        read_url(
+            Request(f"{url.rstrip('/')}/readyz"), HttpOptions(ANSWER_BYTES_MAX, timeout_s, None if ca is None else tls)
+        )
+    except HTTPError as error:
+        with error:
+            if error.code != NOT_READY:
+                return [f"{url} is no broker's: it answered {error.code} to /readyz"]
+            return read_bounded(error, ANSWER_BYTES_MAX, float("inf")).decode(errors="replace").splitlines()
+    except SettingError as error:
+        raise click.BadParameter(str(error), param_hint="--ca") from None
+    except (OSError, ValueError) as error:
+        return [f"no answer from {url}: {error}. Does the broker run, with kqueue.metrics.listener?"]
+    return []
