@@ -166,17 +166,21 @@ def parse_topic(text: str) -> tuple[str, int | None]:
 async def _serve(config: Config, topics: Mapping[str, int | None]) -> None:
     from kqueue.app import Server
     from kqueue.supervisor.initial_topics import create_topics
+    from kqueue.supervisor.service_manager import ServiceManager
     from kqueue.workers.process_setup import raise_open_files_limit, tune_garbage_collector
 
     raise_open_files_limit()
     server = Server(config)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    manager = ServiceManager()
     with stop_on_signal(lambda: loop.call_soon_threadsafe(stop.set)):
         await server.start()
         tune_garbage_collector()
         try:
             await create_topics(server, topics)
-            await stop.wait()
+            with manager.serving():
+                await stop.wait()
         finally:
             await server.stop()
+            manager.close()

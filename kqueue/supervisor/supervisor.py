@@ -32,6 +32,7 @@ from kqueue.network.listener import bind
 from kqueue.supervisor.former_workers import check_former_workers
 from kqueue.supervisor.keeper import Keeper
 from kqueue.supervisor.messages import WorkerOrder
+from kqueue.supervisor.service_manager import ServiceManager
 from kqueue.supervisor.worker_plan import Plan, WorkerPlan, plan_workers
 
 OPEN_AFTER_S = 10.0
@@ -76,6 +77,7 @@ class Supervisor:
         self._first_signal_s: float | None = None
         self.stopped_by: int | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._manager = contextlib.ExitStack()
         with contextlib.ExitStack() as opened:
             self._sockets = opened
             self._shared = {name: self._listen(one.bind) for name, one in plan.bootstrap.items()}
@@ -156,6 +158,7 @@ class Supervisor:
         )
         serve = f"{len(self._keepers)} workers serve" if others else "1 worker serves"
         logger.info("%s %s (%.2f s)", serve, where, monotonic_s() - began)
+        self._manager.enter_context(ServiceManager().serving())
 
     def _signalled(self, number: int) -> None:
         """A second signal insists, unless a wrapper such as `timeout` has sent the first twice."""
@@ -169,6 +172,7 @@ class Supervisor:
 
     async def _stop(self) -> None:
         logger.info("stopping")
+        self._manager.close()
         starting, *keeping = self._tasks
         starting.cancel()
         self._sockets.close()
