@@ -35,6 +35,7 @@ COMMANDS = {
     "cluster": LazyCommand(
         "kqueue.cli.cluster:cluster", "Show a cluster's brokers and replicas; move partitions, elect leaders."
     ),
+    "metrics": LazyCommand("kqueue.cli.metrics:metrics", "List metrics; print a dashboard for Grafana, or alerts."),
     "health": LazyCommand("kqueue.cli.health:health", "Ask a broker whether it serves all it has, for scripts."),
     "acls": LazyCommand("kqueue.cli.acls:acls", "Add, remove and list ACLs: who may do what."),
     "users": LazyCommand("kqueue.cli.users:users", "Add, remove and list users with passwords, for SCRAM."),

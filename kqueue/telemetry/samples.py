@@ -118,7 +118,8 @@ class SampleReader:
                 continue  # a route was made, and its request was refused before its handler
             samples.add("kqueue_requests", counts.requests, api)
             samples.add("kqueue_request_handling_seconds", counts.handling, api)
-            samples.add("kqueue_request_waiting_seconds", counts.waiting, api)
+            if any(counts.waiting.counts):  # most APIs never wait
+                samples.add("kqueue_request_waiting_seconds", counts.waiting, api)
             for code, count in counts.errors.items():
                 samples.add("kqueue_request_errors", count, api, ErrorCode(code).name)
 

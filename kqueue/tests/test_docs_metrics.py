@@ -34,12 +34,20 @@ def test_the_table_is_that_of_the_code() -> None:
 
 
 def test_the_commands_start_a_broker_that_is_ready(tmp_path: Path) -> None:
-    serve, *asking = PAGE.commands()
+    serve, *commands = PAGE.commands()
+    asking = [line for line in commands if line.startswith("kqueue health")]
     address = f"127.0.0.1:{_free_port()}"  # as another broker may have the port that the page names
     assert "127.0.0.1:9404" in serve
     with serving(serve.replace("127.0.0.1:9404", address), tmp_path):
         answers = [run_line(f"{line} http://{address}", tmp_path) for line in asking]
     assert answers == ["ready\n", '{"ready": true, "reasons": []}\n']
+
+
+def test_the_dashboard_and_the_alerts_are_written(tmp_path: Path) -> None:
+    for line in PAGE.commands():
+        if line.startswith("kqueue metrics"):
+            run_line(line, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"kqueue-dashboard.json", "kqueue-alerts.yml"}
 
 
 def _free_port() -> int:

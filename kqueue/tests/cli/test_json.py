@@ -28,6 +28,7 @@ WITHOUT = {
     *("cluster reassign run", "cluster reassign cancel", "log-dirs move", "users add", "users remove"),
     *("quotas set", "quotas remove", "transactions abort"),
     *("profile create", "profile delete", "profile edit", "profile use"),
+    *("metrics dashboard", "metrics alerts"),
 }
 """Commands in a module with tables that print none themselves; and the demo's is for people."""
 
