@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
+
+from kqueue.network.event_loop import turn_end_of
 
 Arguments = tuple[Any, ...]
 
@@ -34,6 +37,7 @@ class ServerLoop:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self._at_turn_end = turn_end_of(loop)
         self._readers: dict[int, tuple[Callable[..., object], Arguments]] = {}
         self._writers: dict[int, tuple[Callable[..., object], Arguments]] = {}
         self._held: list[_Call] = []
@@ -79,6 +83,10 @@ class ServerLoop:
         call = _Call(callback, args)
         call.handle = handle = self._loop.call_soon(self._run, call)
         return handle
+
+    def at_turn_end(self, callback: Callable[[], None]) -> None:
+        """Call it at the end of this turn; see `BrokerEventLoop`."""
+        self._at_turn_end(partial(self._run, _Call(callback, ())))
 
     def call_soon_threadsafe(self, callback: Callable[..., object], *args: Any) -> asyncio.Handle:
         """`call_soon`, from any thread."""

@@ -9,14 +9,15 @@ from collections.abc import Callable
 from kqueue.base.clock import Clock, monotonic_s
 from kqueue.base.timers import Timers
 from kqueue.broker.purgatory import Purgatory
+from kqueue.network.event_loop import turn_end_of
 from kqueue.workers.loop_pass import PASS_S
 
 logger = logging.getLogger("kqueue.server")
 
 
 class LoopDriver:
-    """Wakes the loop at the first deadline of `timers`, and once per iteration for the operations
-    of the purgatory that are ready.
+    """Wakes the loop at the first deadline of `timers`, and runs the operations of the purgatory that
+    are ready at the end of each turn.
 
     The loop's own callbacks run for `PASS_S` at most before the loop polls its sockets again. The
     public methods run everything that is due.
@@ -46,7 +47,9 @@ class LoopDriver:
         self._after = after
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ms = 0.0
-        self._next_run: asyncio.Handle | None = None
+        self._at_turn_end = turn_end_of(loop)
+        self._is_run_due = False
+        self._will_run = False  # at the end of a turn, if a run is due then
         self._stopped = False
         timers.on_earlier = self._arm
         purgatory.on_ready = self._run_soon
@@ -59,9 +62,8 @@ class LoopDriver:
         self._stopped = True
         self._timers.on_earlier = None
         self._purgatory.on_ready = None
-        for handle in (self._alarm, self._next_run):
-            if handle is not None:
-                handle.cancel()
+        self._is_run_due = False
+        self._disarm()
 
     def run_now(self) -> None:
         """Run everything that is due or ready now."""
@@ -92,9 +94,7 @@ class LoopDriver:
         finally:
             if not self._stopped:
                 self._purgatory.on_ready = self._run_soon
-        if self._next_run is not None:
-            self._next_run.cancel()
-            self._next_run = None
+        self._is_run_due = False
         self._after()
         if self._purgatory.ready:  # a failure or the time limit left some, and nothing else would run them
             self._run_soon()
@@ -137,9 +137,10 @@ class LoopDriver:
         self.run_due(self._clock.monotonic_ms(), self._one_pass())
         self._arm()
 
-    def _run_next(self) -> None:
-        self._next_run = None
-        self.run_ready(self._one_pass())
+    def _end_turn(self) -> None:
+        self._will_run = False
+        if self._is_run_due:
+            self.run_ready(self._one_pass())
 
     def _one_pass(self) -> Callable[[], bool]:
         now, until = self._now, self._now() + PASS_S
@@ -151,5 +152,9 @@ class LoopDriver:
             self._alarm = None
 
     def _run_soon(self) -> None:
-        if self._next_run is None and not self._stopped:
-            self._next_run = self._loop.call_soon(self._run_next)
+        if self._stopped:
+            return
+        self._is_run_due = True
+        if not self._will_run:
+            self._will_run = True
+            self._at_turn_end(self._end_turn)

@@ -183,9 +183,14 @@ class SendQueue:
 
     def _load_next(self) -> None:
         """Make the next chunks current, small ones joined; none where all of them are empty."""
+        chunks = self._chunks
+        if not self.waiting_regions and 0 < self.queued_bytes <= JOIN_BYTES_MAX:
+            # mostly so: all of them are in memory
+            self._current = memoryview(b"".join(chunks))  # type: ignore[arg-type]
+            chunks.clear()
+            return
         joined: list[bytes | bytearray | memoryview] = []
         size = 0
-        chunks = self._chunks
         while chunks:
             chunk = chunks[0]
             chunk_size = len(chunk)

@@ -131,7 +131,7 @@ def _respond(timeout_ms: int, context: RequestContext, produce: DelayedProduce) 
     if produce.acks == ACKS_NONE:
         _raise_failure(produce)
         return None
-    if produce.unappended or (produce.unconfirmed and not produce.is_confirmed()):
+    if produce.unappended or (produce.unconfirmed and not produce.is_confirmed_now()):
         respond = partial(_response, context, produce)
         return produce.wait(max(timeout_ms, CHANGE_WAIT_MS_MIN), respond)
     return _response(context, produce)

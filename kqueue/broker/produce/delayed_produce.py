@@ -83,7 +83,7 @@ class DelayedProduce:
     """
 
     __slots__ = (
-        "_copied_bytes", "_find_topic", "_host", "_is_out_of_files", "_now_ms", "_operation",
+        "_copied_bytes", "_find_topic", "_host", "_is_out_of_files", "_is_unflushed", "_now_ms", "_operation",
         "_timeout_ms", "_version", "_waits", "acks", "takes_turns", "throttle_ms", "topics", "transaction",
         "unappended", "unconfirmed",
     )  # fmt: skip
@@ -109,6 +109,8 @@ class DelayedProduce:
         self.transaction: ProduceTransaction | None = None
         self.throttle_ms = 0
         self.takes_turns = False
+        # Whether all appends are surely unflushed: no flush ends within the turn of an append.
+        self._is_unflushed = host.flush_before_visible
 
     # --- append
 
@@ -163,6 +165,7 @@ class DelayedProduce:
         Raises: as `ProduceTransaction.verify`.
         """
         self._copied_bytes: int | None = None
+        self._is_unflushed = False  # a flush may end before the last append
         try:
             yield from adding
             if self.transaction is not None:
@@ -237,6 +240,7 @@ class DelayedProduce:
             return
         except KqueueError as error:
             append.refuse(error)
+            self._is_unflushed = False  # its log may have failed, which was reported already
             return
         if partition.backlog is not None and (throttle_ms := partition.backlog.throttle_ms()):
             self.throttle_ms = max(self.throttle_ms, throttle_ms)
@@ -247,8 +251,14 @@ class DelayedProduce:
         append.appended = appended
         if self._waits:
             self.unconfirmed.append(append)
+            if appended.duplicate:
+                self._is_unflushed = False
 
     # --- wait
+
+    def is_confirmed_now(self) -> bool:
+        """Return `is_confirmed` right after the last append."""
+        return not self._is_unflushed and self.is_confirmed()
 
     def wait(self, timeout_ms: int, respond: Callable[[], R | DelayedOperation[R]]) -> DelayedOperation[R]:
         """Return the operation that waits for `unappended`, then for `unconfirmed`.

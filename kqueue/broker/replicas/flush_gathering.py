@@ -74,10 +74,14 @@ class FlushGathering:
 
     def _begin(self) -> None:
         due, self._due = self._due, []
+        ready: list[GatheredFlush] = []
         for flush in due:
-            if flush.counts.expects_more():
-                self._due.append(flush)
-            else:
-                self._purgatory.defer(flush.now)
+            (self._due if flush.counts.expects_more() else ready).append(flush)
         if self._due:
             self._purgatory.run_in_later_turn(self._begin)
+        # One by one where they are many: the failure of one does not end the others, and sockets
+        # are polled in between.
+        for flush in ready[1:]:
+            self._purgatory.defer(flush.now)
+        if ready:
+            ready[0].now()

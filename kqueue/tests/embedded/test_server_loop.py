@@ -5,6 +5,7 @@ import socket
 from collections.abc import Awaitable, Callable
 
 from kqueue.embedded.server_loop import ServerLoop
+from kqueue.network.event_loop import BrokerEventLoop
 
 
 def on_loop(test: Callable[[ServerLoop, list[object]], Awaitable[None]]) -> None:
@@ -34,6 +35,28 @@ def test_callbacks_wait_while_it_is_paused_and_then_run_in_order() -> None:
         assert ran == [1, 2, 3, 4]
 
     on_loop(test)
+
+
+def test_the_end_of_a_turn_waits_while_it_is_paused() -> None:
+    async def test() -> None:
+        loop, ran = ServerLoop(asyncio.get_running_loop()), list[object]()
+        loop.at_turn_end(lambda: ran.append(1))
+        await passes(1)
+        assert ran == [1]
+        loop.at_turn_end(lambda: ran.append(2))
+        loop.pause()
+        await passes()
+        assert ran == [1]
+        loop.resume()
+        await passes()
+        assert ran == [1, 2]
+        loop.at_turn_end(lambda: ran.append(3))
+        loop.close()
+        await passes()
+        assert ran == [1, 2]
+
+    with asyncio.Runner(loop_factory=BrokerEventLoop) as runner:
+        runner.run(test())
 
 
 def test_a_callback_is_cancelled_before_and_during_a_pause() -> None:

@@ -10,6 +10,7 @@ import pytest
 from kqueue.base.clock import SystemClock
 from kqueue.base.timers import Timers
 from kqueue.broker.purgatory import DelayedOperation, Purgatory
+from kqueue.network.event_loop import BrokerEventLoop
 from kqueue.network.loop_driver import LoopDriver
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.network.harness import until
@@ -37,7 +38,8 @@ def ticking(test: Callable[[DriverFixture], Awaitable[None]], clock: ManualClock
         finally:
             room.loop_driver.stop()
 
-    asyncio.run(run())
+    with asyncio.Runner(loop_factory=BrokerEventLoop) as runner:
+        runner.run(run())
 
 
 def test_due_timers_run_in_order() -> None:
@@ -114,6 +116,20 @@ def test_ready_operations_run_once_per_turn() -> None:
         assert answers == [7]
         assert retries == [False]
         assert room.flushes == before + 1
+
+    ticking(test)
+
+
+def test_ready_operations_run_before_the_next_turn() -> None:
+    async def test(room: DriverFixture) -> None:
+        ran: list[str] = []
+        asyncio.get_running_loop().call_soon(lambda: ran.append("next turn"))
+        room.purgatory.defer(lambda: ran.append("ready"))
+        room.loop_driver.run_now()
+        room.purgatory.defer(lambda: ran.append("ready again"))
+        assert ran == ["ready"]
+        await until(lambda: len(ran) == 3)
+        assert ran == ["ready", "ready again", "next turn"]
 
     ticking(test)
 

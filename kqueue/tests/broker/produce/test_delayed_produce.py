@@ -5,6 +5,7 @@ instead.
 from __future__ import annotations
 
 import errno
+import itertools
 from typing import Any
 
 import pytest
@@ -121,6 +122,23 @@ def test_a_disk_failure_is_reported() -> None:
     storage.broken = True
     assert client.produce("t", batch(b"a")).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert client.produce("t", batch(b"b"), acks=1).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+@for_each("acks", [1, -1])
+def test_a_log_that_fails_within_the_turn_of_a_request_is_reported_at_once(acks: int) -> None:
+    """No flush reports it: the log has failed before the request waits."""
+    storage = FaultyStorage()
+    client = SimulatedClient(sim=Simulation(ON_DISK, storage=storage))
+    client.sim.topic("t")
+    assert client.produce("t", batch(b"before")).error_code == 0
+    appends = itertools.count()
+    storage.fail("append", lambda path: path.endswith(".log") and next(appends) == 1)
+    request = produce_request(client, "t", batch(b"a"), acks=acks, timeout_ms=60_000)
+    request.topic_data[0].partition_data.append(PartitionProduceData(index=0, records=batch(b"b")))
+    started = client.start(request, 9)
+    client.sim.settle()
+    codes = [row.error_code for row in started.response.responses[0].partition_responses]
+    assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
 
 
 def test_a_topic_deleted_under_a_waiting_request_is_reported() -> None:
@@ -260,10 +278,13 @@ def test_a_client_that_is_gone_leaves_its_long_batch_and_those_behind_it(client:
     assert topic.partition(0).appends is None
 
 
+@for_each("settings", [{}, ON_DISK])
 @pytest.mark.parametrize("acks", [1, -1])
-def test_a_request_that_opens_many_logs_takes_several_turns(monkeypatch: pytest.MonkeyPatch, acks: int) -> None:
+def test_a_request_that_opens_many_logs_takes_several_turns(
+    monkeypatch: pytest.MonkeyPatch, acks: int, settings: dict[str, object]
+) -> None:
     """Other clients are served between them; a request of as many open logs takes one turn."""
-    client = SimulatedClient()
+    client = SimulatedClient(settings)
     sim = client.sim
     topic = sim.topic("t", 50)
     opened = LogManager.open
