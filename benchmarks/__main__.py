@@ -22,6 +22,7 @@ from benchmarks import (
     beside,
     client,
     cluster,
+    consumers,
     frames,
     hostile,
     kit,
@@ -88,6 +89,13 @@ def flushed_steps(served: OwnBroker) -> Iterator[Step]:
         )
 
 
+def waiting_steps(served: OwnBroker) -> Iterator[Step]:
+    """Yield the steps of many consumers that wait."""
+    raise_open_files_limit()
+    yield "consumers of a busy topic", lambda: consumers.busy(served)
+    yield "consumers of an idle topic", lambda: consumers.idle(served)
+
+
 def measure(report: Report, console: Console, found: Iterator[Step]) -> None:
     for name, step in found:
         with console.status(name):
@@ -128,6 +136,8 @@ def _measure_broker(report: Report, console: Console) -> None:
         measure(report, console, iter([("latency", lambda: loads.latency(own, "kqueue.flush=kafka", aims))]))
     with OwnBroker("group") as own:
         measure(report, console, flushed_steps(own))
+    with OwnBroker("kafka") as own:
+        measure(report, console, waiting_steps(own))
     measure(report, console, partitions.rows())
     measure(report, console, iter([("beside hostile clients", hostile.row)]))
     measure(report, console, beside.rows())

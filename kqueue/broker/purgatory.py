@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kqueue.base.clock import Clock
-from kqueue.base.timers import Timer, Timers
+from kqueue.base.timers import Timers
+from kqueue.broker.expiry import Expiring, Expiry
 
 R = TypeVar("R")
-TIMERLESS_MS = 100
-"""An operation has no timer for so long, unless it expires earlier: most complete before."""
 
 
 @dataclass(slots=True)
@@ -46,10 +45,10 @@ class _LaterCall(NamedTuple):
     run: Callable[[], None]
 
 
-class WatchedOperation:
+class WatchedOperation(Expiring):
     """One operation in the purgatory; `cancel()` it when its connection is closed."""
 
-    __slots__ = ("_done", "_failed", "_purgatory", "_timer", "deadline_ms", "operation", "queued")
+    __slots__ = ("_done", "_failed", "_purgatory", "is_expired", "operation", "queued")
 
     def __init__(
         self,
@@ -63,8 +62,8 @@ class WatchedOperation:
         self.queued = False
         self._purgatory = purgatory
         self._done: Callable[[Any], None] | None = done
-        self._timer: Timer | None = None
-        self.deadline_ms: float | None = None  # what the timer is set to
+        self.is_expired = False
+        self.deadline_ms, self.group = None, None  # as of `Expiring`, without its call
 
     @property
     def pending(self) -> bool:
@@ -79,8 +78,6 @@ class WatchedOperation:
         done, self._done = self._done, None
         if done is not None:
             self._purgatory._remove(self)
-            if self._timer is not None:
-                self._timer.cancel()
         return done
 
 
@@ -88,10 +85,7 @@ class Purgatory:
     """All delayed operations of a broker. `on_ready`, if set: called when `run_ready` is due."""
 
     def __init__(self, timers: Timers, clock: Clock) -> None:
-        self._timers = timers
-        self._clock = clock
-        self._timerless: dict[WatchedOperation, None] = {}
-        self._timerless_until_ms: float | None = None  # when they get timers; None: there are none
+        self._expiry: Expiry[WatchedOperation] = Expiry(timers, clock, self._expire)
         self._by_key: dict[Hashable, dict[WatchedOperation, None]] = {}
         self._ready: deque[WatchedOperation | Callable[[], None]] = deque()
         self._later: deque[Hashable | _LaterCall] = deque()
@@ -116,35 +110,17 @@ class Purgatory:
     def _register(self, watched: WatchedOperation) -> None:
         for key in watched.operation.keys:
             self._by_key.setdefault(key, {})[watched] = None
-        self._watch_deadline(watched)
+        self._expiry.watch(watched, watched.operation.deadline_ms)
 
-    def _watch_deadline(self, watched: WatchedOperation) -> None:
-        if watched._timer is not None:
-            watched._timer.cancel()
-            watched._timer = None
-        deadline_ms = watched.deadline_ms = watched.operation.deadline_ms
-        if deadline_ms is None:
-            self._timerless.pop(watched, None)
-            return
-        until_ms = self._timerless_until_ms
-        if until_ms is None:
-            until_ms = self._timerless_until_ms = self._clock.monotonic_ms() + TIMERLESS_MS
-            self._timers.at(until_ms, self._end_timerless)
-        if deadline_ms > until_ms:
-            self._timerless[watched] = None
-        else:
-            self._timerless.pop(watched, None)
-            self._set_timer(watched, deadline_ms)
-
-    def _set_timer(self, watched: WatchedOperation, deadline_ms: float) -> None:
-        watched._timer = self._timers.at(deadline_ms, lambda: self._retry(watched, expired=True))
-
-    def _end_timerless(self) -> None:
-        """Set the timers of the operations that have waited without one."""
-        timerless, self._timerless, self._timerless_until_ms = self._timerless, {}, None
-        for watched in timerless:
-            assert watched.deadline_ms is not None, "an operation without a deadline is not among them"
-            self._set_timer(watched, watched.deadline_ms)
+    def _expire(self, expired: list[WatchedOperation]) -> None:
+        # The others with what is ready, whose runs are bounded. The failure of one does not reach
+        # them there.
+        for watched in expired[1:]:
+            watched.is_expired = True
+            if not watched.queued:
+                watched.queued = True
+                self._push(watched)
+        self._retry(expired[0], expired=True)
 
     def wake(self, key: Hashable) -> None:
         """Retry the operations of `key` at the next `run_ready`."""
@@ -199,7 +175,8 @@ class Purgatory:
             count += 1
             if isinstance(item, WatchedOperation):
                 item.queued = False
-                self._retry(item, expired=False)
+                expired, item.is_expired = item.is_expired, False
+                self._retry(item, expired=expired)
             else:
                 item()
         return count
@@ -240,7 +217,7 @@ class Purgatory:
                 done(response)
         # It may have been cancelled by what it called.
         elif watched.operation.deadline_ms != watched.deadline_ms and watched.pending:
-            self._watch_deadline(watched)
+            self._expiry.watch(watched, watched.operation.deadline_ms)
 
     def _replace(self, watched: WatchedOperation, operation: DelayedOperation[Any]) -> None:
         if watched.pending:
@@ -249,7 +226,7 @@ class Purgatory:
             self._register(watched)
 
     def _remove(self, watched: WatchedOperation) -> None:
-        self._timerless.pop(watched, None)
+        self._expiry.forget(watched)
         for key in watched.operation.keys:
             watched_set = self._by_key.get(key)
             if watched_set is not None:

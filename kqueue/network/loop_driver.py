@@ -16,8 +16,8 @@ logger = logging.getLogger("kqueue.server")
 
 
 class LoopDriver:
-    """Wakes the loop at the first deadline of `timers`, and runs the operations of the purgatory that
-    are ready at the end of each turn.
+    """Wakes the loop at the first deadline of `timers`, and runs the operations of the purgatory
+    that are ready at the end of each turn.
 
     The loop's own callbacks run for `PASS_S` at most before the loop polls its sockets again. The
     public methods run everything that is due.

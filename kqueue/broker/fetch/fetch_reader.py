@@ -169,15 +169,19 @@ def read_partitions(
         partition = fetch.partition
         # A large session has thousands of partitions and news for a few. The idle ones cost some
         # comparisons each, and no result object.
-        if (
-            partition is not None
-            and (log := partition.log_without_news(fetch.offset)) is not None
-            and _may_wait(fetch, partition, limits)
-        ):
-            idle.append((fetch, partition))
-            if fetch.high_watermark != fetch.offset or fetch.log_start_offset != log.start_offset:
-                unreported.append((fetch, partition))
-            continue
+        if partition is not None and (log := partition.log_without_news(fetch.offset)) is not None:
+            replica = partition.replica
+            # Nor may it have an error for the client. Only a read can tell where the logs differ,
+            # so a fetch with a last epoch is never idle.
+            if (
+                fetch.leader_epoch in (NO_EPOCH, replica.leader_epoch)
+                and fetch.last_fetched_epoch == NO_EPOCH
+                and (replica.is_leader or limits.from_followers)
+            ):
+                idle.append((fetch, partition))
+                if fetch.high_watermark != fetch.offset or fetch.log_start_offset != log.start_offset:
+                    unreported.append((fetch, partition))
+                continue
         result = _read_partition(topics, fetch, limits, size)
         if regions and isinstance(result.error, TooManyOpenFiles):  # respond with what was read
             limits = limits.without_records()
@@ -209,14 +213,6 @@ def opens_many_logs(topics: Topics, fetches: Sequence[PartitionFetch]) -> bool:
         partition = _look_up(topics, fetch) if fetch.partition is None else fetch.partition
         closed += partition is not None and not partition.is_open
     return closed > CLOSED_LOGS_MAX
-
-
-def _may_wait(fetch: PartitionFetch, partition: Partition, limits: FetchLimits) -> bool:
-    """Return whether a partition without news has no error for the client either."""
-    replica = partition.replica
-    # only a read can tell where the logs differ, so a fetch with a last epoch is never idle
-    epochs_agree = fetch.leader_epoch in (NO_EPOCH, replica.leader_epoch) and fetch.last_fetched_epoch == NO_EPOCH
-    return epochs_agree and (replica.is_leader or limits.from_followers)
 
 
 def _read_partition(topics: Topics, fetch: PartitionFetch, limits: FetchLimits, size: int) -> PartitionFetchResult:

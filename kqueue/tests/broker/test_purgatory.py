@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kqueue.base.timers import Timers
-from kqueue.broker.purgatory import TIMERLESS_MS, DelayedOperation, Purgatory
+from kqueue.broker.expiry import TIMERLESS_MS
+from kqueue.broker.purgatory import DelayedOperation, Purgatory
 
 
 class StillClock:
