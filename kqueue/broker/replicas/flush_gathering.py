@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from kqueue.broker.purgatory import Purgatory
 
-TURNS_MAX = 4
+TURNS_MAX = 8
 """A turn without requests takes some 10 µs, a flush on a fast disk 100 µs."""
 
 
