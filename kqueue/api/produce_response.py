@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from kqueue.api.errors import code_of, message_of
 from kqueue.api.leader_hints import add_leader_hint
@@ -21,7 +22,7 @@ from kqueue.wire.messages.produce import (
     TopicProduceResponse,
 )
 
-VERSION_LEADER_HINTS = 10
+VERSION_LEADER_HINTS: Final = 10
 WITHOUT_START_OFFSET = frozenset(
     {
         ErrorCode.CORRUPT_MESSAGE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kqueue.api.cluster_view import BrokerAddress, ClusterView, address_of
 from kqueue.base.errors import (
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 
-CHANGE_WAIT_MS_MIN = 1_000
+CHANGE_WAIT_MS_MIN: Final = 1_000
 """Shortest wait for a change to reach the disk, whatever timeout the request has."""
 
 

@@ -51,6 +51,7 @@ def in_slices(
         items_per_look: items between two looks at the clock; 1 where an item can take a ms.
     Raises: what `work` raises. If the client disconnects first, `work` is closed unfinished.
     """
+    work = _delegated(work)
     slices = _Slices(context, work, items_per_look)
     response = slices.run_next(False)
     if response is None and keep is not None and not keep():
@@ -58,6 +59,13 @@ def in_slices(
     return (
         DelayedOperation((slices,), None, slices.run_next, in_order=keep is not None) if response is None else response
     )
+
+
+def _delegated(work: SlicedWork[R]) -> SlicedWork[R]:
+    """Return `work` in a generator that closes it when dropped: compiled ones run their `finally`
+    only when they are closed.
+    """
+    return (yield from work)
 
 
 def collect(function: Callable[[T], U], items: Iterable[T]) -> SlicedWork[list[U]]:

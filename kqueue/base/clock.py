@@ -27,10 +27,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-TIME_MACHINE = "time_machine"
+TIME_MACHINE: Final = "time_machine"
 
 monotonic_s: Callable[[], float]
 """Return seconds of the machine's monotonic clock: what `time.monotonic` is on Linux."""
@@ -43,7 +43,7 @@ if hasattr(time, "clock_gettime"):
     _realtime_ns = partial(time.clock_gettime_ns, time.CLOCK_REALTIME)
 else:  # Windows. freezegun and time-machine replace these functions, so a frozen test freezes kqueue.
     monotonic_s, monotonic_ns, _realtime_ns = time.monotonic, time.monotonic_ns, time.time_ns
-_modules = sys.modules
+_modules: Final = sys.modules
 
 
 def wall_ns() -> int:

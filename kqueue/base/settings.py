@@ -11,13 +11,13 @@ import enum
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kqueue.base.errors import SettingError
 from kqueue.base.names import did_you_mean
 
-KiB = 1024
-MiB = 1024 * KiB
+KiB: Final = 1024
+MiB: Final = 1024 * KiB
 GiB = 1024 * MiB
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from kqueue.base.clock import Clock
@@ -19,7 +18,6 @@ from kqueue.broker.expiry import Expiring, Expiry
 R = TypeVar("R")
 
 
-@dataclass(slots=True)
 class DelayedOperation(Generic[R]):
     """The object that a handler returns instead of a response that is not complete. Source: Kafka's
     DelayedOperation.
@@ -32,11 +30,21 @@ class DelayedOperation(Generic[R]):
     which the keys that are woken are added, for an operation that looks at those only; None: not.
     """
 
-    keys: tuple[Hashable, ...]
-    deadline_ms: float | None
-    try_complete: Callable[[bool], R | DelayedOperation[R] | None]
-    in_order: bool = False
-    woken: set[Hashable] | None = None
+    __slots__ = ("deadline_ms", "in_order", "keys", "try_complete", "woken")
+
+    def __init__(
+        self,
+        keys: tuple[Hashable, ...],
+        deadline_ms: float | None,
+        try_complete: Callable[[bool], R | DelayedOperation[R] | None],
+        in_order: bool = False,
+        woken: set[Hashable] | None = None,
+    ) -> None:
+        self.keys = keys
+        self.deadline_ms = deadline_ms
+        self.try_complete = try_complete
+        self.in_order = in_order
+        self.woken = woken
 
 
 class _LaterCall(NamedTuple):

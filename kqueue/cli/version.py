@@ -8,6 +8,7 @@ from importlib import metadata
 import click
 
 from kqueue import __version__
+from kqueue.base import native
 from kqueue.cli.output import output_option, print_json
 
 COMPANIONS = (
@@ -28,6 +29,9 @@ COMPANIONS = (
 def version(as_json: bool) -> None:
     """Show the versions of kqueue, Python and the packages that kqueue works with.
 
+    The first line says whether the modules that each request passes through are compiled, or pure
+    Python.
+
     \b
       kqueue version
       kqueue version -o json
@@ -36,6 +40,7 @@ def version(as_json: bool) -> None:
         print_json(
             {
                 "kqueue": __version__,
+                "compiled": native.is_compiled(),
                 "python": platform.python_version(),
                 "system": platform.system(),
                 "machine": platform.machine(),
@@ -43,7 +48,7 @@ def version(as_json: bool) -> None:
             }
         )
         return
-    click.echo(f"kqueue {__version__}")
+    click.echo(f"kqueue {__version__}, {'compiled' if native.is_compiled() else 'pure Python'}")
     click.echo(f"Python {platform.python_version()} on {platform.system()} {platform.machine()}")
     for name in COMPANIONS:
         click.echo(f"{name} {_version_of(name) or 'not installed'}")

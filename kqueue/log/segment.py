@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptBatch, CorruptIndex, DiskFull, StorageUnavailable
@@ -24,7 +24,7 @@ SEARCH_CHUNK_BYTES = 8 * 1024
 ENTRIES_TRIED = 3
 STEP_BATCHES = 64
 POSITION_MAX = 2**31 - 1
-_UNREAD = -(2**63) - 1  # a timestamp that is in a file and not read yet; below every timestamp
+_UNREAD: Final = -(2**63) - 1  # a timestamp that is in a file and not read yet; below every timestamp
 logger = logging.getLogger("kqueue.log")
 
 

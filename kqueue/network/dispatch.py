@@ -8,7 +8,7 @@ import logging
 import struct
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kqueue.api import handler_table
 from kqueue.api.errors import code_of, is_expected, mark_logged
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from kqueue.broker.broker import Broker
     from kqueue.network.quota_gate import QuotaGate
 
-KEY_AND_VERSION = struct.Struct(">hh")
+KEY_AND_VERSION: Final = struct.Struct(">hh")
 """The first bytes of every request; the version of the rest of its header depends on them."""
-SIZE_AND_CORRELATION = struct.Struct(">Ii")
+SIZE_AND_CORRELATION: Final = struct.Struct(">Ii")
 """The first bytes of every response: its size without these four bytes, and the correlation id."""
-RESPONSE_SIZE_MAX = 2**31 - 1
-PRODUCE_KEY = 0
+RESPONSE_SIZE_MAX: Final = 2**31 - 1
+PRODUCE_KEY: Final = 0
 CLIENT_ID_KEPT_MAX = 256
 """Characters of a client id that a connection keeps between requests. With client ids of 32 KB,
 idle connections would hold hundreds of MB.
@@ -67,16 +67,6 @@ class Route(NamedTuple):
     write: Callable[[Any, list[Any]], None]
     overlaps: bool
     items_max: int
-
-    def counted(self) -> Route:
-        """Return this route with readers that count items and raise TooManyItems."""
-        items_max = self.items_max
-        header = counted_reader(RequestHeader, request_header_version(self.served.api.key, self.version))
-        body = counted_reader(self.served.api.request_class, self.version)
-        return self._replace(
-            read_header=lambda frame, position: header(frame, position, items_max),
-            read=lambda frame, position: body(frame, position, items_max),
-        )
 
 
 class Dispatcher:
@@ -329,10 +319,21 @@ class Dispatcher:
 
     def _count_items(self, route: Route) -> Route:
         key = route.served.api.key, route.version
-        counted = route.counted()
+        counted = _counted(route)
         if key in self._routes:
             self._counted_routes[key] = counted
         return counted
+
+
+def _counted(route: Route) -> Route:
+    """Return the route with readers that count items and raise TooManyItems."""
+    items_max = route.items_max
+    header = counted_reader(RequestHeader, request_header_version(route.served.api.key, route.version))
+    body = counted_reader(route.served.api.request_class, route.version)
+    return route._replace(
+        read_header=lambda frame, position: header(frame, position, items_max),
+        read=lambda frame, position: body(frame, position, items_max),
+    )
 
 
 def _read_nothing(request_class: type) -> Callable[[memoryview, int], tuple[Any, int]]:

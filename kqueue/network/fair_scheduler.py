@@ -18,18 +18,18 @@ import asyncio
 import heapq
 import itertools
 from collections.abc import Callable
-from typing import Protocol
+from typing import Final, Protocol
 
 from kqueue.base.clock import monotonic_s
 from kqueue.workers.loop_pass import PASS_S
 
-SLICE_S = 0.002
+SLICE_S: Final = 0.002
 """Length of a time slice in seconds."""
-SHORT_SLICE_S = 0.001
+SHORT_SLICE_S: Final = 0.001
 """Connections whose slices take less on average precede the others."""
 NEW_SLICE_S = SHORT_SLICE_S
 """The assumed cost of a new connection's slices; its first short slice corrects it."""
-MUST_QUEUE = 0.0
+MUST_QUEUE: Final = 0.0
 """The value that `FairScheduler.begin` returns where the connection may begin no request in this
 slice.
 """

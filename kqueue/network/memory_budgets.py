@@ -11,11 +11,12 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Final
 
 from kqueue.base.config import Config
 from kqueue.network.contract import BudgetWaiter
 
-RESPONSE_SHARE = 4
+RESPONSE_SHARE: Final = 4
 """A connection begins a request only while its unsent responses take less than this part (a
 quarter) of the free memory, so that some is always left for the others.
 """

@@ -7,6 +7,7 @@ is checked before anything is allocated for it. Memory is used only for bytes th
 from __future__ import annotations
 
 import mmap
+from typing import ClassVar, Final
 
 from kqueue.base.errors import MalformedMessage
 from kqueue.base.settings import KiB, MiB
@@ -20,7 +21,7 @@ HELD_BYTES_MAX = 4 * KiB
 """The start of a request of at most this size is saved as plain bytes. A longer request gets a
 buffer for all of it.
 """
-_EMPTY = memoryview(b"")
+_EMPTY: Final = memoryview(b"")
 
 
 class BufferPool:
@@ -30,7 +31,7 @@ class BufferPool:
     nothing. At most `KEPT_BYTES_MAX` are kept for the next request.
     """
 
-    KEPT_BYTES_MAX = 16 * MiB
+    KEPT_BYTES_MAX: ClassVar[int] = 16 * MiB
 
     def __init__(self) -> None:
         self._kept: dict[int, list[mmap.mmap]] = {}

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from kqueue.base.native import mypyc_attr
 from kqueue.broker.purgatory import DelayedOperation, Purgatory, WatchedOperation
 from kqueue.network.contract import Chunks, Connection
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class DeferredResponse:
     """A response that a delayed operation completes; `chunks` is None until then.
 

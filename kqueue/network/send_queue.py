@@ -11,6 +11,7 @@ import asyncio
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from kqueue.base.errors import StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
@@ -25,10 +26,10 @@ JOIN_BYTES_MAX = 256 * KiB
 READ_BYTES_MAX = 16 * KiB
 """A smaller region is read and joined to its neighbours, which costs less than a sendfile for each.
 """
-MEMORY = (bytes, bytearray, memoryview)
-REGIONS_MAX = 128
+MEMORY: Final = (bytes, bytearray, memoryview)
+REGIONS_MAX: Final = 128
 """A connection with so many unsent regions begins no request: each may hold a descriptor."""
-SLICE_BYTES_MAX = 4 * MiB
+SLICE_BYTES_MAX: Final = 4 * MiB
 """After so many bytes other connections are served, however fast this client reads."""
 
 

@@ -24,6 +24,7 @@ import logging
 import math
 from collections import deque
 from functools import partial
+from typing import Final
 
 from kqueue.api.request_context import RequestContext
 from kqueue.base.errors import KqueueError
@@ -37,9 +38,9 @@ from kqueue.network.receive_buffer import HELD_BYTES_MAX, ReceiveBuffer
 from kqueue.network.responses import DeferredResponse
 from kqueue.network.send_queue import REGIONS_MAX, SendQueue, memory_bytes
 
-PRODUCE = b"\0\0"
+PRODUCE: Final[bytes] = b"\0\0"
 """The first two bytes of a Produce request: its API key."""
-_EMPTY = memoryview(b"")
+_EMPTY: Final = memoryview(b"")
 READY_BYTES = 64 * KiB
 """A sender with so many unread bytes waits for the broker, and is not slow."""
 DECODED_FACTOR = 4

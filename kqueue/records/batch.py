@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import Final
 
 from crc32c import crc32c
 
@@ -40,10 +41,10 @@ __all__ = [
 
 DECOMPRESSED_BYTES_MAX = 128 * 1024 * 1024  # default limit on the decompressed bytes of one batch
 
-_BASE_OFFSET = struct.Struct(">q")
+_BASE_OFFSET: Final = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")
 _LENGTH_POSITION = 8
-_LEADER_EPOCH = struct.Struct(">i")
+_LEADER_EPOCH: Final = struct.Struct(">i")
 _LEADER_EPOCH_POSITION = 12
 _CRC = struct.Struct(">I")
 _CRC_POSITION = 17

@@ -12,21 +12,21 @@ delete horizon. Source: KIP-98, KIP-534 (delete horizon).
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kqueue.base.errors import CorruptBatch
 from kqueue.records.codecs.contract import Buffer
 
-HEADER = struct.Struct(">qiibIhiqqqhii")
-BATCH_OVERHEAD = HEADER.size  # 61
-LENGTH_FIELD_END = 12  # the length counts the bytes after this position
-MAGIC_POSITION = 16  # the same in every format
-CRC_START = 21
-CODEC_MASK = 0x07
-LOG_APPEND_TIME = 0x08
-TRANSACTIONAL = 0x10
-CONTROL = 0x20
-DELETE_HORIZON = 0x40
+HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+BATCH_OVERHEAD: Final = HEADER.size  # 61
+LENGTH_FIELD_END: Final = 12  # the length counts the bytes after this position
+MAGIC_POSITION: Final = 16  # the same in every format
+CRC_START: Final = 21
+CODEC_MASK: Final = 0x07
+LOG_APPEND_TIME: Final = 0x08
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+DELETE_HORIZON: Final = 0x40
 _LENGTH_MIN = BATCH_OVERHEAD - LENGTH_FIELD_END
 
 

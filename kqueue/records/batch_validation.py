@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from typing import Final
 
 from crc32c import crc32c
 
@@ -28,12 +29,12 @@ from kqueue.records.batch import (
 from kqueue.records.codecs import CODECS
 from kqueue.records.record_count_check import check_compressed, check_record_lengths
 
-ZSTD_ID = 4
+ZSTD_ID: Final = 4
 PRODUCE_VERSION_ZSTD = 7
 PRODUCE_VERSION_NEWEST = 13
 _LONG_MAX = 2**63 - 1
 _KAFKA_CODEC_MAX = 4
-_BROKER_FLAGS = LOG_APPEND_TIME | CONTROL | DELETE_HORIZON
+_BROKER_FLAGS: Final = LOG_APPEND_TIME | CONTROL | DELETE_HORIZON
 
 
 class ValidationLevel(enum.Enum):

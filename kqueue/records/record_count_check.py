@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from typing import Final
 
 from kqueue.base.errors import CorruptBatch, DecompressedTooLarge, InvalidRecord
 from kqueue.records.batch import BATCH_OVERHEAD
@@ -20,14 +21,14 @@ from kqueue.records.codecs import CODECS
 from kqueue.records.codecs.contract import Buffer
 from kqueue.records.varints import VARINTS, read_raw
 
-LENGTHS_READ_MAX = 64  # later offset deltas take two bytes, so the last record can be searched for
-LENGTHS_READ_FIRST = 8
+LENGTHS_READ_MAX: Final = 64  # later offset deltas take two bytes, so the last record can be searched for
+LENGTHS_READ_FIRST: Final = 8
 DECOMPRESSED_HERE_MAX = 4 * 1024
 """Compressed bytes: decompressing such a batch takes some 20 µs if it stays below
 `_DECOMPRESSED_MAX`.
 """
 _DECOMPRESSED_MAX = 256 * 1024
-_RECORD_MIN = 7  # one byte each: length, attributes, time, offset, key length, value length, header count
+_RECORD_MIN: Final = 7  # one byte each: length, attributes, time, offset, key length, value length, header count
 _LAST_WINDOW_MIN = 4096
 _CANDIDATES_MAX = 16
 _TIME_BYTES_MAX = 10

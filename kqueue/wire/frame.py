@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from typing import Final
 
 from kqueue.base.errors import MalformedMessage
 from kqueue.schema import Chunk
 
-LENGTH = struct.Struct(">i")
-LENGTH_SIZE = LENGTH.size
+LENGTH: Final = struct.Struct(">i")
+LENGTH_SIZE: Final = LENGTH.size
 
 
 def frame_size(buf: bytes | bytearray | memoryview, position: int, size_max: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
-PASS_S = 0.01
+from typing import Final
+
+PASS_S: Final = 0.01
 """Seconds. Connections with work, ended jobs, due timers and known responses are each processed for
 at most this long per pass."""

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kqueue.api.access import on_each
 from kqueue.api.errors import message_of
@@ -49,7 +49,7 @@ ACCESS = (
     on_each(AclOperation.WRITE, ResourceType.TOPIC),
     on_each(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "of the request"),
 )
-VERSION_IDS = 13
+VERSION_IDS: Final = 13
 ITEM_WEIGHT = 4
 Answer = ProduceResponse | DelayedOperation[ProduceResponse] | None
 

@@ -17,15 +17,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from kqueue.base.clock import Clock
 from kqueue.base.errors import FetchSessionNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
 from kqueue.base.names import TOPIC_LENGTH_MAX
+from kqueue.broker.replicas.partition import Partition
 from kqueue.security.principals import ANONYMOUS, Principal
-
-if TYPE_CHECKING:
-    from kqueue.broker.replicas.partition import Partition
 
 NO_SESSION = 0
 EPOCH_FULL = 0
@@ -87,13 +84,16 @@ class FetchSession:
 
 
 class FetchContext:
-    """One fetch without a session; the response has all partitions. `fetches`: reading order."""
+    """One fetch without a session; the response has all partitions.
 
-    session_id = NO_SESSION
-    """Of the session that the request uses; 0: none yet."""
+    Attributes:
+        fetches: in reading order.
+        session_id: of the session that the request uses; 0: none yet.
+    """
 
     def __init__(self, fetches: list[PartitionFetch]) -> None:
         self.fetches = fetches
+        self.session_id = NO_SESSION
 
     def check(self) -> None:
         """Call before responding. Raises InvalidFetchSessionEpoch: a later request used the

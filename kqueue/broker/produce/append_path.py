@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import islice
+from typing import Final
 
 from kqueue.base.config import TopicConfig
 from kqueue.base.errors import (
@@ -37,15 +38,15 @@ from kqueue.records.recompression import recompress
 from kqueue.records.record import decode_records
 from kqueue.records.record_validation import RecordValidator
 
-RECORDS_AT_ONCE_MAX = 1000
-BYTES_AT_ONCE_MAX = 64 * 1024
-DECOMPRESSED_AT_ONCE_MAX = 1024 * 1024
+RECORDS_AT_ONCE_MAX: Final = 1000
+BYTES_AT_ONCE_MAX: Final = 64 * 1024
+DECOMPRESSED_AT_ONCE_MAX: Final = 1024 * 1024
 """The records of a batch within these three bounds are read within its request, in a few ms."""
-RECOMPRESSED_AT_ONCE_MAX = 16 * 1024
+RECOMPRESSED_AT_ONCE_MAX: Final = 16 * 1024
 """A batch up to this size is recompressed within its request: 2 ms at zstd's level 22."""
 RECORDS_PER_STEP = 100
 BYTES_PER_RECORD = 10_000  # on average; larger records make smaller steps
-PRODUCE_VERSION_BATCHES = 3
+PRODUCE_VERSION_BATCHES: Final = 3
 """From this version on each partition gets exactly one batch of magic 2, before a message set."""
 CODEC_OF_PRODUCER = "producer"
 

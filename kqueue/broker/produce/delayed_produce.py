@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kqueue.base.errors import InvalidTopic, KqueueError, NotLeader, RequestTimedOut, TooManyOpenFiles
 from kqueue.base.promise import Promise
@@ -41,7 +41,9 @@ PAUSE_MS = 5
 PAUSES_MAX = 400
 """After so many pauses in all, the remaining partitions fail."""
 _partition_of = attrgetter("partition")
-ACKS_NONE, ACKS_LEADER, ACKS_ALL = 0, 1, -1
+ACKS_NONE: Final = 0
+ACKS_LEADER: Final = 1
+ACKS_ALL: Final = -1
 LEADER_TIMEOUT_MS_MIN = 30_000
 """With acks=1 `timeout_ms` counts from this value on. Kafka does not read it: its leader answers
 after the append. So a client that sends a small one expects no REQUEST_TIMED_OUT.
@@ -87,6 +89,9 @@ class DelayedProduce:
         "_timeout_ms", "_version", "_waits", "acks", "takes_turns", "throttle_ms", "topics", "transaction",
         "unappended", "unconfirmed",
     )  # fmt: skip
+    __deletable__ = ("_operation",)  # for mypyc
+
+    _copied_bytes: int | None
 
     def __init__(
         self,
@@ -164,7 +169,7 @@ class DelayedProduce:
         Args: adding: what remains of `add_to_transaction`.
         Raises: as `ProduceTransaction.verify`.
         """
-        self._copied_bytes: int | None = None
+        self._copied_bytes = None
         self._is_unflushed = False  # a flush may end before the last append
         try:
             yield from adding
@@ -185,7 +190,10 @@ class DelayedProduce:
                     append.records = None
                     yield None
         finally:
-            self._host.copies.release(self._copied_bytes or 0)
+            self._release_copies()
+
+    def _release_copies(self) -> None:
+        self._host.copies.release(self._copied_bytes or 0)
 
     def keep(self) -> bool:
         """Copy the records that are not appended yet, once. Return False if there is no memory."""

@@ -28,6 +28,7 @@ class PartitionAppend:
     """
 
     __slots__ = ("appended", "error", "has_moved", "index", "log_start_offset", "partition", "promise", "records")
+    __deletable__ = ("promise",)  # for mypyc
 
     partition: Partition
     promise: Promise[AppendResult]

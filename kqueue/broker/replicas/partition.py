@@ -95,6 +95,7 @@ class Partition:
         "_host", "_log", "appended_bytes", "appends", "backlog",
         "deleted", "flush", "index", "moving", "replica", "topic", "watermark",
     )  # fmt: skip
+    __deletable__ = ("flush", "watermark")  # for mypyc
 
     def __init__(self, topic: str, index: int, host: PartitionHost) -> None:
         self.topic = topic

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kqueue.base.errors import StorageFailed
 from kqueue.base.timers import Timer
@@ -23,7 +23,7 @@ from kqueue.log.log import Log
 if TYPE_CHECKING:
     from kqueue.broker.replicas.partition_host import PartitionHost
 
-FLUSH_NEVER_MS = 2**63 - 1
+FLUSH_NEVER_MS: Final = 2**63 - 1
 FLUSH_AGAIN_MS = 100
 """A flush that could not open its files is retried after this time, or at the next append."""
 

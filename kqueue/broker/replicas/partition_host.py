@@ -11,6 +11,7 @@ from kqueue.broker.replicas.append_queue import AppendScheduler
 from kqueue.broker.replicas.flush_gathering import FlushGathering
 from kqueue.broker.replicas.refused_batches import RefusedBatches
 from kqueue.broker.replicas.replica import SoleReplica
+from kqueue.log.results import ReadResult
 
 if TYPE_CHECKING:
     from kqueue.base.config import Config
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from kqueue.broker.scheduler import Scheduler
     from kqueue.log.log import Log
     from kqueue.log.log_cut import LogCut
-    from kqueue.log.results import ReadResult
 
 
 class ReplicaHost(Protocol):

@@ -27,6 +27,7 @@ from kqueue.base.errors import (
     UnknownTopicOrPartition,
 )
 from kqueue.base.names import INTERNAL_TOPICS, METADATA_TOPIC, check_topic, collision_key, random_uuid, uuid_text
+from kqueue.base.native import mypyc_attr
 from kqueue.base.promise import Promise
 from kqueue.base.settings import format_value
 from kqueue.base.slice_queue import SliceQueue
@@ -126,6 +127,7 @@ class Topic:
         return TopicRegistration(self.id, _texts(self.config.overrides), tuple(registrations))
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class TopicEvents:
     """Subscribers of a broker's topics. Each method does nothing unless a subscriber says what.
 

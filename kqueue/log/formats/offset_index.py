@@ -10,14 +10,14 @@ entry for every `index.interval.bytes` of log. Source: Kafka OffsetIndex.
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kqueue.base.errors import CorruptIndex
 from kqueue.log.formats.index_file import Fields, IndexFile
 from kqueue.storage import Storage
 
 ENTRY = struct.Struct(">ii")
-RELATIVE_OFFSET_MAX = 2**31 - 1
+RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 
 
 class IndexEntry(NamedTuple):

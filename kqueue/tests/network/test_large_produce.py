@@ -17,6 +17,7 @@ from kqueue.app import Server
 from kqueue.broker.produce import delayed_produce, record_copies
 from kqueue.records.batch import iter_batches, iter_records
 from kqueue.tests.api.harness import batch
+from kqueue.tests.compiled import replaces_compiled
 from kqueue.tests.network.harness import Client, connect, serving, until
 from kqueue.tests.test_app import create_topic
 from kqueue.wire.messages.produce import PartitionProduceData, TopicProduceData
@@ -113,6 +114,7 @@ def test_a_failure_with_acks_0_is_no_error_of_the_broker(
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR or record.exc_info]
 
 
+@replaces_compiled
 def test_disconnected_client_leaves_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(server: Server, client: Client) -> None:
         with monkeypatch.context() as patch:

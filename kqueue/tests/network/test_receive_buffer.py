@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from kqueue.base.errors import MalformedMessage
 from kqueue.network.memory_budgets import RequestBudget
 from kqueue.network.receive_buffer import HELD_BYTES_MAX, RECEIVE_BYTES, BufferPool, ReceiveBuffer
+from kqueue.tests.compiled import replaces_compiled
 from kqueue.tests.tables import for_each
 
 KiB = 1024
@@ -134,6 +135,7 @@ def test_large_request_counts_received_bytes_not_its_announced_length() -> None:
     assert not receive_buffer.has_partial
 
 
+@replaces_compiled
 def test_failed_allocation_is_an_error_not_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
     buffers = BufferPool()
 

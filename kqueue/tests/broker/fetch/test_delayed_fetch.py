@@ -14,6 +14,7 @@ from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.topics.topics import Topics
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.replicas.test_partition import append
+from kqueue.tests.compiled import replaces_compiled
 
 PLENTY = 1 << 20
 
@@ -115,6 +116,7 @@ def _unchanged(result: FetchResult) -> FetchResult:
     return result
 
 
+@replaces_compiled
 def test_fetch_that_waits_reads_only_the_partition_that_changed(
     sim: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,6 +129,7 @@ def test_fetch_that_waits_reads_only_the_partition_that_changed(
     assert [fetch.index for fetch, _ in results[0].idle] == [0, 2]
 
 
+@replaces_compiled
 def test_fetch_of_too_little_reads_all_again_once_it_has_something(
     sim: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -140,6 +143,7 @@ def test_fetch_of_too_little_reads_all_again_once_it_has_something(
     assert [result.fetch.index for result in results[0].results] == [0, 2]
 
 
+@replaces_compiled
 def test_fetch_whose_time_is_over_without_news_reads_nothing(sim: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
     passes = passes_of(monkeypatch)
     results = waiting(sim)

@@ -10,6 +10,7 @@ from kqueue.broker.purgatory import Purgatory
 from kqueue.metadata.memory import MemoryStore
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.testing.stepped_jobs import SteppedJobs
+from kqueue.tests.compiled import replaces_compiled
 
 
 class Setup:
@@ -60,6 +61,7 @@ def test_a_failed_commit_is_reported_and_changes_nothing(monkeypatch: pytest.Mon
     assert setup.metadata.get("/a") is None
 
 
+@replaces_compiled
 def test_promises_are_settled_and_their_waiters_woken() -> None:
     setup = Setup()
     woken = list[object]()

@@ -22,6 +22,7 @@ from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.cluster_client import OUTSIDE, ClusterClient
 from kqueue.tests.api.harness import PendingRequest, SimulatedClient, batch, produce_request, values, versions_of
+from kqueue.tests.compiled import replaces_compiled
 from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import corners
 from kqueue.wire.error_codes import ErrorCode
@@ -166,6 +167,7 @@ def test_nothing_of_the_frame_is_kept_while_waiting() -> None:
 
 
 @pytest.mark.parametrize("version", versions_of("produce"))
+@replaces_compiled
 def test_the_current_leader_is_returned_where_the_version_has_a_field(
     client: SimulatedClient, version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ from kqueue.broker.produce import record_copies
 from kqueue.broker.produce.produce_transaction import ProduceTransaction
 from kqueue.broker.replicas.partition import Partition
 from kqueue.tests.api.harness import ErrorCode, PendingRequest, SimulatedClient, batch, produce_request, values
+from kqueue.tests.compiled import replaces_compiled
 from kqueue.tests.tables import for_each
 from kqueue.transactions.marker_writer import TopicPartition, TransactionMarker
 from kqueue.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -130,6 +131,7 @@ def test_the_coordinator_is_asked_once_per_transaction(
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
+@replaces_compiled
 def test_a_request_that_waits_looks_at_each_batch_once(
     client: SimulatedClient, coordinator: ScriptedCoordinator, monkeypatch: pytest.MonkeyPatch, partitions: int
 ) -> None:
