@@ -13,6 +13,9 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import BaseError, CCompilerError
 
+BUILDS = frozenset({"bdist_wheel", "build", "build_ext", "install"})
+"""Commands that need the extension; others would wait for mypyc to make nothing of it."""
+
 
 class CompileHotModules(build_ext):
     """Reports what a failed build needs. It never goes on in pure Python unasked."""
@@ -29,7 +32,7 @@ class CompileHotModules(build_ext):
 
 def hot_modules() -> list[Extension]:
     """Return the modules to compile; empty: it stays pure Python."""
-    if os.environ.get("KQUEUE_COMPILE") != "1":
+    if os.environ.get("KQUEUE_COMPILE") != "1" or not BUILDS.intersection(sys.argv):
         return []
     try:
         from mypyc.build import mypycify

@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import os
 import runpy
+import sys
 import tomllib
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -113,6 +114,7 @@ def setup_script(monkeypatch: pytest.MonkeyPatch) -> Any:
         pytest.skip("there is no checkout")
     given: dict[str, Any] = {}
     monkeypatch.setattr(setuptools, "setup", lambda **arguments: given.update(arguments))
+    monkeypatch.setattr(sys, "argv", ["setup.py", "build_ext"])
     monkeypatch.chdir(ROOT)
     return lambda: SimpleNamespace(**runpy.run_path("setup.py"), given=given)
 
@@ -124,7 +126,7 @@ def test_without_being_asked_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch
 
 def test_a_build_without_mypy_says_what_it_needs(monkeypatch: pytest.MonkeyPatch, setup_script: Any) -> None:
     monkeypatch.setenv("KQUEUE_COMPILE", "1")
-    monkeypatch.setitem(__import__("sys").modules, "mypyc.build", None)
+    monkeypatch.setitem(sys.modules, "mypyc.build", None)
     with pytest.raises(SystemExit, match="KQUEUE_COMPILE=1 needs mypy"):
         setup_script()
 
