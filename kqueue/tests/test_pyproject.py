@@ -38,15 +38,11 @@ def test_the_licence_is_an_expression_not_a_classifier() -> None:
 
 def test_the_unit_environment_brings_every_module_that_its_tests_import() -> None:
     """Without it a test module can't be collected, or is skipped and never runs."""
-    assert _not_brought(_third_party().all, _tox_requirements("unit")) == []
-
-
-def test_the_environment_for_modules_of_spark_brings_every_module_that_its_tests_import() -> None:
-    assert _not_brought(_third_party(of_spark=True).all, _tox_requirements("spark-units")) == []
+    assert not_brought(third_party().all, tox_requirements("unit")) == []
 
 
 def test_the_extra_for_developers_brings_every_module_that_the_tests_import() -> None:
-    assert _not_brought(_third_party().all | _third_party(of_spark=True).all, ["kqueue[dev]"]) == []
+    assert not_brought(third_party().all, ["kqueue[dev]"]) == []
 
 
 def test_the_types_environment_brings_or_ignores_every_module_that_the_tests_import() -> None:
@@ -59,23 +55,23 @@ def test_the_types_environment_brings_or_ignores_every_module_that_the_tests_imp
     ]
     imports = {
         name
-        for name in _third_party().imported | _third_party(of_spark=True).imported
+        for name in third_party().imported | third_party(of_spark=True).imported
         if not any(fnmatchcase(name + ".", f"{pattern}*") for pattern in ignored)
     }
-    assert _not_brought(imports, _tox_requirements("checks")) == []
+    assert not_brought(imports, tox_requirements("checks")) == []
 
 
 def test_a_module_of_no_requirement_is_found() -> None:
-    assert {"confluent_kafka", "kafka", "pytest"} <= _third_party().imported
-    assert {"numba", "numpy"} <= _third_party().looked_up
-    assert {"deltalake", "matplotlib"} <= _third_party(of_spark=True).looked_up
+    assert {"confluent_kafka", "kafka", "pytest"} <= third_party().imported
+    assert {"numba", "numpy"} <= third_party().looked_up
+    assert {"deltalake", "matplotlib"} <= third_party(of_spark=True).looked_up
     test_extra = ["kqueue[test]"]
-    assert _not_brought({"confluent_kafka", "click", "numpy", "psutil", "pytest"}, test_extra) == [
+    assert not_brought({"confluent_kafka", "click", "numpy", "psutil", "pytest"}, test_extra) == [
         "confluent_kafka",
         "numpy",
     ]
-    assert _not_brought({"numpy"}, ["kqueue[fast]"]) == [], "numba requires it"
-    assert _not_brought({"no_such_module"}, test_extra) == ["no_such_module"]
+    assert not_brought({"numpy"}, ["kqueue[fast]"]) == [], "numba requires it"
+    assert not_brought({"no_such_module"}, test_extra) == ["no_such_module"]
 
 
 @dataclass(frozen=True)
@@ -98,7 +94,7 @@ _NAMES_MODULE = re.compile(r"^ *(?:import|from) +(\w+)|(?:importorskip|find_spec
 
 
 @cache
-def _third_party(*, of_spark: bool = False) -> _ThirdParty:
+def third_party(*, of_spark: bool = False) -> _ThirdParty:
     """Of the tests that an environment of their own runs, or of all others."""
     imported, looked_up = set[str](), set[str]()
     for file in source_files("kqueue/tests"):
@@ -127,7 +123,7 @@ def _without_own(names: set[str]) -> set[str]:
     return names - sys.stdlib_module_names - set(SOURCES)
 
 
-def _tox_requirements(environment: str) -> list[str]:
+def tox_requirements(environment: str) -> list[str]:
     """Return the packages that tox installs: the package with its extras, and the dependencies."""
     tox = ConfigParser(interpolation=None)
     tox.read(ROOT / "tox.ini")
@@ -135,7 +131,7 @@ def _tox_requirements(environment: str) -> list[str]:
     return [f"kqueue[{','.join(section['extras'].split())}]", *section["deps"].split()]
 
 
-def _not_brought(modules: set[str], requirements: list[str]) -> list[str]:
+def not_brought(modules: set[str], requirements: list[str]) -> list[str]:
     """The modules of no distribution that the requirements bring, directly or through others."""
     brought = _closure(requirements)
     distributions = _distributions()
