@@ -1,6 +1,11 @@
 """`python -m benchmarks`: measures a broker (its own, or that of --bootstrap), a cluster of three,
 the log engine, security and the test kit.
 
+`--against kafka,kfake` measures kqueue beside Apache Kafka (Java, Maven) and kfake (Go) instead:
+one broker, then, with `--only cluster`, several processes and three brokers. `--only growth`
+measures what a request costs as a broker has more to keep. With `--keep` the figures are those of
+docs/benchmarks.md from then on.
+
 `--only spark` compares the readers and writers of Spark; it needs kqueue[spark,fast], Java, and
 Maven for Spark's own connector. `--only spark-cluster` reads and writes with one and with two
 executors of a standalone cluster; it needs no Maven.
@@ -19,16 +24,22 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks import (
+    against,
+    against_clusters,
     beside,
     client,
     cluster,
+    comparison,
     consumers,
     frames,
+    growth,
     hostile,
     kit,
     loads,
     log,
+    page,
     partitions,
+    peers,
     rdkafka,
     replication,
     security,
@@ -36,17 +47,21 @@ from benchmarks import (
     spark_cluster,
     workers,
 )
-from benchmarks.results import Machine, Report, Row, save, show
+from benchmarks.comparison import Comparison
+from benchmarks.results import Machine, Report, Row, keep, save, show
 from benchmarks.served import OwnBroker, Served, external, warm_pages
 from kqueue.workers.process_setup import raise_open_files_limit
 
 Step = tuple[str, Callable[[], Row]]
 ONE_DEEP, FIVE_DEEP, LIBRDKAFKA, FLUSHED = 10_000, 40_000, 40_000, 5_000
 GROUP = ", kqueue.flush=group"
-PLAIN_WIDTH = 120
+PLAIN_WIDTH = 160
+GROWTH_QUICK = 100
+"""The largest size of `--only growth --quick`."""
 WARM_BYTES = 4 * 10**9
 BROKER, CLUSTER, LOG, KIT, SECURITY, SPARK = "broker", "cluster", "log", "kit", "security", "spark"
-SPARK_CLUSTER = "spark-cluster"
+SPARK_CLUSTER, GROWTH = "spark-cluster", "growth"
+INTERRUPTED = 130
 CPU_US_FIVE_DEEP, CPU_US_ONE_DEEP = 10, 16
 
 
@@ -143,48 +158,135 @@ def _measure_broker(report: Report, console: Console) -> None:
     measure(report, console, beside.rows())
 
 
-def main(arguments: list[str] | None = None) -> int:
+def _measure_kqueue(report: Report, console: Console, only: str | None, quick: bool) -> None:
+    """Measure one of the groups; None: all but those of Spark."""
+    if only in (None, BROKER):
+        _measure_broker(report, console)
+    if only in (None, CLUSTER):
+        _measure_cluster(report, console)
+    if only in (None, SECURITY):
+        with console.status("security"):
+            report.rows.extend(security.rows())
+    if only in (None, KIT):
+        measure(report, console, kit.steps())
+    if only in (None, LOG):
+        raise_open_files_limit()
+        measure(report, console, log.steps(log.QUICK if quick else log.Sizes()))
+    if only == SPARK:
+        measure(report, console, spark.steps(quick=quick))
+    if only == SPARK_CLUSTER:
+        measure(report, console, spark_cluster.steps(quick=quick))
+
+
+def _compare(options: argparse.Namespace, console: Console) -> None:
+    """Measure kqueue beside the peers that `--against` names."""
+    quick, names = options.quick, options.against
+    sizes = against_clusters.QUICK if quick else against_clusters.Sizes()
+    comparisons: list[tuple[str, str, Callable[[], Comparison]]] = [
+        (BROKER, against.KEPT, lambda: against.compare(names, against.QUICK if quick else against.Sizes(), console)),
+        (
+            CLUSTER,
+            against_clusters.WORKERS_KEPT,
+            lambda: against_clusters.compare_workers(names, sizes, console),
+        ),
+        (
+            CLUSTER,
+            against_clusters.REPLICATION_KEPT,
+            lambda: against_clusters.compare_replication(names, sizes, console),
+        ),
+    ]
+    for group, name, compare in comparisons:
+        if options.only in (None, group):
+            compared = compare()
+            comparison.show(compared, _printer())
+            for path in _files(options, name):
+                compared.save(path)
+
+
+def _grow(options: argparse.Namespace, console: Console) -> None:
+    grown = growth.measure(console, against.build(), size_max=GROWTH_QUICK if options.quick else 0)
+    for path in _files(options, growth.KEPT):
+        grown.save(path)
+
+
+def _files(options: argparse.Namespace, name: str) -> Iterator[Path]:
+    """Yield where figures are saved. `--json` names a folder if there are several files."""
+    if options.json:
+        yield options.json / name if options.json.is_dir() else options.json
+    if options.keep:
+        yield page.KEPT / name
+
+
+def _printer() -> Console:
+    return Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
+
+
+def _peers(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := set(names) - set(peers.PEERS):
+        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: choose from {', '.join(peers.PEERS)}")
+    return names
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="measure this broker instead of a new kqueue")
+    parser.add_argument("--against", metavar="NAMES", type=_peers, help=f"of {', '.join(peers.PEERS)}")
     parser.add_argument(
         "--only",
-        choices=(BROKER, CLUSTER, LOG, KIT, SECURITY, SPARK, SPARK_CLUSTER),
-        help="one of the groups; security: TLS, SCRAM, authorizer, quotas, audit log; spark and spark-cluster run only "
-        "if they are named",
+        choices=(BROKER, CLUSTER, LOG, KIT, SECURITY, SPARK, SPARK_CLUSTER, GROWTH),
+        help="one of the groups; security: TLS, SCRAM, authorizer, quotas, audit log; spark, spark-cluster and growth "
+        "run only if they are named; with --against: broker or cluster",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="a small part of the sizes of log and spark, to see that they run"
+        "--quick", action="store_true", help="a small part of the sizes of log, spark, growth and --against"
     )
-    parser.add_argument("--json", metavar="FILE", type=Path, help="save the figures in this file too")
+    parser.add_argument(
+        "--json", metavar="FILE", type=Path, help="save the figures in this file too; in a folder, if there are several"
+    )
+    parser.add_argument("--keep", action="store_true", help="keep the figures, and renew docs/benchmarks.md")
     options = parser.parse_args(arguments)
+    if options.against and options.only not in (None, BROKER, CLUSTER):
+        parser.error("--against compares broker and cluster")
+    if options.keep and not (options.against or options.only in (GROWTH, KIT)):
+        parser.error("--keep is for --against, --only growth and --only kit")
+    return options
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _options(arguments)
     console = Console(stderr=True)
     report = Report(options.bootstrap or "kqueue", time.strftime("%Y-%m-%d %H:%M:%S"), Machine.look({os.getpid()}))
-    with console.status("warming the page cache"):
-        warm_pages(WARM_BYTES // (100 if options.quick else 1))
+    try:
+        with console.status("warming the page cache"):
+            warm_pages(WARM_BYTES // (100 if options.quick else 1))
+        if options.against:
+            _compare(options, console)
+        elif options.only == GROWTH:
+            _grow(options, console)
+        else:
+            _report(options, report, console)
+        if options.keep:
+            page.main()
+    except KeyboardInterrupt:
+        console.print("interrupted; all brokers have ended")
+        return INTERRUPTED
+    return 0 if all(figure.passed is not False for row in report.rows for figure in row.figures) else 1
+
+
+def _report(options: argparse.Namespace, report: Report, console: Console) -> None:
+    """Measure kqueue, or the broker of `--bootstrap`; print the figures beside their targets."""
     if options.bootstrap:
         _measure_there(options.bootstrap, report, console)
     else:
-        if options.only in (None, BROKER):
-            _measure_broker(report, console)
-        if options.only in (None, CLUSTER):
-            _measure_cluster(report, console)
-        if options.only in (None, SECURITY):
-            with console.status("security"):
-                report.rows.extend(security.rows())
-        if options.only in (None, KIT):
-            measure(report, console, kit.steps())
-        if options.only in (None, LOG):
-            raise_open_files_limit()
-            measure(report, console, log.steps(log.QUICK if options.quick else log.Sizes()))
-        if options.only == SPARK:
-            measure(report, console, spark.steps(quick=options.quick))
-        if options.only == SPARK_CLUSTER:
-            measure(report, console, spark_cluster.steps(quick=options.quick))
+        _measure_kqueue(report, console, options.only, options.quick)
     report.after = Machine.look({os.getpid()})
-    show(report, Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH))
+    show(report, _printer())
+    report.conditions.finish()
     if options.json:
         save(report, options.json)
-    return 0 if all(figure.passed is not False for row in report.rows for figure in row.figures) else 1
+    if options.keep:
+        keep(report, page.KEPT / page.KIT_KEPT)
 
 
 if __name__ == "__main__":

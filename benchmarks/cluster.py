@@ -12,19 +12,18 @@ import contextlib
 import os
 import shutil
 import signal
-import tempfile
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
 from benchmarks import frames, loads
 from benchmarks.partitions import Watcher
 from benchmarks.results import Figure, Row
-from benchmarks.served import OwnBroker
+from benchmarks.served import OwnBroker, Served, temporary_folder
 from kqueue.client import Client, NewTopic, TopicPartition
 from kqueue.client.errors import ClientError
 from kqueue.client.metadata import NO_LEADER, TopicMetadata
@@ -42,24 +41,20 @@ SMALL = frames.batch(1, loads.RECORD[:100])
 TOPIC, WATCHED = "many", "watched"
 
 
-class OwnCluster:
-    """Three brokers of a cluster of their own, whose data go when it ends.
+class ServedCluster(ABC):
+    """Three brokers of a cluster, whose data go when it ends."""
 
-    `flush`: kafka or group.
-    """
-
-    def __init__(self, flush: str) -> None:
+    def __init__(self) -> None:
         self._cleanup = ExitStack()
-        self.brokers: dict[int, OwnBroker] = {}
         with self._cleanup as cleanup:
-            folder = Path(tempfile.mkdtemp(prefix="kqueue-benchmark-"))
-            cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
-            for node in range(BROKERS):
-                more = {"node.id": str(node), "kqueue.cluster.store": f"sqlite:{folder / 'cluster.db'}"}
-                self.brokers[node] = cleanup.enter_context(OwnBroker(flush, more=more))
+            self.brokers = dict(self._start(cleanup))
             self.bootstrap = ",".join(broker.bootstrap for broker in self.brokers.values())
             self._wait_for_all()
             self._cleanup = cleanup.pop_all()
+
+    @abstractmethod
+    def _start(self, cleanup: ExitStack) -> Iterator[tuple[int, Served]]:
+        """Start the brokers, and yield each with its node id; `cleanup` stops them."""
 
     def __enter__(self) -> Self:
         return self
@@ -97,6 +92,23 @@ class OwnCluster:
     def _wait_for_all(self) -> None:
         with Client(self.bootstrap) as client:
             _until(lambda: len(client.metadata([]).brokers) == BROKERS)
+
+
+class OwnCluster(ServedCluster):
+    """Three `kqueue serve`. `flush`: kafka or group."""
+
+    def __init__(self, flush: str) -> None:
+        self._flush = flush
+        self.own: dict[int, OwnBroker] = {}
+        super().__init__()
+
+    def _start(self, cleanup: ExitStack) -> Iterator[tuple[int, Served]]:
+        folder = temporary_folder()
+        cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
+        for node in range(BROKERS):
+            more = {"node.id": str(node), "kqueue.cluster.store": f"sqlite:{folder / 'cluster.db'}"}
+            self.own[node] = cleanup.enter_context(OwnBroker(self._flush, more=more))
+            yield node, self.own[node]
 
 
 class Failover(NamedTuple):
@@ -173,7 +185,7 @@ def fail_over(cluster: OwnCluster, victim: int, end: Callable[[OwnBroker], None]
             time.sleep(1)
             began = time.time()
             killed = time.monotonic()
-            end(cluster.brokers[victim])
+            end(cluster.own[victim])
             threads = [
                 wait("leaders", lambda own: _are_led_without(own, led, victim)),
                 wait("produced", lambda own: len(own.produce(dict.fromkeys(led, SMALL), repeatable=True)) == len(led)),

@@ -86,10 +86,10 @@ def batch(count: int, value: bytes) -> bytes:
     return bytes(build_batch([Record(index, now_ms, None, value, (), -1) for index in range(count)]))
 
 
-def produce_frame(topic: str, data: bytes, acks: int = 1) -> bytes:
-    partition = produce.PartitionProduceData(index=0, records=memoryview(data))
+def produce_frame(topic: str, data: bytes, acks: int = 1, partition: int = 0) -> bytes:
+    one = produce.PartitionProduceData(index=partition, records=memoryview(data))
     request = produce.ProduceRequest(
-        acks=acks, timeout_ms=30_000, topic_data=[produce.TopicProduceData(name=topic, partition_data=[partition])]
+        acks=acks, timeout_ms=30_000, topic_data=[produce.TopicProduceData(name=topic, partition_data=[one])]
     )
     return frame(0, PRODUCE, request)
 

@@ -17,6 +17,7 @@ from contextlib import AbstractContextManager
 from kafka import KafkaConsumer, KafkaProducer
 
 import kqueue
+from benchmarks import suite
 from benchmarks.replay import Answers, Replay, record
 from benchmarks.results import Figure, Row
 
@@ -161,6 +162,7 @@ def steps() -> Iterator[tuple[str, Callable[[], Row]]]:
     yield "test kit: help", help_text
     yield "test kit: a leader is killed", failover
     yield "test kit: one record", overhead
+    yield "test kit: a suite", suite.row
     yield "test kit: eight days", push
 
 

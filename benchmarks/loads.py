@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import selectors
 import socket
 import statistics
 import struct
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks import frames
@@ -24,6 +26,7 @@ FETCH_BYTES = 16 * 2**20
 ROUNDS = 3
 IDLE_CONNECTIONS = 400
 LATENCY_SAMPLES = 1_200
+LATENCY_WARM_UP = 100
 START_ROUNDS = 3
 
 
@@ -87,7 +90,7 @@ def bulk_produce(served: Served, topic: str, *, name: str = "", acks: int = 1, a
 
 def bulk_fetch(served: Served, topic: str, *, name: str = "", aims: bool = True) -> Row:
     """Read the topic of `bulk_produce` twice; the pages are in memory by then."""
-    best = min(_fetch_all(served, topic) for _ in range(ROUNDS))
+    best = min(fetch_all(served, topic) for _ in range(ROUNDS))
     return Row(
         f"bulk fetch, raw socket{name}",
         [
@@ -98,8 +101,11 @@ def bulk_fetch(served: Served, topic: str, *, name: str = "", aims: bool = True)
     )
 
 
-def _fetch_all(served: Served, topic: str) -> tuple[float, float, int]:
-    """Return seconds, CPU seconds of the broker, and bytes."""
+def fetch_all(served: Served, topic: str) -> tuple[float, float, int]:
+    """Read the topic of `bulk_produce` whole.
+
+    Returns: seconds, CPU seconds of the broker, and bytes.
+    """
     end = frames.end_offset(served.bootstrap, topic)
     batch_bytes = len(frames.batch(BATCH_RECORDS, RECORD))
     head_bytes = frames.fetch_head_bytes(topic)
@@ -147,11 +153,21 @@ def one_record_requests(
 
 def latency(served: Served, name: str, aims_us: tuple[float, float]) -> Row:
     """Measure from the send of a Produce until a waiting consumer has the record."""
+    p50, p99 = quantiles(waits_of_a_consumer_us(served, LATENCY_SAMPLES))
+    return Row(
+        f"produce -> consume, {name}",
+        [Figure(p50, "µs p50", at_most=aims_us[0]), Figure(p99, "µs p99", at_most=aims_us[1])],
+        f"{LATENCY_SAMPLES} records one by one, the consumer waiting",
+    )
+
+
+def waits_of_a_consumer_us(served: Served, count: int) -> list[float]:
+    """Return how long each of so many records takes from its producer to a waiting consumer."""
     topic = frames.create_topic(served.bootstrap, "latency")
     frame = frames.produce_frame(topic, frames.batch(1, RECORD[:100]))
     taken_us = []
     with Connection(served.bootstrap) as producer, Connection(served.bootstrap) as consumer:
-        for offset in range(LATENCY_SAMPLES + 100):
+        for offset in range(count + LATENCY_WARM_UP):
             consumer.socket.sendall(frames.fetch_frame(topic, offset, max_bytes=2**20, max_wait_ms=5_000))
             time.sleep(0.0005)  # by then the fetch waits at the broker
             started = time.perf_counter()
@@ -161,12 +177,53 @@ def latency(served: Served, name: str, aims_us: tuple[float, float]) -> Row:
             if len(reply) < len(frame) - 60:
                 raise RuntimeError("the consumer was answered without the record")
             producer.read_reply()
-    p50, p99 = quantiles(taken_us[100:])
-    return Row(
-        f"produce -> consume, {name}",
-        [Figure(p50, "µs p50", at_most=aims_us[0]), Figure(p99, "µs p99", at_most=aims_us[1])],
-        f"{LATENCY_SAMPLES} records one by one, the consumer waiting",
-    )
+    return taken_us[LATENCY_WARM_UP:]
+
+
+def one_at_a_time(served: Served, count: int) -> tuple[list[float], float]:
+    """Produce records of 100 bytes, acks=all, each after the response to the one before.
+
+    Returns: the microseconds of each, and CPU seconds of the broker.
+    """
+    topic = frames.create_topic(served.bootstrap, "one-at-a-time")
+    frame = frames.produce_frame(topic, frames.batch(1, RECORD[:100]), acks=-1)
+    taken_us = []
+    with Connection(served.bootstrap) as producer:
+        for number in range(count + LATENCY_WARM_UP):
+            if number == LATENCY_WARM_UP:
+                cpu_s = served.cpu_s()
+            started = time.perf_counter()
+            producer.socket.sendall(frame)
+            producer.read_reply()
+            taken_us.append((time.perf_counter() - started) * 1e6)
+        cpu_s = served.cpu_s() - cpu_s
+    return taken_us[LATENCY_WARM_UP:], cpu_s
+
+
+def side_by_side(served: Served, topic: str, connections: int, count: int) -> tuple[float, float]:
+    """Produce `count` records of 100 bytes, acks=1, from connections that each have one request
+    unanswered; return seconds, and CPU seconds of the broker.
+    """
+    frame = frames.produce_frame(topic, frames.batch(1, RECORD[:100]))
+    with ExitStack() as opened, selectors.DefaultSelector() as selector:
+        for _ in range(connections):
+            connection = opened.enter_context(Connection(served.bootstrap))
+            connection.socket.sendall(frame)
+            connection.read_reply()
+            selector.register(connection.socket, selectors.EVENT_READ, connection)
+        cpu_s, started = served.cpu_s(), time.perf_counter()
+        unsent = count - connections
+        for key in selector.get_map().values():
+            key.data.socket.sendall(frame)
+        done = 0
+        while done < count:
+            for key, _ in selector.select():
+                key.data.read_reply()
+                done += 1
+                if unsent > 0:
+                    key.data.socket.sendall(frame)
+                    unsent -= 1
+        return time.perf_counter() - started, served.cpu_s() - cpu_s
 
 
 def latency_aims_us(folder: Path | None) -> tuple[float, float]:

@@ -17,7 +17,7 @@ QUIET = {"log_level": 2}
 
 
 def bulk_produce(served: Served, topic: str) -> Row:
-    best = min(_produce(served, topic) for _ in range(ROUNDS))
+    best = min(produce(served, topic, BULK_RECORDS) for _ in range(ROUNDS))
     size = BULK_RECORDS * len(RECORD)
     return Row(
         "bulk produce, 1 KB records, librdkafka",
@@ -26,7 +26,11 @@ def bulk_produce(served: Served, topic: str) -> Row:
     )
 
 
-def _produce(served: Served, topic: str) -> tuple[float, float]:
+def produce(served: Served, topic: str, records: int) -> tuple[float, float]:
+    """Produce records of 1 KB with acks=1; return seconds, and CPU seconds of the broker.
+
+    Raises: RuntimeError: not all are stored.
+    """
     producer = Producer(
         {
             **QUIET,
@@ -45,7 +49,7 @@ def _produce(served: Served, topic: str) -> tuple[float, float]:
     several = [{"value": RECORD}] * CHUNK
     cpu_s = served.cpu_s()
     started = time.perf_counter()
-    left = BULK_RECORDS
+    left = records
     while left:
         try:
             left -= producer.produce_batch(topic, several[: min(left, CHUNK)], partition=0)
@@ -56,14 +60,14 @@ def _produce(served: Served, topic: str) -> tuple[float, float]:
     producer.flush(60)
     seconds = time.perf_counter() - started
     cpu_s = served.cpu_s() - cpu_s
-    stored = frames.settled_end(served.bootstrap, topic, before + BULK_RECORDS) - before
-    if stored != BULK_RECORDS:
-        raise RuntimeError(f"{BULK_RECORDS} records were sent and {stored} are stored")
+    stored = frames.settled_end(served.bootstrap, topic, before + records) - before
+    if stored != records:
+        raise RuntimeError(f"{records} records were sent and {stored} are stored")
     return seconds, cpu_s
 
 
 def bulk_fetch(served: Served, topic: str) -> Row:
-    best = min(_fetch(served, topic) for _ in range(ROUNDS))
+    best = min(fetch(served, topic, BULK_RECORDS) for _ in range(ROUNDS))
     size = BULK_RECORDS * len(RECORD)
     return Row(
         "bulk fetch, 1 KB records, librdkafka",
@@ -72,7 +76,10 @@ def bulk_fetch(served: Served, topic: str) -> Row:
     )
 
 
-def _fetch(served: Served, topic: str) -> tuple[float, float]:
+def fetch(served: Served, topic: str, records: int) -> tuple[float, float]:
+    """Consume so many records from the begin of a topic; return seconds, and CPU seconds of the
+    broker.
+    """
     consumer = Consumer(
         {
             **QUIET,
@@ -90,8 +97,8 @@ def _fetch(served: Served, topic: str) -> tuple[float, float]:
         cpu_s = served.cpu_s()
         started = time.perf_counter()
         got = 0
-        while got < BULK_RECORDS:
-            found = consumer.consume(min(CHUNK, BULK_RECORDS - got), 10)
+        while got < records:
+            found = consumer.consume(min(CHUNK, records - got), 10)
             if not found:
                 raise RuntimeError(f"no more records after {got}")
             got += len(found)
@@ -113,6 +120,24 @@ def few_in_flight(served: Served, count: int, acks: int, name: str) -> Row:
 def _one_record_requests(
     served: Served, count: int, acks: int, in_flight: int | None, name: str, rate_aim: float | None
 ) -> Row:
+    seconds, cpu_s = one_record(served, count, acks, in_flight)
+    return Row(
+        f"one-record requests, librdkafka{name}",
+        [
+            Figure(count / seconds, "requests/s", at_least=rate_aim),
+            Figure(cpu_s / count * 1e6, "CPU µs/request"),
+        ],
+        f"100 bytes each, acks={acks}, batch.num.messages=1{'' if in_flight is None else f', {in_flight} unanswered'}",
+    )
+
+
+def one_record(served: Served, count: int, acks: int, in_flight: int | None) -> tuple[float, float]:
+    """Produce records of 100 bytes, each in a request of its own; return seconds, and CPU seconds
+    of the broker.
+
+    Args: in_flight: requests that are unanswered at a time; None: as librdkafka likes.
+    Raises: RuntimeError: not all are stored.
+    """
     topic = frames.create_topic(served.bootstrap, f"librdkafka-one-{acks}")
     producer = Producer(
         {
@@ -137,11 +162,4 @@ def _one_record_requests(
     stored = frames.settled_end(served.bootstrap, topic, count + 1) - 1
     if not queued == stored == count:
         raise RuntimeError(f"{queued} of {count} records were sent and {stored} are stored")
-    return Row(
-        f"one-record requests, librdkafka{name}",
-        [
-            Figure(count / seconds, "requests/s", at_least=rate_aim),
-            Figure(cpu_s / count * 1e6, "CPU µs/request"),
-        ],
-        f"100 bytes each, acks={acks}, batch.num.messages=1{'' if in_flight is None else f', {in_flight} unanswered'}",
-    )
+    return seconds, cpu_s

@@ -7,9 +7,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from benchmarks import frames, loads
-from benchmarks.cluster import BROKERS, OwnCluster
+from benchmarks.cluster import BROKERS, OwnCluster, ServedCluster
 from benchmarks.frames import Connection
 from benchmarks.results import Figure, Row
 from kqueue.client import Client, NewTopic, TopicPartition
@@ -43,23 +44,33 @@ def rows(flush: str) -> Iterator[Row]:
         yield beside_copying(cluster, flush)
 
 
+class Replicated(NamedTuple):
+    """What producing to a replicated partition takes."""
+
+    seconds: float
+    leader_cpu_s: float
+    follower_cpu_s: float
+
+
+def replicate(cluster: ServedCluster, topic: str, batches: int = BATCHES) -> tuple[float, Replicated]:
+    """Produce batches of 1 MB with acks=all; return the gigabytes, and what they took."""
+    leader = cluster.leader(topic)
+    data = frames.batch(loads.BATCH_RECORDS, loads.RECORD)
+    before = {node: broker.cpu_s() for node, broker in cluster.brokers.items()}
+    seconds, cpu_s = loads.produce_many(cluster.brokers[leader], topic, data, batches, loads.BULK_DEPTH, acks=-1)
+    followers = [broker.cpu_s() - before[node] for node, broker in cluster.brokers.items() if node != leader]
+    return len(data) * batches / loads.GB, Replicated(seconds, cpu_s, max(followers))
+
+
 def bulk(cluster: OwnCluster, flush: str) -> Row:
     """Produce with acks=all, best of a few rounds."""
-    leader = cluster.leader("bulk")
-    data = frames.batch(loads.BATCH_RECORDS, loads.RECORD)
-    gigabytes = len(data) * BATCHES / loads.GB
-    best = (float("inf"), 0.0, 0.0)
-    for _ in range(loads.ROUNDS):
-        before = {node: broker.cpu_s() for node, broker in cluster.brokers.items()}
-        seconds, cpu_s = loads.produce_many(cluster.brokers[leader], "bulk", data, BATCHES, loads.BULK_DEPTH, acks=-1)
-        followers = [broker.cpu_s() - before[node] for node, broker in cluster.brokers.items() if node != leader]
-        best = min(best, (seconds, cpu_s, max(followers)))
+    gigabytes, best = min(replicate(cluster, "bulk") for _ in range(loads.ROUNDS))
     return Row(
         f"replication, 1 KB records, factor {BROKERS}, kqueue.flush={flush}",
         [
-            Figure(gigabytes * 1000 / best[0], "MB/s", at_least=BULK_MB_MIN),
-            Figure(best[1] / gigabytes, "CPU s/GB of the leader"),
-            Figure(best[2] / gigabytes, "CPU s/GB of a follower"),
+            Figure(gigabytes * 1000 / best.seconds, "MB/s", at_least=BULK_MB_MIN),
+            Figure(best.leader_cpu_s / gigabytes, "CPU s/GB of the leader"),
+            Figure(best.follower_cpu_s / gigabytes, "CPU s/GB of a follower"),
         ],
         f"one partition, min.insync.replicas=2; batches of {loads.BATCH_RECORDS}, {loads.BULK_DEPTH} unanswered, "
         "acks=all",
@@ -68,8 +79,8 @@ def bulk(cluster: OwnCluster, flush: str) -> Row:
 
 def latency(cluster: OwnCluster, flush: str) -> Row:
     """Compare acks=all with and without other replicas."""
-    with_replicas = loads.quantiles(_latencies_ms(cluster, "replicated"))
-    alone = loads.quantiles(_latencies_ms(cluster, "single"))
+    with_replicas = loads.quantiles(latencies_ms(cluster, "replicated"))
+    alone = loads.quantiles(latencies_ms(cluster, "single"))
     return Row(
         f"acks=all, kqueue.flush={flush}",
         [
@@ -87,7 +98,7 @@ def beside_copying(cluster: OwnCluster, flush: str) -> Row:
     leader = cluster.leader("grown")
     data = frames.batch(loads.BATCH_RECORDS, loads.RECORD)
     loads.produce_many(cluster.brokers[leader], "grown", data, COPIED_BATCHES, loads.BULK_DEPTH, acks=-1)
-    before = loads.quantiles(_latencies_ms(cluster, "grown"))
+    before = loads.quantiles(latencies_ms(cluster, "grown"))
     place = TopicPartition("grown", 0)
     beside: list[float] = []
     with Client(cluster.bootstrap) as client:
@@ -95,7 +106,7 @@ def beside_copying(cluster: OwnCluster, flush: str) -> Row:
         added = next(node for node in cluster.brokers if node not in found.replicas)
         began = time.monotonic()
         copied = threading.Event()
-        taken = threading.Thread(target=lambda: beside.extend(_latencies_ms(cluster, "grown", copied)))
+        taken = threading.Thread(target=lambda: beside.extend(latencies_ms(cluster, "grown", copied)))
         taken.start()
         try:
             refused = client.cluster.reassign({place: [*found.replicas, added]})
@@ -122,7 +133,7 @@ def beside_copying(cluster: OwnCluster, flush: str) -> Row:
     )
 
 
-def _latencies_ms(cluster: OwnCluster, topic: str, until: threading.Event | None = None) -> list[float]:
+def latencies_ms(cluster: ServedCluster, topic: str, until: threading.Event | None = None) -> list[float]:
     """Produce records one by one; return the milliseconds of each.
 
     Args: until: go on until it is set; None: a fixed number, after a warm-up.

@@ -38,8 +38,8 @@ class Figure:
     @property
     def aim(self) -> str:
         if self.at_most is not None:
-            return f"<= {_short(self.at_most)}"
-        return f">= {_short(self.at_least)}" if self.at_least is not None else ""
+            return f"<= {short(self.at_most)}"
+        return f">= {short(self.at_least)}" if self.at_least is not None else ""
 
 
 @dataclass
@@ -73,12 +73,38 @@ class Machine:
 
 
 @dataclass
+class Conditions:
+    """Where kept figures are from. The loads are averages of a minute."""
+
+    cpus: int
+    python: str
+    system: str
+    load_before: float
+    load_after: float = float("nan")
+
+    @classmethod
+    def look(cls) -> Conditions:
+        return cls(os.cpu_count() or 0, platform.python_version(), platform.system(), os.getloadavg()[0])
+
+    def finish(self) -> None:
+        """Look at the load after the run."""
+        self.load_after = os.getloadavg()[0]
+
+    def __str__(self) -> str:
+        return (
+            f"{self.cpus} cores, {self.system}, Python {self.python}; "
+            f"load of the machine {self.load_before:.1f} before and {self.load_after:.1f} at the end."
+        )
+
+
+@dataclass
 class Report:
     broker: str
     started_at: str
     before: Machine
     after: Machine | None = None
     rows: list[Row] = field(default_factory=list)
+    conditions: Conditions = field(default_factory=Conditions.look)
 
 
 def busy_processes(ours: set[int], seconds: float = 0.5) -> list[str]:
@@ -101,7 +127,8 @@ def busy_processes(ours: set[int], seconds: float = 0.5) -> list[str]:
     return [f"{name} {percent:.0f}%" for percent, name in sorted(found, reverse=True)[:5] if percent >= BUSY_PERCENT]
 
 
-def _short(value: float | None) -> str:
+def short(value: float | None) -> str:
+    """Return a figure in three digits; ? for none."""
     if value is None or value != value:
         return "?"
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
@@ -115,7 +142,7 @@ def show(report: Report, console: Console) -> None:
         for number, figure in enumerate(row.figures):
             verdict = {None: "", True: "[green]ok[/]", False: "[red]missed[/]"}[figure.passed]
             name = row.name if number == 0 else (f"  [dim]{row.note}[/]" if number == 1 else "")
-            table.add_row(name, _short(figure.value), figure.unit, figure.aim, verdict)
+            table.add_row(name, short(figure.value), figure.unit, figure.aim, verdict)
         if row.note and len(row.figures) == 1:
             table.add_row(f"  [dim]{row.note}[/]")
         table.add_section()
@@ -130,7 +157,7 @@ def show(report: Report, console: Console) -> None:
 def print_rows(rows: Iterable[Row]) -> None:
     """Print each row when it is measured, without targets."""
     for row in rows:
-        figures = ", ".join(f"{_short(figure.value)} {figure.unit}" for figure in row.figures)
+        figures = ", ".join(f"{short(figure.value)} {figure.unit}" for figure in row.figures)
         print(f"{row.name}: {figures}{f' ({row.note})' if row.note else ''}", flush=True)
 
 
@@ -140,3 +167,11 @@ def save(report: Report, path: Path) -> None:
         for figure, from_ in zip(row["figures"], source.figures, strict=True):
             figure["passed"] = from_.passed
     path.write_text(json.dumps(data, indent=2) + "\n")
+
+
+def keep(report: Report, path: Path) -> None:
+    """Keep the rows for docs/benchmarks.md."""
+    data = asdict(report)
+    kept = {name: data[name] for name in ("started_at", "conditions", "rows")}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(kept, indent=1) + "\n")

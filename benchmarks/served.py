@@ -14,40 +14,40 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import psutil
 
 from kqueue.testing.process_environment import process_environment
 
 START_TIMEOUT_S = 30
+PROCESS_CLOCK = 2
+"""The clock of a process's CPU time, to the nanosecond, in the ids that Linux gives to clocks."""
 WARM_CHUNK = bytes(2**20)
 
 
 class Served:
     """A broker: where it listens and which process it is. `pid` None: its process is not on this
     machine, or not ours to see. `load_bootstrap`: where loads connect, and `tls` encrypts them.
+    `start_s`: from its start until it served, if we started it.
     """
 
     def __init__(self, bootstrap: str, pid: int | None) -> None:
         self.bootstrap = self.load_bootstrap = bootstrap
         self.tls: ssl.SSLContext | None = None
+        self.start_s = float("nan")
         self.pid = pid
 
     def cpu_s(self) -> float:
-        """CPU time of all its threads so far, to the nanosecond where Linux tells it, else in ticks
-        of 10 ms.
-        """
+        """CPU time of all its threads so far, of those that have ended too."""
         if self.pid is None:
             return float("nan")
-        ran_ns = 0
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            for thread in self._threads():
-                ran_ns += int(Path(f"/proc/{self.pid}/task/{thread}/schedstat").read_text().split()[0])
-            return ran_ns / 1e9
+        if sys.platform == "linux":
+            return time.clock_gettime(~self.pid << 3 | PROCESS_CLOCK)
         times = psutil.Process(self.pid).cpu_times()
         return float(times.user + times.system)
 
@@ -81,49 +81,26 @@ class Served:
         return int(psutil.Process(self.pid).memory_info().rss) if self.pid is not None else 0
 
 
-class OwnBroker(Served):
-    """`kqueue serve` with its data in a temporary folder, which goes when it ends.
+class ServedProcess(Served):
+    """A broker that is a process of ours on a port of loopback.
 
-    `flush`: kafka or group. `data`: a data folder that is there already, and stays. `more`: other
-    settings. `workers`: with so many of them; 0: without `--workers`. `second`: name and port of a
-    second listener; None: there is none.
+    `folder`: is removed when it ends.
     """
 
-    def __init__(
-        self,
-        flush: str,
-        data: Path | None = None,
-        more: Mapping[str, str] | None = None,
-        workers: int = 0,
-        second: tuple[str, int] | None = None,
-    ) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="kqueue-benchmark-"))
-        port = free_port(1 + workers)
-        self._log = (self.folder / "server.log").open("w")
-        settings = {
-            "listeners": f"PLAINTEXT://127.0.0.1:{port}"
-            + (f",{second[0]}://127.0.0.1:{second[1]}" if second is not None else ""),
-            "log.dirs": str(data or self.folder / "data"),
-            "kqueue.flush": flush,
-            **(more or {}),
-        }
-        pairs = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
-        if workers:
-            pairs += ["--workers", str(workers)]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "kqueue.cli", "serve", *pairs],
-            stdout=self._log,
-            stderr=self._log,
-            env=process_environment(),
-        )
+    def __init__(self, command: Sequence[str], port: int, folder: Path) -> None:
+        self.folder = folder
+        self._log = (folder / "server.log").open("w")
+        began = time.monotonic()
+        self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log, env=process_environment())
         super().__init__(f"127.0.0.1:{port}", self._process.pid)
         try:
             self._wait(port)
         except BaseException:
             self.stop()
             raise
+        self.start_s = time.monotonic() - began
 
-    def __enter__(self) -> OwnBroker:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -159,6 +136,42 @@ class OwnBroker(Served):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise RuntimeError(f"the broker did not start:\n{self.log()}")
             time.sleep(0.02)
+
+
+class OwnBroker(ServedProcess):
+    """`kqueue serve` with its data in a temporary folder, which goes when it ends.
+
+    `flush`: kafka or group. `data`: a data folder that is there already, and stays. `more`: other
+    settings. `workers`: with so many of them; 0: without `--workers`. `second`: name and port of a
+    second listener; None: there is none.
+    """
+
+    def __init__(
+        self,
+        flush: str,
+        data: Path | None = None,
+        more: Mapping[str, str] | None = None,
+        workers: int = 0,
+        second: tuple[str, int] | None = None,
+    ) -> None:
+        folder = temporary_folder()
+        port = free_port(1 + workers)
+        settings = {
+            "listeners": f"PLAINTEXT://127.0.0.1:{port}"
+            + (f",{second[0]}://127.0.0.1:{second[1]}" if second is not None else ""),
+            "log.dirs": str(data or folder / "data"),
+            "kqueue.flush": flush,
+            **(more or {}),
+        }
+        pairs = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
+        if workers:
+            pairs += ["--workers", str(workers)]
+        super().__init__([sys.executable, "-m", "kqueue.cli", "serve", *pairs], port, folder)
+
+
+def temporary_folder() -> Path:
+    """Return a new folder, which who asks for it removes."""
+    return Path(tempfile.mkdtemp(prefix="kqueue-benchmark-"))
 
 
 def external(bootstrap: str) -> Served:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import psutil
 
 from benchmarks.results import Figure, Row
-from benchmarks.served import OwnBroker
+from benchmarks.served import OwnBroker, Served
 from kqueue.client import Client, NewTopic
 from kqueue.testing.process_environment import process_environment
 
@@ -62,23 +63,23 @@ print("done", flush=True)
 """
 
 
-def processes(served: OwnBroker) -> list[psutil.Process]:
+def processes(served: Served) -> list[psutil.Process]:
     """Return the broker, or the supervisor and its workers."""
     own = psutil.Process(served.pid)
     return [own, *own.children()]
 
 
-def memory_mb(served: OwnBroker) -> float:
+def memory_mb(served: Served) -> float:
     """Return the memory of all its processes; what they share counts once."""
     return sum(process.memory_full_info().pss for process in processes(served)) / 1e6
 
 
-def cpu_s(served: OwnBroker) -> float:
+def cpu_s(served: Served) -> float:
     """Return the CPU seconds of all its processes so far."""
     return sum(times.user + times.system for times in (process.cpu_times() for process in processes(served)))
 
 
-def run_clients(served: OwnBroker, what: str, topic: str, size: int, count: int) -> tuple[float, float]:
+def run_clients(served: Served, what: str, topic: str, size: int, count: int) -> tuple[float, float]:
     """Let all clients do the same at the same time, each `count` records.
 
     Args: what: requests (one record each), produce, fetch.
@@ -119,6 +120,25 @@ def _hear(clients: list[subprocess.Popen[str]], expected: str) -> None:
             raise RuntimeError("a client failed; its error is above")
 
 
+class FourClients(NamedTuple):
+    """What four clients measured."""
+
+    requests_s: float
+    cpu_us: float
+    produced_mb_s: float
+    consumed_mb_s: float
+
+
+def prepare(served: Served) -> float:
+    """Create the topics; return the memory before in MB."""
+    with Client(served.bootstrap, timeout_ms=WAIT_S * 1000) as client:
+        client.metadata([])
+        time.sleep(1)
+        idle_mb = memory_mb(served)
+        client.create_topics([NewTopic(name, CLIENTS * PARTITIONS_EACH, 1) for name in ("small", "large")])
+    return idle_mb
+
+
 def rows() -> Iterator[Row]:
     """Yield a row for each number of workers."""
     for count in COUNTS:
@@ -126,34 +146,39 @@ def rows() -> Iterator[Row]:
         with OwnBroker("kafka", workers=count) as served:
             with Client(served.bootstrap, timeout_ms=WAIT_S * 1000) as client:
                 client.metadata([])
-                started_s = time.perf_counter() - began
-                time.sleep(1)
-                idle_mb = memory_mb(served)
-                client.create_topics([NewTopic(name, CLIENTS * PARTITIONS_EACH, 1) for name in ("small", "large")])
-            yield _row(served, count, started_s, idle_mb)
+            started_s = time.perf_counter() - began
+            idle_mb = prepare(served)
+            yield _row(measure(served), count, started_s, idle_mb)
 
 
-def _row(served: OwnBroker, count: int, started_s: float, idle_mb: float) -> Row:
-    small_s, small_cpu_s = _best(lambda: run_clients(served, "requests", "small", SMALL, SMALL_RECORDS))
-    produce_s, _ = _best(lambda: run_clients(served, "produce", "large", LARGE, LARGE_RECORDS))
-    fetch_s, _ = _best(lambda: run_clients(served, "fetch", "large", LARGE, LARGE_RECORDS))
-    requests, bulk_mb = CLIENTS * SMALL_RECORDS, CLIENTS * LARGE_RECORDS * LARGE / 1e6
+def measure(
+    served: Served, rounds: int = ROUNDS, small: int = SMALL_RECORDS, large: int = LARGE_RECORDS
+) -> FourClients:
+    """Let the clients produce and consume, each so many records; keep the best of the rounds."""
+
+    def best(what: str, topic: str, size: int, count: int) -> tuple[float, float]:
+        return min(run_clients(served, what, topic, size, count) for _ in range(rounds))
+
+    small_s, small_cpu_s = best("requests", "small", SMALL, small)
+    produce_s, _ = best("produce", "large", LARGE, large)
+    fetch_s, _ = best("fetch", "large", LARGE, large)
+    requests, bulk_mb = CLIENTS * small, CLIENTS * large * LARGE / 1e6
+    return FourClients(requests / small_s, small_cpu_s / requests * 1e6, bulk_mb / produce_s, bulk_mb / fetch_s)
+
+
+def _row(measured: FourClients, count: int, started_s: float, idle_mb: float) -> Row:
     return Row(
         f"{count} workers" if count else "a single broker",
         [
-            Figure(requests / small_s, "one-record Produce requests/s"),
-            Figure(small_cpu_s / requests * 1e6, "CPU µs/request"),
-            Figure(bulk_mb / produce_s, "MB/s produced"),
-            Figure(bulk_mb / fetch_s, "MB/s consumed"),
+            Figure(measured.requests_s, "one-record Produce requests/s"),
+            Figure(measured.cpu_us, "CPU µs/request"),
+            Figure(measured.produced_mb_s, "MB/s produced"),
+            Figure(measured.consumed_mb_s, "MB/s consumed"),
             Figure(idle_mb, "MB, idle"),
             Figure(started_s, "s until the first answer"),
         ],
         f"{CLIENTS} clients with librdkafka, {CLIENTS * PARTITIONS_EACH} partitions",
     )
-
-
-def _best(run: Callable[[], tuple[float, float]]) -> tuple[float, float]:
-    return min(run() for _ in range(ROUNDS))
 
 
 def main() -> None:

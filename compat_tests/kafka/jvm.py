@@ -58,14 +58,23 @@ def kept(name: str, suffix: str = "", *contents: bytes) -> Path:
     return KEPT_IN / f"{name}-{made_of[:12]}{suffix}"
 
 
-def command(main_class: str, *arguments: str, log_level: str = "warn", classpath: Sequence[Path] = ()) -> list[str]:
-    """The command line that runs a class of Kafka's, or one in a folder of `classpath`."""
+def command(
+    main_class: str,
+    *arguments: str,
+    log_level: str = "warn",
+    classpath: Sequence[Path] = (),
+    options: Sequence[str] = OPTIONS,
+) -> list[str]:
+    """The command line that runs a class of Kafka's, or one in a folder of `classpath`. `options`:
+    of the JVM; the archive of classes fits only those that it was made with.
+    """
     logging = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
     # -Xlog: nothing about the archive in what a tool prints
-    archived = ["-Xlog:disable", f"-XX:SharedArchiveFile={class_archive()}"] if class_archive().exists() else []
+    is_archived = options == OPTIONS and class_archive().exists()
+    archived = ["-Xlog:disable", f"-XX:SharedArchiveFile={class_archive()}"] if is_archived else []
     return [
         java(),
-        *OPTIONS,
+        *options,
         *archived,
         logging,
         "-Dorg.slf4j.simpleLogger.showDateTime=true",

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -88,12 +88,14 @@ class Kafka:
     stops it as a crash would.
 
     The ports stay the same as long as this object lives. Its log is `place/kafka.log`; pytest keeps
-    the folder of a failed test.
+    the folder of a failed test. `defaults` are those of tests, and so are the JVM's `options`.
     """
 
     place: Path
     settings: Mapping[str, object] = field(default_factory=dict)
     ports: list[int] = field(default_factory=lambda: free_ports(2))
+    defaults: Mapping[str, object] = field(default_factory=lambda: SETTINGS)
+    options: Sequence[str] = jvm.OPTIONS
     _process: subprocess.Popen[bytes] | None = None
     _log: IO[bytes] | None = None
 
@@ -114,14 +116,24 @@ class Kafka:
         """The folder of a partition."""
         return self.data / f"{topic}-{partition}"
 
-    def format(self) -> None:
-        """Make the data folder, as `kafka-storage format --standalone` does."""
+    @property
+    def pid(self) -> int:
+        """Its process, which must run."""
+        assert self._process is not None
+        return self._process.pid
+
+    def format(self, cluster_id: str | None = None, *options: str) -> None:
+        """Make the data folder, as `kafka-storage format` does.
+
+        Args: cluster_id: of the cluster whose member it will be; None: it is a cluster of its own.
+            options: of the command, if it is a member.
+        """
         self.place.mkdir(parents=True, exist_ok=True)
         jvm.run(
             "kafka.tools.StorageTool",
             "format",
-            "--standalone",
-            f"--cluster-id={new_cluster_id()}",
+            *(options if cluster_id else ("--standalone",)),
+            f"--cluster-id={cluster_id or new_cluster_id()}",
             "-c",
             str(self._write_properties()),
         )
@@ -148,7 +160,7 @@ class Kafka:
         assert self._process is None, "it runs"
         self._log = self.log_file.open("ab")
         begin = self._log.tell()
-        command = jvm.command("kafka.Kafka", str(self._write_properties()), log_level="info")
+        command = jvm.command("kafka.Kafka", str(self._write_properties()), log_level="info", options=self.options)
         command[1:1] = options
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log)
         deadline = time.monotonic() + START_TIMEOUT_S
@@ -231,8 +243,9 @@ class Kafka:
             "advertised.listeners": broker,
             "controller.quorum.bootstrap.servers": f"127.0.0.1:{self.ports[1]}",
         }
+        properties = {**self.defaults, **own, **self.settings}
         path = self.place / "server.properties"
-        path.write_text("".join(f"{name}={value}\n" for name, value in {**SETTINGS, **own, **self.settings}.items()))
+        path.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         return path
 
 
