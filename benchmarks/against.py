@@ -32,15 +32,15 @@ class Sizes(NamedTuple):
     """How much each load sends."""
 
     rounds: int = 3
-    bulk_records: int = 400_000
-    raw_batches: int = 300
-    requests: int = 20_000
-    waits: int = 1_500
-    python_records: int = 20_000
+    bulk_records: int = 300_000
+    raw_batches: int = 200
+    requests: int = 8_000
+    waits: int = 1_000
+    python_records: int = 10_000
 
 
 QUICK = Sizes(rounds=1, bulk_records=20_000, raw_batches=20, requests=500, waits=150, python_records=500)
-WARM_UP = Sizes(bulk_records=100_000, raw_batches=50, requests=20_000, waits=300)
+WARM_UP = Sizes(bulk_records=100_000, raw_batches=50, requests=8_000, waits=300)
 """A JVM compiles what it has run some ten thousand times."""
 
 
@@ -198,12 +198,20 @@ def _measure(column: Column, sizes: Sizes, result: Comparison, advance: Callable
     with column.start() as served:
         result.add(column.name, START.name, START.measures, START.run(served, sizes))
         for load in WARMS_UP:
-            load.run(served, Sizes(*map(min, WARM_UP, sizes)))
+            _run(column.name, load, served, Sizes(*map(min, WARM_UP, sizes)), result)
         advance()
         for load in LOADS:
-            if f"{column.name}: {load.name}" not in result.failed:
-                try:
-                    result.add(column.name, load.name, load.measures, load.run(served, sizes))
-                except Exception as error:
-                    result.fail(column.name, load.name, f"{type(error).__name__}: {error}")
+            if figures := _run(column.name, load, served, sizes, result):
+                result.add(column.name, load.name, load.measures, figures)
             advance()
+
+
+def _run(column: str, load: Load, served: Served, sizes: Sizes, result: Comparison) -> Sequence[float]:
+    """Return the figures of a load; none: it fails on this broker, and is left out from then on."""
+    if f"{column}: {load.name}" in result.failed:
+        return ()
+    try:
+        return load.run(served, sizes)
+    except Exception as error:
+        result.fail(column, load.name, f"{type(error).__name__}: {error}")
+        return ()

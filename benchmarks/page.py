@@ -9,9 +9,10 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks import against, against_clusters, growth, pictures
+from benchmarks import against, against_clusters, growth, pictures, profiles
 from benchmarks.comparison import Comparison, figures_table, notes, ratios_table
 from benchmarks.growth import Growth
+from benchmarks.profiles import Profiles
 from benchmarks.results import Conditions, short
 
 ROOT = Path(__file__).parents[1]
@@ -21,13 +22,18 @@ PICTURES = ROOT / "docs" / "pictures"
 KIT_KEPT = "kit.json"
 
 
+def _from(build: str, started_at: str, conditions: Conditions) -> str:
+    """Return where figures are from."""
+    return f"Measured {started_at[:10]}, {build}: {conditions}"
+
+
 def _comparison(name: str) -> str:
     """Return the tables of a comparison, and where its figures are from."""
     comparison = Comparison.load(KEPT / name)
     left_out = notes(comparison.skipped, "skipped") + notes(comparison.failed, "left out")
     return (
-        f"{comparison.build[0].upper()}{comparison.build[1:]}, {comparison.started_at}, medians of {comparison.rounds} "
-        f"rounds.\n{comparison.conditions}\n\n{figures_table(comparison)}\n"
+        f"{_from(comparison.build, comparison.started_at, comparison.conditions)}\n\nMedians of {comparison.rounds} "
+        f"rounds:\n\n{figures_table(comparison)}\n"
         "How many times better, with the least and the most of the rounds:\n\n"
         f"{ratios_table(comparison)}" + (f"\n{left_out}" if left_out else "")
     )
@@ -36,7 +42,7 @@ def _comparison(name: str) -> str:
 def _growth() -> str:
     """Return a table for each curve."""
     grown = Growth.load(KEPT / growth.KEPT)
-    parts = [f"{grown.build[0].upper()}{grown.build[1:]}, {grown.started_at}.\n{grown.conditions}\n"]
+    parts = [_from(grown.build, grown.started_at, grown.conditions) + "\n"]
     for curve in grown.curves:
         head = [curve.across, *(f"{size:,}" for size in curve.sizes), "growth, and limit"]
         lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
@@ -48,17 +54,29 @@ def _growth() -> str:
 def _kit() -> str:
     """Return what a test costs, one line for each figure."""
     data = json.loads((KEPT / KIT_KEPT).read_text())
-    lines = [str(Conditions(**data["conditions"])), "", "| | | |", "|---|---|---|"]
+    lines = [_from("kqueue", data["started_at"], Conditions(**data["conditions"])), "", "| | | |", "|---|---|---|"]
     for row in data["rows"]:
         for number, figure in enumerate(row["figures"]):
             lines.append(f"| {row['name'] if number == 0 else ''} | {short(figure['value'])} | {figure['unit']} |")
     return "\n".join(lines) + "\n"
 
 
+def _profiles() -> str:
+    """Return a table for each flush mode: the share of each area, in percent of the CPU time."""
+    found = Profiles.load(KEPT / profiles.KEPT)
+    parts = [_from(found.build, found.started_at, found.conditions) + "\n"]
+    head = ["", *profiles.AREAS, profiles.OTHER, "functions with most"]
+    for flush, several in found.by_flush.items():
+        lines = [f"| {' | '.join([f'flush={flush}', *head[1:]])} |", "|---" * len(head) + "|"]
+        parts.append("\n".join([*lines, *(f"| {' | '.join(cells)} |" for cells in profiles.rows(several))]) + "\n")
+    return "\n".join(parts)
+
+
 DERIVED: dict[str, Callable[[], str]] = {
     "against": lambda: _comparison(against.KEPT),
     "kit": _kit,
     "growth": _growth,
+    "profiles": _profiles,
     "workers": lambda: _comparison(against_clusters.WORKERS_KEPT),
     "replication": lambda: _comparison(against_clusters.REPLICATION_KEPT),
 }

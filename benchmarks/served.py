@@ -143,7 +143,7 @@ class OwnBroker(ServedProcess):
 
     `flush`: kafka or group. `data`: a data folder that is there already, and stays. `more`: other
     settings. `workers`: with so many of them; 0: without `--workers`. `second`: name and port of a
-    second listener; None: there is none.
+    second listener; None: there is none. `command`: the module that runs it, with its arguments.
     """
 
     def __init__(
@@ -153,6 +153,7 @@ class OwnBroker(ServedProcess):
         more: Mapping[str, str] | None = None,
         workers: int = 0,
         second: tuple[str, int] | None = None,
+        command: Sequence[str] = ("kqueue.cli",),
     ) -> None:
         folder = temporary_folder()
         port = free_port(1 + workers)
@@ -166,7 +167,7 @@ class OwnBroker(ServedProcess):
         pairs = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
         if workers:
             pairs += ["--workers", str(workers)]
-        super().__init__([sys.executable, "-m", "kqueue.cli", "serve", *pairs], port, folder)
+        super().__init__([sys.executable, "-m", *command, "serve", *pairs], port, folder)
 
 
 def temporary_folder() -> Path:
