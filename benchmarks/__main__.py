@@ -39,7 +39,6 @@ from benchmarks import (
     log,
     page,
     partitions,
-    peers,
     rdkafka,
     replication,
     security,
@@ -48,6 +47,7 @@ from benchmarks import (
     workers,
 )
 from benchmarks.comparison import Comparison
+from benchmarks.options import BROKER, CLUSTER, GROWTH, KIT, LOG, SECURITY, SPARK, SPARK_CLUSTER, parse
 from benchmarks.results import Machine, Report, Row, keep, save, show
 from benchmarks.served import OwnBroker, Served, external, warm_pages
 from kqueue.workers.process_setup import raise_open_files_limit
@@ -59,8 +59,6 @@ PLAIN_WIDTH = 160
 GROWTH_QUICK = 100
 """The largest size of `--only growth --quick`."""
 WARM_BYTES = 4 * 10**9
-BROKER, CLUSTER, LOG, KIT, SECURITY, SPARK = "broker", "cluster", "log", "kit", "security", "spark"
-SPARK_CLUSTER, GROWTH = "spark-cluster", "growth"
 INTERRUPTED = 130
 CPU_US_FIVE_DEEP, CPU_US_ONE_DEEP = 10, 16
 
@@ -221,40 +219,8 @@ def _printer() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=PLAIN_WIDTH)
 
 
-def _peers(text: str) -> list[str]:
-    names = text.split(",")
-    if unknown := set(names) - set(peers.PEERS):
-        raise argparse.ArgumentTypeError(f"{', '.join(sorted(unknown))}: choose from {', '.join(peers.PEERS)}")
-    return names
-
-
-def _options(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="measure this broker instead of a new kqueue")
-    parser.add_argument("--against", metavar="NAMES", type=_peers, help=f"of {', '.join(peers.PEERS)}")
-    parser.add_argument(
-        "--only",
-        choices=(BROKER, CLUSTER, LOG, KIT, SECURITY, SPARK, SPARK_CLUSTER, GROWTH),
-        help="one of the groups; security: TLS, SCRAM, authorizer, quotas, audit log; spark, spark-cluster and growth "
-        "run only if they are named; with --against: broker or cluster",
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help="a small part of the sizes of log, spark, growth and --against"
-    )
-    parser.add_argument(
-        "--json", metavar="FILE", type=Path, help="save the figures in this file too; in a folder, if there are several"
-    )
-    parser.add_argument("--keep", action="store_true", help="keep the figures, and renew docs/benchmarks.md")
-    options = parser.parse_args(arguments)
-    if options.against and options.only not in (None, BROKER, CLUSTER):
-        parser.error("--against compares broker and cluster")
-    if options.keep and not (options.against or options.only in (GROWTH, KIT)):
-        parser.error("--keep is for --against, --only growth and --only kit")
-    return options
-
-
 def main(arguments: list[str] | None = None) -> int:
-    options = _options(arguments)
+    options = parse(arguments, __doc__)
     console = Console(stderr=True)
     report = Report(options.bootstrap or "kqueue", time.strftime("%Y-%m-%d %H:%M:%S"), Machine.look({os.getpid()}))
     try:

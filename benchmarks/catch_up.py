@@ -38,8 +38,7 @@ class CatchUpReaders:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._process is not None:
-            printed, _ = self._process.communicate("stop\n")
-            self.megabytes_per_s = float(printed)
+            self.megabytes_per_s = float(self._process.communicate("stop\n")[0])
 
 
 def read(bootstrap: str, topic: str, count: int) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks import frames, group_members, growth_loads, loads
+from benchmarks import against, frames, group_members, growth_loads, loads
 from benchmarks.catch_up import CatchUpReaders
 from benchmarks.frames import Connection
 from benchmarks.results import Conditions, short
@@ -157,7 +158,8 @@ def _produces(served: OwnBroker, several: list[bytes]) -> list[float]:
 
 
 def connections(size: int) -> list[float]:
-    with OwnBroker("kafka") as served, growth_loads.idle_connections(served, size):
+    more = {"max.connections": str(2 * TENS[-1])}
+    with OwnBroker("kafka", more=more) as served, growth_loads.idle_connections(served, size):
         topic = frames.create_topic(served.bootstrap, "busy")
         with Connection(served.bootstrap) as connection:
             one = cpu_us(
@@ -222,6 +224,11 @@ def tail(size: int) -> list[float]:
         return [p50, p99, readers.megabytes_per_s]
 
 
+def connections_max() -> int:
+    """Return how many connections a broker and its clients keep open within the limit on files."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[1] * 7 // 10
+
+
 def _us(name: str) -> Line:
     return Line(name, "CPU µs", growth_max=FLAT)
 
@@ -242,7 +249,7 @@ def curves(log_gb: int) -> Iterator[Measured]:
         Curve(
             "connections",
             "idle connections",
-            list(TENS),
+            [min(size, connections_max()) for size in TENS],
             [_us("Produce of one connection"), _us("Produce of ten connections"), _mb()],
         ),
         connections,
@@ -304,11 +311,15 @@ def measure(console: Console, build: str, only: str | None = None, log_gb: int =
         task = progress.add_task("", total=sum(len(curve.sizes) for curve, _ in chosen))
         for curve, run in chosen:
             curve.sizes = [size for size in curve.sizes if not size_max or size <= size_max]
-            for size in curve.sizes:
-                progress.update(task, description=f"{size:,} {curve.across}")
-                for line, figure in zip(curve.lines, run(size), strict=True):
-                    line.figures.append(figure)
-                progress.advance(task)
+            try:
+                for size in curve.sizes:
+                    progress.update(task, description=f"{size:,} {curve.across}")
+                    for line, figure in zip(curve.lines, run(size), strict=True):
+                        line.figures.append(figure)
+                    progress.advance(task)
+            except Exception as error:
+                console.print(f"{curve.across}: left out, because at {size:,} {type(error).__name__}: {error}")
+                continue
             result.curves.append(curve)
             show(curve, console)
     result.conditions.finish()
@@ -331,16 +342,27 @@ def show(curve: Curve, console: Console) -> None:
         console.print("    " + ", ".join(cells).replace("*", ""))
 
 
+def replaced(grown: Growth, path: Path) -> Growth:
+    """Return the kept curves, with those of `grown` in place of their former figures."""
+    if not path.exists():
+        return grown
+    kept = Growth.load(path)
+    by_name = {curve.name: curve for curve in grown.curves}
+    grown.curves = [by_name.pop(curve.name, curve) for curve in kept.curves] + list(by_name.values())
+    return grown
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=[curve.name for curve, _ in curves(LOG_GB)])
     parser.add_argument("--log-gb", type=int, default=LOG_GB, help="the largest log")
-    parser.add_argument("--size-max", type=int, default=0, help="leave out larger sizes")
-    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="put the figures in place of the curve's in this file"
+    )
     options = parser.parse_args()
-    grown = measure(Console(), "", options.only, options.log_gb, options.size_max)
+    grown = measure(Console(), against.build(), options.only, options.log_gb)
     if options.json:
-        grown.save(options.json)
+        replaced(grown, options.json).save(options.json)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ class Watcher:
         return self
 
     def __exit__(self, *_: object) -> None:
-        printed, _ = self._process.communicate("stop\n")
+        printed = self._process.communicate("stop\n")[0]
         for line in printed.splitlines():
             began, wait_ms = line.split()
             self._waits.append((float(began), float(wait_ms)))

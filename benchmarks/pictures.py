@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from benchmarks.comparison import Comparison
 from benchmarks.growth import FLAT, Curve, Growth
 from kqueue.spark.charts import COLOURS, FAINT, chart
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 ROW_PX = 44
 PANEL_PX = 380
@@ -48,17 +52,11 @@ def growth(grown: Growth, path: Path) -> None:
     lines = -(-len(grown.curves) // PANELS_IN_A_ROW)
     title = "Growth: each figure in terms of that of the first size; the grey line is the limit"
     with chart(path, title, height_px=120 + PANEL_PX * lines) as figure:
-        panels = figure.subplots(lines, PANELS_IN_A_ROW, squeeze=False).flat
-        for axes, curve in zip(panels, grown.curves, strict=False):
-            _panel(axes, curve)
-        for axes in list(panels):
-            axes.set_axis_off()
+        for number, curve in enumerate(grown.curves, 1):
+            _panel(figure.add_subplot(lines, PANELS_IN_A_ROW, number), curve)
 
 
-def _panel(axes: object, curve: Curve) -> None:
-    from matplotlib.axes import Axes
-
-    assert isinstance(axes, Axes)
+def _panel(axes: Axes, curve: Curve) -> None:
     positions = range(len(curve.sizes))
     limit = next((line.growth_max for line in curve.lines if line.growth_max), None)
     judged = [line for line in curve.lines if line.growth_max] or curve.lines

@@ -139,7 +139,7 @@ def latencies_ms(cluster: ServedCluster, topic: str, until: threading.Event | No
     Args: until: go on until it is set; None: a fixed number, after a warm-up.
     """
     frame = frames.produce_frame(topic, SMALL, acks=-1)
-    taken_ms = []
+    taken_ms: list[float] = []
     with Connection(cluster.brokers[cluster.leader(topic)].bootstrap) as producer:
         while len(taken_ms) < WARM_UP + LATENCY_SAMPLES if until is None else not until.is_set():
             started = time.perf_counter()

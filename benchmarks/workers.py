@@ -71,12 +71,12 @@ def processes(served: Served) -> list[psutil.Process]:
 
 def memory_mb(served: Served) -> float:
     """Return the memory of all its processes; what they share counts once."""
-    return sum(process.memory_full_info().pss for process in processes(served)) / 1e6
+    return float(sum(process.memory_full_info().pss for process in processes(served))) / 1e6
 
 
 def cpu_s(served: Served) -> float:
     """Return the CPU seconds of all its processes so far."""
-    return sum(times.user + times.system for times in (process.cpu_times() for process in processes(served)))
+    return float(sum(times.user + times.system for times in (process.cpu_times() for process in processes(served))))
 
 
 def run_clients(served: Served, what: str, topic: str, size: int, count: int) -> tuple[float, float]:

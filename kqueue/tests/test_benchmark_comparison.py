@@ -12,13 +12,14 @@ import pytest
 from rich.console import Console
 
 from benchmarks import against, peers, pictures
-from benchmarks.__main__ import main
 from benchmarks.comparison import ComparedRow, Comparison, Measure, Ratio, figures_table, ratios_table
-from benchmarks.growth import Curve, Growth, Line, rows
+from benchmarks.growth import Curve, Growth, Line, replaced, rows
+from benchmarks.options import parse
 from benchmarks.peers import Missing
 from benchmarks.profiles import OTHER, summarize
 from benchmarks.results import Conditions
 from compat_tests.kafka import jvm
+from compat_tests.languages.toolchains import DownloadFailed
 
 OURS, THEIRS = "kqueue", "Kafka"
 RATE, COST = Measure("requests/s", True), Measure("CPU µs", False)
@@ -96,7 +97,7 @@ def test_peers_that_can_not_be_run_are_skipped_with_the_reason(
 
 def test_modules_of_kfake_that_can_not_be_downloaded_are_a_reason_too(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
-        raise peers.DownloadFailed("Go's modules can't be downloaded: no network")
+        raise DownloadFailed("Go's modules can't be downloaded: no network")
 
     monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
     monkeypatch.setattr(peers, "download", refused)
@@ -117,7 +118,7 @@ def test_options_that_contradict_each_other_are_refused(
     arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        main(arguments)
+        parse(arguments, None)
     assert reason in capsys.readouterr().err
 
 
@@ -156,6 +157,18 @@ def test_row_of_a_curve_that_grows_too_far_is_bold() -> None:
         ["memory, MB", "40", "41", "60", ""],
     ]
     assert list(rows(members)) == [["all join, s", "0.1", "4", "<= 5 s"]]
+
+
+def test_curve_that_is_measured_again_takes_the_place_of_its_kept_figures(tmp_path: Path) -> None:
+    grown().save(tmp_path / "growth.json")
+    again = grown()
+    del again.curves[0]
+    again.curves[0].lines[0].figures = [0.2, 0.3]
+    curves = replaced(again, tmp_path / "growth.json").curves
+    assert [(curve.name, curve.lines[0].figures) for curve in curves] == [
+        ("topics", [10.0, 9.0, 14.0]),
+        ("members", [0.2, 0.3]),
+    ]
 
 
 def test_pictures_are_drawn_from_kept_figures(tmp_path: Path) -> None:
