@@ -33,6 +33,7 @@ TAIL_RATIO_MAX = 1.5
 MEMBERS_S_MAX = 5.0
 REQUESTS = 4_000
 SESSION_FETCHES = 100
+SETTLE_ROUNDS, SETTLE_S, IDLE_SHARE = 40, 0.25, 0.05
 ROUNDS = 5
 TENS = (1, 10, 100, 1_000, 10_000)
 GROUPS = (1, 10, 100, 1_000, 5_000)
@@ -108,9 +109,10 @@ class Growth:
 
 def cpu_us(served: Served, run: Callable[[], object], requests: int = REQUESTS, rounds: int = ROUNDS) -> float:
     """Return the CPU µs of the broker for each request of `run`: the least of the rounds after one
-    that is not measured.
+    that is not measured. What creating left to do is over before.
     """
     run()
+    settle(served)
     found = []
     with served.same_core():
         for _ in range(rounds):
@@ -118,6 +120,15 @@ def cpu_us(served: Served, run: Callable[[], object], requests: int = REQUESTS, 
             run()
             found.append(served.cpu_s() - before)
     return min(found) / requests * 1e6
+
+
+def settle(served: Served) -> None:
+    """Wait until the broker is nearly idle, for some seconds at most."""
+    for _ in range(SETTLE_ROUNDS):
+        before = served.cpu_s()
+        time.sleep(SETTLE_S)
+        if served.cpu_s() - before < SETTLE_S * IDLE_SHARE:
+            return
 
 
 def create(bootstrap: str, names: Sequence[str], partitions: int) -> None:

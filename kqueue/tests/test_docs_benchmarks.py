@@ -32,7 +32,7 @@ def test_the_page_shows_every_picture() -> None:
 
 
 @for_each(
-    ("title", "unit", "cell"),
+    "title,unit,cell",
     [("CPU time of a start as a server", "CPU s", "{:.2g} s"), ("memory when idle", "MB when idle", "{:.0f} MB")],
 )
 def test_readme_has_the_kept_figures(title: str, unit: str, cell: str) -> None:
