@@ -24,7 +24,7 @@ KIT_KEPT = "kit.json"
 
 def _from(build: str, started_at: str, conditions: Conditions) -> str:
     """Return where figures are from."""
-    return f"Measured {started_at[:10]}, {build}: {conditions}"
+    return f"Measured {started_at[:10]}, {build}.\n{conditions}"
 
 
 def _comparison(name: str) -> str:

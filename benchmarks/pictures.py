@@ -48,9 +48,11 @@ def ratios(comparison: Comparison, path: Path) -> None:
 
 
 def growth(grown: Growth, path: Path) -> None:
-    """Draw each curve in a panel of its own, in terms of the first size."""
+    """Draw each curve in a panel of its own, in terms of the first size; figures that have a limit
+    of their own as they are.
+    """
     lines = -(-len(grown.curves) // PANELS_IN_A_ROW)
-    title = "Growth: each figure in terms of that of the first size; the grey line is the limit"
+    title = "Growth: each cost in terms of that of the first size, seconds as they are; the grey line is the limit"
     with chart(path, title, height_px=120 + PANEL_PX * lines) as figure:
         for number, curve in enumerate(grown.curves, 1):
             _panel(figure.add_subplot(lines, PANELS_IN_A_ROW, number), curve)
@@ -58,13 +60,12 @@ def growth(grown: Growth, path: Path) -> None:
 
 def _panel(axes: Axes, curve: Curve) -> None:
     positions = range(len(curve.sizes))
-    limit = next((line.growth_max for line in curve.lines if line.growth_max), None)
-    judged = [line for line in curve.lines if line.growth_max] or curve.lines
+    limit = next((line.growth_max or line.at_most for line in curve.lines if line.passed is not None), None)
+    judged = [line for line in curve.lines if line.passed is not None]
     for line, colour, mark in zip(judged, COLOURS.values(), MARKS, strict=False):
-        axes.plot(
-            positions, [figure / line.figures[0] for figure in line.figures], mark, linestyle="-", color=colour,
-            label=f"{line.name} ({line.unit})",
-        )  # fmt: skip
+        first = line.figures[0] if line.growth_max else 1
+        drawn = [figure / first for figure in line.figures]
+        axes.plot(positions, drawn, mark, linestyle="-", color=colour, label=f"{line.name} ({line.unit})")
     if limit is not None:
         axes.axhline(limit, color=FAINT)
     axes.set_ylim(bottom=0, top=max(2 * FLAT, axes.get_ylim()[1]))

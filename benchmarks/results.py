@@ -92,8 +92,8 @@ class Conditions:
 
     def __str__(self) -> str:
         return (
-            f"{self.cpus} cores, {self.system}, Python {self.python}; "
-            f"load of the machine {self.load_before:.1f} before and {self.load_after:.1f} at the end."
+            f"The machine: {self.cpus} cores, {self.system}, Python {self.python}; "
+            f"its load {self.load_before:.1f} before and {self.load_after:.1f} at the end."
         )
 
 
