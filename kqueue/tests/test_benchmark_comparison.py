@@ -1,17 +1,16 @@
 """Tests of `benchmarks --against` and `--only growth`: arithmetic, reasons of what is skipped,
-tables and pictures. How fast something is, no test asserts.
+and tables. How fast something is, no test asserts.
 """
 
 from __future__ import annotations
 
-import math
 import shutil
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from benchmarks import against, peers, pictures
+from benchmarks import against, peers
 from benchmarks.comparison import ComparedRow, Comparison, Measure, Ratio, figures_table, ratios_table
 from benchmarks.growth import Curve, Growth, Line, replaced, rows
 from benchmarks.options import parse
@@ -23,7 +22,6 @@ from compat_tests.languages.toolchains import DownloadFailed
 
 OURS, THEIRS = "kqueue", "Kafka"
 RATE, COST = Measure("requests/s", True), Measure("CPU µs", False)
-PNG = b"\x89PNG"
 
 
 def comparison() -> Comparison:
@@ -169,16 +167,6 @@ def test_curve_that_is_measured_again_takes_the_place_of_its_kept_figures(tmp_pa
         ("topics", [10.0, 9.0, 14.0]),
         ("members", [0.2, 0.3]),
     ]
-
-
-def test_pictures_are_drawn_from_kept_figures(tmp_path: Path) -> None:
-    comparison().save(tmp_path / "against.json")
-    grown().conditions.load_after = math.inf
-    grown().save(tmp_path / "growth.json")
-    pictures.ratios(Comparison.load(tmp_path / "against.json"), tmp_path / "ratios.png")
-    pictures.growth(Growth.load(tmp_path / "growth.json"), tmp_path / "growth.png")
-    for name in ("ratios.png", "growth.png"):
-        assert (tmp_path / name).read_bytes().startswith(PNG)
 
 
 def test_samples_of_a_profile_are_shares_by_area_and_function() -> None:

@@ -52,7 +52,7 @@ def test_zookeeper_gets_a_shorter_timeout_because_it_ends_sessions_late(
 
 
 def test_an_outage_of_zookeeper_does_not_end_a_session(server: ModelServer) -> None:
-    with closing(open_store(timeout_s=0.01)) as store:
+    with closing(open_store(timeout_s=0.15)) as store:
         session = store.register(1, "one", 1500)
         time = ManualTime(session)
         server.stop()
