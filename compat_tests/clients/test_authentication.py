@@ -60,6 +60,7 @@ def round_trip(connect: ClientFactory, config: Any, topic: str) -> None:
         assert topic in connect.admin("", config).topics()
 
 
+@pytest.mark.long
 def test_sessions_that_end_lose_nothing(
     connect: ClientFactory,
     secured: Secured,
@@ -134,6 +135,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 def test_refused_client_reports_the_reason(
     failure: Failure,

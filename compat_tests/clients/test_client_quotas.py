@@ -31,6 +31,7 @@ that at the end of a wait.
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("least", [0, pytest.param(LEAST, marks=pytest.mark.thorough)])
 def test_clients_are_held_to_their_quotas(
     connect: ClientFactory, secured: Secured, name: Name, needs: Needs, least: float

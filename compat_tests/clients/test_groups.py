@@ -95,6 +95,7 @@ def test_leave_reassigns_partitions_immediately(join: Join, topic: Topic, name: 
     eventually(lambda: members[1].held == places(chosen, 2), "the other holds all", 20)
 
 
+@pytest.mark.long
 def test_killed_member_is_removed_after_session_timeout(
     client: Client, join: Join, broker: RunningBroker, topic: Topic, name: Name
 ) -> None:
@@ -112,6 +113,7 @@ def test_killed_member_is_removed_after_session_timeout(
         )
 
 
+@pytest.mark.long
 def test_heartbeats_keep_idle_member_in_group(
     join: Join, connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name
 ) -> None:
