@@ -179,9 +179,10 @@ def _measure_kqueue(report: Report, console: Console, only: str | None, quick: b
 def _compare(options: argparse.Namespace, console: Console) -> None:
     """Measure kqueue beside the peers that `--against` names."""
     quick, names = options.quick, options.against
+    one_broker = against.QUICK if quick else against.Sizes()
     sizes = against_clusters.QUICK if quick else against_clusters.Sizes()
     comparisons: list[tuple[str, str, Callable[[], Comparison]]] = [
-        (BROKER, against.KEPT, lambda: against.compare(names, against.QUICK if quick else against.Sizes(), console)),
+        (BROKER, against.KEPT, lambda: against.compare(names, one_broker, console, compiled=options.compiled)),
         (
             CLUSTER,
             against_clusters.WORKERS_KEPT,

@@ -178,10 +178,18 @@ def available(
             yield from found
 
 
-def compare(names: Sequence[str], sizes: Sizes, console: Console) -> Comparison:
-    """Measure kqueue and the peers of these names; print why one is left out."""
+def compare(names: Sequence[str], sizes: Sizes, console: Console, *, compiled: bool = False) -> Comparison:
+    """Measure kqueue and the peers of these names; print why one is left out.
+
+    Args: compiled: kqueue compiled by mypyc too, which is built first.
+    """
     result = begin(sizes.rounds, peers.COMPARED)
-    columns = [*peers.OURS, *available(names, peers.columns, result, console)]
+    own = {"compiled kqueue": peers.compiled_columns} if compiled else {}
+    columns = [
+        *peers.OURS,
+        *available(list(own), lambda name: own[name](), result, console),
+        *available(names, peers.columns, result, console),
+    ]
     result.columns = [column.name for column in columns]
     with Progress(console=console, transient=True) as progress:
         task = progress.add_task("", total=sizes.rounds * len(columns) * (1 + len(LOADS)))

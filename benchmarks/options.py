@@ -23,6 +23,7 @@ def parse(arguments: list[str] | None, description: str | None) -> argparse.Name
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=description)
     parser.add_argument("--bootstrap", metavar="HOST:PORT", help="measure this broker instead of a new kqueue")
     parser.add_argument("--against", metavar="NAMES", type=_peers, help=f"of {', '.join(PEERS)}")
+    parser.add_argument("--compiled", action="store_true", help="with --against: kqueue compiled by mypyc, too")
     parser.add_argument(
         "--only",
         choices=(BROKER, CLUSTER, LOG, KIT, SECURITY, SPARK, SPARK_CLUSTER, GROWTH),
@@ -39,6 +40,8 @@ def parse(arguments: list[str] | None, description: str | None) -> argparse.Name
     options = parser.parse_args(arguments)
     if options.against and options.only not in (None, BROKER, CLUSTER):
         parser.error("--against compares broker and cluster")
+    if options.compiled and not (options.against and options.only in (None, BROKER)):
+        parser.error("--compiled is for --against")
     if options.keep and not (options.against or options.only in (GROWTH, KIT)):
         parser.error("--keep is for --against, --only growth and --only kit")
     return options

@@ -1,11 +1,14 @@
-"""The brokers of a comparison: kqueue, Apache Kafka and kfake, each on loopback, with its data in a
-temporary folder. Kafka needs Java and Maven, kfake needs Go.
+"""The brokers of a comparison: kqueue as it runs here, kqueue compiled, Apache Kafka and kfake, all
+on loopback, with its data in a temporary folder. Kafka needs Java and Maven, kfake needs Go, and
+compiling a C compiler.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -23,7 +26,9 @@ from compat_tests.languages.toolchains import BUILD_TIMEOUT_S, DownloadFailed, T
 KAFKA, KFAKE = "kafka", "kfake"
 """What `--against` accepts."""
 PEERS = (KAFKA, KFAKE)
-KFAKE_SOURCE = Path(__file__).parent / "kfake"
+CHECKOUT = Path(__file__).parents[1]
+COMPILE_TIMEOUT_S = 900
+KFAKE_SOURCE = CHECKOUT / "benchmarks" / "kfake"
 # What `bin/kafka-server-start.sh` passes to the JVM.
 KAFKA_OPTIONS = (
     "-Xms1G",
@@ -63,14 +68,18 @@ class Missing(Exception):
     """A broker can't be run here; the message says why."""
 
 
-OURS = (
-    Column("kqueue, flush=kafka", partial(OwnBroker, "kafka")),
-    Column("kqueue, flush=group", partial(OwnBroker, "group")),
-)
+def _compiled(flush: str) -> OwnBroker:
+    return OwnBroker(flush, python=compiled_python())
+
+
+FLUSHES = ("kafka", "group")
+OURS = tuple(Column(f"kqueue, flush={flush}", partial(OwnBroker, flush)) for flush in FLUSHES)
+COMPILED = tuple(Column(f"kqueue compiled, flush={flush}", partial(_compiled, flush)) for flush in FLUSHES)
 IN_MEMORY, ON_DISK, SYNCED = "kfake, in memory", "kfake, on disk", "kfake, fsync each"
 COMPARED = {
-    OURS[0].name: (KAFKA_NAME, IN_MEMORY, ON_DISK),
-    OURS[1].name: (SYNCED,),
+    ours.name: theirs
+    for build in (OURS, COMPILED)
+    for ours, theirs in zip(build, ((KAFKA_NAME, IN_MEMORY, ON_DISK), (SYNCED,)), strict=True)
 }
 """With which brokers each of ours is compared: with those that confirm a record as early."""
 
@@ -78,6 +87,38 @@ COMPARED = {
 def columns(peer: str) -> list[Column]:
     """Return the columns of a peer. Raises: Missing."""
     return {KAFKA: _kafka_columns, KFAKE: _kfake_columns}[peer]()
+
+
+# --- kqueue, compiled
+
+
+@cache
+def compiled_python() -> str:
+    """Return an interpreter that has this checkout's kqueue, compiled; it is built once a run.
+
+    Raises: Missing.
+    """
+    folder = CHECKOUT / ".tox" / "compiled-kqueue"
+    python = str(folder / "bin" / "python")
+    try:
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], timeout=BUILD_TIMEOUT_S, check=True)
+        subprocess.run(
+            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(CHECKOUT)],
+            env={**os.environ, "KQUEUE_COMPILE": "1"},
+            timeout=COMPILE_TIMEOUT_S,
+            check=True,
+        )
+    except subprocess.SubprocessError as error:
+        raise Missing(f"kqueue could not be compiled: {error}") from error
+    return python
+
+
+def compiled_columns() -> list[Column]:
+    """Return kqueue's columns once more, compiled. Raises: Missing."""
+    if shutil.which("cc") is None:
+        raise Missing("there is no C compiler")
+    compiled_python()
+    return list(COMPILED)
 
 
 # --- Apache Kafka
@@ -171,7 +212,7 @@ def kfake_program() -> Path:
     """Return the program, which is built once. Raises: Missing."""
     if reason := GO.missing():
         raise Missing(reason)
-    folder = Path(__file__).parents[1] / ".tox" / "kfake"
+    folder = CHECKOUT / ".tox" / "kfake"
     folder.mkdir(parents=True, exist_ok=True)
     try:
         (program,) = GO.build(folder)["kfake"]

@@ -19,8 +19,10 @@ MARKS = ("o", "s", "^", "D", "v")
 
 
 def ratios(comparison: Comparison, path: Path) -> None:
-    """Draw how many times better ours is in each row, with the spread of the rounds."""
-    pairs = list(comparison.pairs())
+    """Draw how many times better ours is in each row, with the spread of the rounds. What is
+    compiled besides is in the table only.
+    """
+    pairs = [pair for pair in comparison.pairs() if "compiled" not in pair[0]]
     rows = [row for row in comparison.rows if any(row.ratio(*pair) for pair in pairs)]
     title = f"How many times better {comparison.build} is: to the right of 1 it is ahead"
     with chart(path, title, height_px=200 + ROW_PX * len(rows)) as figure:

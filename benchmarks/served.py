@@ -144,6 +144,7 @@ class OwnBroker(ServedProcess):
     `flush`: kafka or group. `data`: a data folder that is there already, and stays. `more`: other
     settings. `workers`: with so many of them; 0: without `--workers`. `second`: name and port of a
     second listener; None: there is none. `command`: the module that runs it, with its arguments.
+    `python`: the interpreter; another one than ours imports what is installed there.
     """
 
     def __init__(
@@ -154,6 +155,7 @@ class OwnBroker(ServedProcess):
         workers: int = 0,
         second: tuple[str, int] | None = None,
         command: Sequence[str] = ("kqueue.cli",),
+        python: str = sys.executable,
     ) -> None:
         folder = temporary_folder()
         port = free_port(1 + workers)
@@ -167,7 +169,9 @@ class OwnBroker(ServedProcess):
         pairs = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
         if workers:
             pairs += ["--workers", str(workers)]
-        super().__init__([sys.executable, "-m", *command, "serve", *pairs], port, folder)
+        # -P: a compiled kqueue is not found behind the sources of the folder where one is
+        path = [] if python == sys.executable else ["-P"]
+        super().__init__([python, *path, "-m", *command, "serve", *pairs], port, folder)
 
 
 def temporary_folder() -> Path:

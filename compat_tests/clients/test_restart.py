@@ -39,6 +39,7 @@ def test_producer_and_consumer_continue_after_restart(
     assert [record.offset for record in collect(fresh, 150)] == list(range(150))
 
 
+@pytest.mark.long
 def test_group_continues_after_restart(own_broker: RunningBroker, connect: ClientFactory, name: Name) -> None:
     chosen, group = name("topic"), name("group")
     protocol_client.create_topic(own_broker.bootstrap, chosen, 2)
@@ -63,6 +64,7 @@ def test_group_continues_after_restart(own_broker: RunningBroker, connect: Clien
     assert [heir.committed(Place(chosen, partition)) for partition in (0, 1)] == [30, 30]
 
 
+@pytest.mark.long
 def test_idempotent_producer_continues_after_restarts(
     own_broker: RunningBroker, connect: ClientFactory, name: Name, needs: Callable[[str], None]
 ) -> None:
@@ -98,6 +100,7 @@ def _stream(producer: Producer, topic: str, pending: list[PendingSend], stop: th
         pending.append(producer.send(topic, b"value-%d" % len(pending)))
 
 
+@pytest.mark.long
 def test_topics_and_configs_survive_restart(own_broker: RunningBroker, connect: ClientFactory, name: Name) -> None:
     chosen = name("topic")
     protocol_client.create_topic(own_broker.bootstrap, chosen, 5, {"retention.ms": "123456"})

@@ -87,6 +87,7 @@ def test_aborted_records_are_not_shown(connect: ClientFactory, broker: RunningBr
     assert len(collect(connect.consumer(broker.bootstrap, assign=[place]), 30)) == 30
 
 
+@pytest.mark.long
 def test_transactions_without_records(connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name) -> None:
     place = Place(topic(), 0)
     producer = connect.producer(broker.bootstrap, transactional_id=name("txn"))
@@ -102,6 +103,7 @@ def test_transactions_without_records(connect: ClientFactory, broker: RunningBro
     assert committed_values(connect, broker.bootstrap, [place], 1) == [b"value"]
 
 
+@pytest.mark.long
 def test_an_open_transaction_holds_back_later_records(
     connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name
 ) -> None:
@@ -139,6 +141,7 @@ def test_a_second_producer_fences_the_first(
     assert committed_values(connect, broker.bootstrap, [place], 1) == [b"second"]
 
 
+@pytest.mark.long
 def test_a_fenced_producer_writes_nothing(
     connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name
 ) -> None:
@@ -258,6 +261,7 @@ def test_many_transactions_of_one_producer(
     assert committed_values(connect, broker.bootstrap, [place], 60) == numbered(60)
 
 
+@pytest.mark.long
 def test_a_transaction_that_takes_too_long_is_aborted(
     connect: ClientFactory, broker: RunningBroker, topic: Topic, name: Name
 ) -> None:
@@ -277,6 +281,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(
     assert values(committed, 1) == [b"successor"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_reconnecting")
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
 def test_a_transaction_continues_after_restarts(
@@ -306,6 +311,7 @@ def test_a_transaction_continues_after_restarts(
     assert committed_values(connect, own_broker.bootstrap, [place], len(expected)) == expected
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_reconnecting")
 def test_a_transaction_left_open_is_aborted_after_a_restart(
     own_broker: RunningBroker, connect: ClientFactory, name: Name
@@ -327,6 +333,7 @@ def test_a_transaction_left_open_is_aborted_after_a_restart(
     assert refusal.value.code in FENCED, refusal.value
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("_reconnecting")
 def test_offsets_of_an_open_transaction_outlive_a_restart(
     own_broker: RunningBroker, connect: ClientFactory, name: Name

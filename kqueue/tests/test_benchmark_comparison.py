@@ -109,6 +109,8 @@ def test_modules_of_kfake_that_can_not_be_downloaded_are_a_reason_too(monkeypatc
     [
         (["--against", "rabbit"], "rabbit: choose from kafka, kfake"),
         (["--against", "kafka", "--only", "log"], "--against compares broker and cluster"),
+        (["--compiled"], "--compiled is for --against"),
+        (["--against", "kafka", "--only", "cluster", "--compiled"], "--compiled is for --against"),
         (["--keep"], "--keep is for"),
     ],
 )
@@ -122,7 +124,7 @@ def test_options_that_contradict_each_other_are_refused(
 
 def test_every_broker_of_a_ratio_is_one_that_can_be_started() -> None:
     compared = {*peers.COMPARED, *(theirs for several in peers.COMPARED.values() for theirs in several)}
-    started = {column.name for column in peers.OURS}
+    started = {column.name for column in (*peers.OURS, *peers.COMPILED)}
     assert compared == started | {peers.KAFKA_NAME, peers.IN_MEMORY, peers.ON_DISK, peers.SYNCED}
 
 
@@ -167,6 +169,17 @@ def test_curve_that_is_measured_again_takes_the_place_of_its_kept_figures(tmp_pa
         ("topics", [10.0, 9.0, 14.0]),
         ("members", [0.2, 0.3]),
     ]
+
+
+def test_without_a_compiler_kqueue_is_not_compiled_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(Missing, match="no C compiler"):
+        peers.compiled_columns()
+
+
+def test_compiled_kqueue_is_compared_with_the_brokers_that_pure_kqueue_is_compared_with() -> None:
+    for pure, compiled in zip(peers.OURS, peers.COMPILED, strict=True):
+        assert peers.COMPARED[compiled.name] == peers.COMPARED[pure.name]
 
 
 def test_samples_of_a_profile_are_shares_by_area_and_function() -> None:
