@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kqueue.admin.group_lags import group_lags
+from kqueue.admin.group_partitions import (
+    CLASSIC,
+    SHARE,
+    GroupPartition,
+    SharePartition,
+    group_dict,
+    group_partitions,
+    owners,
+    share_partitions,
+)
 from kqueue.base.names import did_you_mean
 from kqueue.cli.completion import complete_groups, complete_topics
 from kqueue.cli.connect import admin, bootstrap_option, explain, explain_code, own_client
 from kqueue.cli.formats import parse_time
-from kqueue.cli.group_description import (
-    CLASSIC,
-    SHARE,
-    Row,
-    ShareRow,
-    as_dict,
-    classic_group,
-    offset_rows,
-    owners,
-    share_rows,
-    show,
-)
-from kqueue.cli.group_lags import group_lags
+from kqueue.cli.group_description import classic_group, show
 from kqueue.cli.name_suggestions import no_group, no_topic
 from kqueue.cli.output import columns, output_option, print_json
 
@@ -132,7 +131,7 @@ def describe(names: tuple[str, ...], everything: bool, as_json: bool, bootstrap:
                     click.echo()
                 show(group, rows)
                 _report_pending(rows)
-            described.append(as_dict(group, rows))
+            described.append(group_dict(group, rows))
     if as_json:
         print_json(described)
     if missing:
@@ -311,14 +310,14 @@ def delete_offsets(group: str, topic_texts: tuple[str, ...], bootstrap: str) -> 
 def _describe(client: KafkaAdminClient, own: Client, name: str, type: str) -> tuple[GroupDescription, Sequence[Any]]:
     """Return a group and its rows. `type`: as ListGroups has it; "" of a group that it lacks."""
     if type == SHARE:
-        return own.describe_group(name, type), share_rows(own.share_offsets(name))
+        return own.describe_group(name, type), share_partitions(own.share_offsets(name))
     if type in ("", CLASSIC):
         group = classic_group(name, client.describe_groups([name])[name])
     else:
         group = own.describe_group(name, type)
     committed = _committed(client, name)
     partitions = {*committed, *owners(group)}
-    return group, offset_rows(
+    return group, group_partitions(
         group, committed, _offsets_at(client, partitions, LATEST), _pending(own, name, partitions)
     )
 
@@ -337,8 +336,8 @@ def _pending(own: Client, group: str, partitions: Collection[tuple[str, int]]) -
         return ()
 
 
-def _report_pending(rows: Iterable[Row | ShareRow]) -> None:
-    names = [f"{row.topic}-{row.partition}" for row in rows if isinstance(row, Row) and row.is_pending]
+def _report_pending(rows: Iterable[GroupPartition | SharePartition]) -> None:
+    names = [f"{row.topic}-{row.partition}" for row in rows if isinstance(row, GroupPartition) and row.is_pending]
     if names:
         click.echo(
             f"Open transactions have offsets pending for {', '.join(names)}; "

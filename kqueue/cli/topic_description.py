@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kqueue.admin.partition_conditions import Condition, conditions_of
 from kqueue.base.names import uuid_text
 from kqueue.base.text import counted
 from kqueue.cli.completion import complete_topics
 from kqueue.cli.connect import admin, bootstrap_option, explain_code
 from kqueue.cli.name_suggestions import no_topic
 from kqueue.cli.output import output_option, print_json
-from kqueue.cli.partition_conditions import Condition, conditions_of
 
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient

@@ -16,6 +16,7 @@ from kqueue.base.config_resources import ConfigChange, ConfigOperation, Resource
 from kqueue.client.calls.create_topics import NewTopic
 from kqueue.client.calls.describe_cluster import ClusterDescription
 from kqueue.client.calls.describe_groups import GroupDescription, GroupMember, TaskId
+from kqueue.client.calls.describe_log_dirs import LogDir
 from kqueue.client.calls.elect_leaders import ElectionType
 from kqueue.client.calls.fetch import AbortedTxn, FetchedRecords
 from kqueue.client.calls.group_offsets import OffsetAndMetadata
@@ -52,6 +53,7 @@ __all__ = [
     "GroupDescription",
     "GroupListing",
     "GroupMember",
+    "LogDir",
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetAndTimestamp",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from kqueue.client.calls.acls import CreateAcls, DeleteAcls, DescribeAcls
 from kqueue.client.calls.api_versions import DescribeApis
 from kqueue.client.calls.describe_cluster import ClusterDescription, DescribeCluster
+from kqueue.client.calls.describe_log_dirs import DescribeLogDirs, LogDir
 from kqueue.client.calls.elect_leaders import ElectionType, ElectLeaders
 from kqueue.client.calls.quotas import (
     AlterQuotas,
@@ -39,6 +40,17 @@ class ClusterCalls:
         """Return the brokers, fenced ones too. Raises: IncompatibleBroker: before Kafka 2.8."""
         with self._router.call(timeout_ms) as deadline:
             return self._router.send_to_any(DescribeCluster(), deadline)
+
+    def log_dirs(
+        self, node_id: int, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: int | None = None
+    ) -> list[LogDir]:
+        """Return the data folders of one broker. `partitions`: None: all.
+
+        Raises: BrokerRefused: the client may not describe the cluster. ClientError: also if the
+            cluster has no such broker.
+        """
+        with self._router.call(timeout_ms) as deadline:
+            return self._router.send_to_node(node_id, DescribeLogDirs(partitions), deadline)
 
     def elect_leaders(
         self,

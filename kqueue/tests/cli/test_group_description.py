@@ -9,9 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import kqueue
+from kqueue.admin.group_partitions import owners
 from kqueue.cli.app import kqueue as root
-from kqueue.cli.group_description import Row, classic_group, offset_rows, owners
-from kqueue.client import ClientOptions, GroupDescription, GroupMember, TaskId, TopicPartition
+from kqueue.cli.group_description import classic_group
+from kqueue.client import ClientOptions, GroupMember, TopicPartition
 from kqueue.client.deadline import Deadline
 from kqueue.client.routing import Router
 from kqueue.tests.waits import eventually
@@ -231,16 +232,3 @@ def test_owners_are_read_from_consumers_assignments_only() -> None:
     ]
     group = classic_group("g", {"group_state": "Stable", "members": members})
     assert owners(group) == {place: GroupMember("m", "c", "/h", assigned=(place,))}
-    (row,) = offset_rows(group, {}, {place: 7})
-    assert row.cells("g") == ["g", "orders", 1, "-", 7, "-", "m", "/h", "c"]
-
-
-def test_tasks_beyond_the_partitions_of_a_topic_are_left_out() -> None:
-    read = tuple(TopicPartition("few", index) for index in (0, 1))
-    member = GroupMember("m", "c", "/h", assigned=read, active=(TaskId("0", 0), TaskId("0", 1)))
-    rows = offset_rows(GroupDescription("g", "streams", "Stable", (member,)), {}, {read[0]: 5})
-    assert [(row.topic, row.partition) for row in rows] == [("few", 0)]
-
-
-def test_lag_is_never_negative() -> None:
-    assert Row("t", 0, 9, 7, None).lag == 0

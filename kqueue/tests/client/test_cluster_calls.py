@@ -38,6 +38,8 @@ def test_a_single_broker_answers_the_calls_of_a_cluster() -> None:
         } == {two: 39}
         assert client.cluster.reassign({one: None})[one].code == 85
         assert client.cluster.reassignments() == client.cluster.reassignments([one]) == {}
+        (folder,) = client.cluster.log_dirs(7, [one])
+        assert list(folder.sizes) == [one]
         with pytest.raises(BrokerRefused, match="BROKER_ID_NOT_REGISTERED"):
             client.cluster.unregister_broker(3)
 

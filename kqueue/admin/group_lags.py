@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
+from kqueue.admin.group_partitions import SHARE
+from kqueue.admin.log_ends import ends_of
+from kqueue.admin.partition_conditions import NO_LEADER
 from kqueue.base.errors import KqueueError
-from kqueue.cli.group_description import SHARE
-
-if TYPE_CHECKING:
-    from kqueue.client import Client, GroupListing, TopicPartition
-
-LATEST = -1
+from kqueue.client import Client, GroupListing, TopicPartition
 
 
 def group_lags(client: Client, listed: Collection[GroupListing]) -> dict[str, int | None]:
@@ -44,13 +41,15 @@ def _total(lags: Collection[int | None]) -> int | None:
 
 
 def _ends(client: Client, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the log ends of the partitions that exist and may be read."""
+    """Return the log ends of the partitions that exist, have a leader and may be read."""
     if not partitions:
         return {}
     topics = client.metadata().topics
-    existing = [one for one in partitions if one.topic in topics and one.partition in topics[one.topic].partitions]
-    try:
-        ends = client.offsets(dict.fromkeys(existing, LATEST)) if existing else {}
-    except KqueueError as error:
-        ends = getattr(error, "done", {})
-    return {partition: entry.offset for partition, entry in ends.items() if entry.offset is not None}
+    existing = [
+        one
+        for one in partitions
+        if one.topic in topics
+        and one.partition in topics[one.topic].partitions
+        and topics[one.topic].partitions[one.partition].leader != NO_LEADER
+    ]
+    return ends_of(client, existing).ends

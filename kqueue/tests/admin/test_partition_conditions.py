@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from kqueue.cli.partition_conditions import Condition, conditions_of
+from kqueue.admin.partition_conditions import Condition, conditions_of
 from kqueue.tests.tables import for_each
 
 UNDER, GONE, BELOW, AT = (

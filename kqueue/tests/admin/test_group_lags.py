@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import kqueue
-from kqueue.cli.group_lags import group_lags
+from kqueue.admin.group_lags import group_lags
 from kqueue.client import Client
 
 
