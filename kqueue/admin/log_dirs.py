@@ -29,6 +29,13 @@ class TopicSize(NamedTuple):
     replicas: int
 
 
+class LeaderSize(NamedTuple):
+    """Bytes of a partition's log at its leader, without indexes. Replicas may differ."""
+
+    leader: int
+    bytes: int
+
+
 def log_dirs(client: Client, brokers: Iterable[int], *, timeout_ms: int | None = None) -> LogDirs:
     """Return the data folders of each broker, one request to each.
 
@@ -44,8 +51,8 @@ def log_dirs(client: Client, brokers: Iterable[int], *, timeout_ms: int | None =
     return read
 
 
-def leader_sizes(dirs: Mapping[int, Sequence[LogDir]], metadata: ClusterMetadata) -> dict[TopicPartition, int]:
-    """Return the bytes of each partition's leader, of those whose broker reports it."""
+def leader_sizes(dirs: Mapping[int, Sequence[LogDir]], metadata: ClusterMetadata) -> dict[TopicPartition, LeaderSize]:
+    """Return the size of each partition at its leader, of those whose broker reports it."""
     by_broker = {id: _sizes(folders) for id, folders in dirs.items()}
     sizes = {}
     for topic in metadata.topics.values():
@@ -53,7 +60,7 @@ def leader_sizes(dirs: Mapping[int, Sequence[LogDir]], metadata: ClusterMetadata
             topic_partition = TopicPartition(topic.name, index)
             size = by_broker.get(partition.leader, {}).get(topic_partition)
             if size is not None:
-                sizes[topic_partition] = size
+                sizes[topic_partition] = LeaderSize(partition.leader, size)
     return sizes
 
 
@@ -63,8 +70,8 @@ def topic_sizes(dirs: Mapping[int, Sequence[LogDir]], metadata: ClusterMetadata)
     What a broker that is missing in `dirs` holds does not count.
     """
     leaders, replicas = Counter[str](), Counter[str]()
-    for partition, size in leader_sizes(dirs, metadata).items():
-        leaders[partition.topic] += size
+    for topic_partition, leader_size in leader_sizes(dirs, metadata).items():
+        leaders[topic_partition.topic] += leader_size.bytes
     for folders in dirs.values():
         for partition, size in _sizes(folders).items():
             replicas[partition.topic] += size

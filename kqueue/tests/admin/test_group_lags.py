@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import kqueue
-from kqueue.admin.group_lags import group_lags
-from kqueue.client import Client
+from kqueue.admin.group_lags import GroupProgress, group_lags, with_lag
+from kqueue.client import Client, TopicPartition
 
 
 def test_the_lag_is_the_sum_over_partitions_that_exist() -> None:
@@ -17,3 +17,11 @@ def test_the_lag_is_the_sum_over_partitions_that_exist() -> None:
             lags = group_lags(client, client.groups().values())
             assert lags == {"billing": 3, "done": 0}
             assert group_lags(client, []) == {}
+
+
+def test_a_log_end_that_is_unknown_makes_the_lag_unknown() -> None:
+    one, two = TopicPartition("t", 0), TopicPartition("t", 1)
+    progress = GroupProgress({one: 3, two: 9}, None)
+    assert with_lag(progress, {one: 5, two: 7}).lag == 2, "an end below the offset counts as no lag"
+    assert with_lag(progress, {one: 5}).lag is None
+    assert with_lag(GroupProgress({}, None), {}).lag is None

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import kqueue
-from kqueue.admin.log_dirs import TopicSize, leader_sizes, log_dirs, topic_sizes
+from kqueue.admin.log_dirs import LeaderSize, TopicSize, leader_sizes, log_dirs, topic_sizes
 from kqueue.client import Client, ClusterMetadata, LogDir, PartitionMetadata, TopicMetadata, TopicPartition
 
 ONE, TWO = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -18,7 +18,7 @@ def test_folders_and_sizes_of_a_broker_are_read() -> None:
         assert folder.size == sum(folder.sizes.values()) > 0
         sizes = topic_sizes(read.by_broker, metadata)
         assert sizes == {"t": TopicSize(folder.size, folder.size)}
-        assert leader_sizes(read.by_broker, metadata) == folder.sizes
+        assert leader_sizes(read.by_broker, metadata) == {one: (7, size) for one, size in folder.sizes.items()}
 
 
 def test_a_broker_that_fails_hides_no_other() -> None:
@@ -36,5 +36,5 @@ def test_the_leaders_size_counts_once_and_copies_on_their_way_do_not() -> None:
         1: [LogDir("/a", 0, {ONE: 10}, {}), LogDir("/b", 0, {}, {ONE: 4})],
         2: [LogDir("/a", 0, {ONE: 9, TWO: 1}, {})],
     }
-    assert leader_sizes(dirs, metadata) == {ONE: 10}
+    assert leader_sizes(dirs, metadata) == {ONE: LeaderSize(1, 10)}
     assert topic_sizes(dirs, metadata) == {"t": TopicSize(leaders=10, replicas=20)}
