@@ -40,6 +40,7 @@ PAGES = (
 ELSEWHERE = {
     "docs/access-control.md": "kqueue/tests/test_docs_access_control.py",
     "docs/clusters.md": "kqueue/tests/test_docs_clusters.py",
+    "docs/console.md": "kqueue/tests/test_docs_console.py",
     "docs/collect.md": "kqueue/tests/test_docs_collect.py",
     "docs/command-line.md": "kqueue/tests/test_docs_command_line.py",
     "docs/demos.md": "kqueue/tests/test_docs.py",

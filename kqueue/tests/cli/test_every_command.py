@@ -16,7 +16,7 @@ from kqueue.tests.tables import for_each
 COMMANDS = commands()
 CLIENT_COMMANDS = client_commands()
 SHOWING = re.compile(r".* (list|show|describe|describe-producers|info|apis|brokers|verify|settings|version|audit)\Z")
-OWN_WAIT = ("kqueue collect", "kqueue cluster wait", "kqueue plugins list")
+OWN_WAIT = ("kqueue collect", "kqueue cluster wait", "kqueue console", "kqueue plugins list")
 """Commands with their own rule for a broker that does not answer; their help says it."""
 
 

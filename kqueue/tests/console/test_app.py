@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+from starlette.routing import Route
+
+from kqueue import Broker
+from kqueue.client import ClientOptions
+from kqueue.console.app import create_app, page_routes
+from kqueue.console.options import ConsoleOptions
+from kqueue.tests.console.browser import Browser, Visit, words
+
+NOBODY = "127.0.0.1:1"  # no server listens there
+
+
+def test_a_page_that_does_not_exist_is_a_sentence_with_404(browser: Browser) -> None:
+    response = browser.get("/no-such-page")
+    assert response.status_code == 404
+    assert "The console has no such page." in response.text
+
+
+def test_a_broker_that_does_not_answer_is_a_sentence_with_503(visit: Visit) -> None:
+    browser = visit(NOBODY, client={"timeout_ms": 300, "connect_timeout_ms": 100})
+    response = browser.get("/")
+    assert response.status_code == 503
+    assert "No broker answers" in words(response.text)
+    assert "Traceback" not in response.text
+    assert browser.get("/static/console.css").status_code == 200
+
+
+def test_an_error_of_the_console_itself_is_logged_and_not_shown(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = create_app(ConsoleOptions(client=ClientOptions(bootstrap=broker.bootstrap)))
+
+    def fail(request: object) -> None:
+        raise RuntimeError("a secret of the inside")
+
+    app.router.routes.insert(0, Route("/fails", fail))
+    with Browser(app, base_url="http://localhost") as browser, caplog.at_level(logging.ERROR, "kqueue.console"):
+        response = browser.get("/fails")
+    assert response.status_code == 500
+    assert "secret" not in response.text
+    assert "The console failed; its log has the details." in response.text
+    assert "a secret of the inside" in caplog.text
+
+
+def test_other_methods_are_refused(editor: Browser) -> None:
+    assert editor.delete("/topics").status_code == 405
+    assert editor.submit("/").status_code == 405
+    assert "forms (POST) only" in editor.put("/topics").text
+
+
+def test_every_page_is_read_by_a_function_without_asyncio() -> None:
+    for route in page_routes():
+        assert isinstance(route, Route)
+        assert route.endpoint.__code__.co_flags & 0x80 == 0, f"{route.path}: a coroutine"
+
+
+def test_files_are_served_with_their_types_and_kept_by_browsers(browser: Browser) -> None:
+    for path, kind in {
+        "/static/console.css": "text/css",
+        "/static/console.js": "text/javascript",
+        "/static/icon.svg": "image/svg+xml",
+        "/favicon.ico": "image/svg+xml",
+    }.items():
+        response = browser.get(path)
+        assert response.status_code == 200
+        assert response.headers["content-type"].startswith(kind)
+        assert "max-age" in response.headers["cache-control"]
+    assert browser.get("/static/../app.py").status_code == 404
+    assert browser.get("/static/%2e%2e/app.py").status_code == 404
+
+
+def test_the_theme_is_chosen_without_a_script(browser: Browser) -> None:
+    assert 'data-theme="auto"' in browser.get("/").text
+    response = browser.submit("/theme", {"theme": "dark", "next": "/topics?page=1"})
+    assert response.url.path == "/topics"
+    assert 'data-theme="dark"' in response.text
+    browser.submit("/theme", {"theme": '"><script>'})
+    assert 'data-theme="dark"' in browser.get("/").text

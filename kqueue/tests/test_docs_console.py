@@ -1,0 +1,46 @@
+"""Tests of docs/console.md: its commands are accepted; what it says of logins and logs holds."""
+
+from __future__ import annotations
+
+import logging
+import re
+import shlex
+
+import pytest
+
+from kqueue.cli.console import console
+from kqueue.client import ClientOptions
+from kqueue.console.access.audit import audit
+from kqueue.console.access.sessions import IDLE_S, LIFE_S
+from kqueue.console.options import ConsoleOptions
+from kqueue.security.sasl.login import MODULES
+from kqueue.tests.doc_pages import Page
+
+PAGE = Page("docs/console.md")
+COMMANDS = [line for line in PAGE.commands() if line.startswith("kqueue console")]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_accepted(command: str) -> None:
+    given = console.make_context("kqueue console", shlex.split(command)[2:]).params
+    options = {name: given[name] for name in ("host", "port", "login", "token", "tls_cert", "tls_key", "allowed_hosts")}
+    assert ConsoleOptions(client=ClientOptions(bootstrap=given["bootstrap"]), **options)
+
+
+def test_every_option_is_one_of_the_command() -> None:
+    named = set(re.findall(r"`(--[a-z-]+)", PAGE.text))
+    assert named
+    assert named <= {option for parameter in console.params for option in parameter.opts}
+
+
+def test_mechanisms_and_times_are_those_of_the_code() -> None:
+    assert "PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512" in PAGE.text
+    assert set(MODULES) == {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
+    assert "eight hours without use, or a day" in PAGE.text
+    assert (IDLE_S, LIFE_S) == (8 * 3600, 24 * 3600)
+
+
+def test_the_line_of_a_change_is_as_shown(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "kqueue.console.audit"):
+        audit("create topic", resource="orders", user="ann", address="127.0.0.1")
+    assert caplog.messages[0] in PAGE.text
