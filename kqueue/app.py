@@ -363,15 +363,19 @@ class Server:
             self._serve_metrics(to_metrics, meter, cleanup)
 
     def _serve_metrics(self, listener: MetricsListener, meter: RequestMeter, cleanup: ExitStack) -> None:
-        from kqueue.api.request_meter import Histogram
+        from kqueue.base.histogram import Histogram
+        from kqueue.broker.replicas.flush_meter import FlushMeter
         from kqueue.network.tls_context import TlsSettings, build_context
         from kqueue.telemetry.samples import Sources
         from kqueue.telemetry.service import MetricsService
 
         tls = build_context(TlsSettings.of(listener.plan, self.config)).context if listener.uses_tls else None
+        flushes = self.broker.replicas.host.flush_meter = FlushMeter()
+        self.connections.measure()
         sources = Sources(
             self.broker,
             meter,
+            flushes,
             self.connections,
             jobs=lambda: self.jobs.under_way,
             is_stopping=lambda: self._stopping,

@@ -7,7 +7,6 @@ exporter. Source of what is counted: Kafka's RequestMetrics and BrokerTopicMetri
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -18,29 +17,14 @@ from kqueue.api.handler_table import ApiHandler
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import NO_RESPONSE
 from kqueue.base.clock import monotonic_s
+from kqueue.base.histogram import Histogram
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.schema.field_types import ArrayType, StructType
 from kqueue.schema.structs import schema_of
 from kqueue.wire.messages.produce import ProduceResponse
 
-BOUNDS_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Upper bounds of the buckets of times, in seconds: from what an append takes to a long poll."""
 ERROR_CODE = "error_code"
 Handle = Callable[[Any, RequestContext], Any]
-
-
-class Histogram:
-    """Seconds, counted by buckets. `counts`: one more than `BOUNDS_S`, the last for all above."""
-
-    __slots__ = ("counts", "sum_s")
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(BOUNDS_S) + 1)
-        self.sum_s = 0.0
-
-    def observe(self, seconds: float) -> None:
-        self.counts[bisect_left(BOUNDS_S, seconds)] += 1
-        self.sum_s += seconds
 
 
 class ApiCounts:

@@ -276,6 +276,11 @@ class GroupCoordinator:
             if (state := str(group.state.value)) and (not lower_states or state.lower() in lower_states)
         ]
 
+    def member_count(self, group_id: str) -> int:
+        """Return the number of a group's members; 0: it has none, or is not known here."""
+        group = self._groups.get(group_id)
+        return 0 if group is None else group.member_count
+
     def delete(self, group_id: str) -> Promise[None]:
         """Delete an empty group and its offsets.
 

@@ -74,6 +74,11 @@ class Group(Protocol):
         ...
 
     @property
+    def member_count(self) -> int:
+        """The number of its members."""
+        ...
+
+    @property
     def keeps_offsets(self) -> bool:
         """Whether its members commit offsets: those of share groups do not."""
         ...

@@ -61,6 +61,26 @@ class CompactionCandidate:
         return self.log_to_clean.overdue, self.log_to_clean.ratio
 
 
+class CleanerCounts:
+    """The counts of all compactions since the start.
+
+    Attributes:
+        runs, failures: compactions that ended well, and that failed.
+        read_bytes, written_bytes: of compactions that ended well.
+        seconds: that their processes took.
+        ended_ms: wall clock, at the end of the last one that ended well; None: there was none.
+        dirty_ratio_max: of the logs that could be compacted at the last look: bytes that were not
+            cleaned yet, to all bytes.
+    """
+
+    __slots__ = ("dirty_ratio_max", "ended_ms", "failures", "read_bytes", "runs", "seconds", "written_bytes")
+
+    def __init__(self) -> None:
+        self.runs = self.failures = self.read_bytes = self.written_bytes = 0
+        self.seconds = self.dirty_ratio_max = 0.0
+        self.ended_ms: int | None = None
+
+
 class LogCleaner:
     """All compactions of one broker.
 
@@ -81,6 +101,7 @@ class LogCleaner:
         self._deaths: Counter[TopicPartition] = Counter()  # consecutive deaths of the log's worker process
         self._stopped = False
         self.uncleanable: dict[TopicPartition, str] = {}
+        self.counts = CleanerCounts()
         self.on_idle: Callable[[], None] | None = None
 
     def is_busy(self, key: TopicPartition) -> bool:
@@ -103,7 +124,9 @@ class LogCleaner:
         started = 0
         if self._stopped:
             return 0
-        for candidate in sorted(candidates, key=lambda candidate: candidate.urgency, reverse=True):
+        by_urgency = sorted(candidates, key=lambda candidate: candidate.urgency, reverse=True)
+        self.counts.dirty_ratio_max = max((each.log_to_clean.ratio for each in by_urgency), default=0.0)
+        for candidate in by_urgency:
             if self.room <= 0:
                 break
             if self._may_start(candidate):
@@ -176,6 +199,7 @@ class LogCleaner:
         elif error is not None:
             self._failed(candidate, error, for_good=for_good or isinstance(error, CorruptData))
         elif compacted is not None:
+            self._count(compacted)
             self.uncleanable.pop(key, None)
             self._deaths.pop(key, None)
             if candidate.keep is not None:
@@ -185,8 +209,17 @@ class LogCleaner:
         if self.on_idle is not None:
             self.on_idle()
 
+    def _count(self, compacted: CompactionResult) -> None:
+        counts, stats = self.counts, compacted.stats
+        counts.runs += 1
+        counts.read_bytes += stats.bytes_read
+        counts.written_bytes += stats.bytes_written
+        counts.seconds += stats.seconds
+        counts.ended_ms = int(self._clock.wall_ms())
+
     def _failed(self, candidate: CompactionCandidate, error: BaseException, *, for_good: bool) -> None:
         key, now_ms = candidate.key, self._clock.monotonic_ms()
+        self.counts.failures += 1
         if isinstance(error, ProcessDied):
             self._deaths[key] += 1
             if self._deaths[key] <= len(PROCESS_DEATH_RETRY_MS):

@@ -5,11 +5,13 @@ scheduler, and the sweep that closes connections that are idle or too slow.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
 from kqueue.base.clock import Clock
 from kqueue.base.config import Config
+from kqueue.base.histogram import Histogram
 from kqueue.base.jobs import Jobs
 from kqueue.base.settings import LONG_MAX
 from kqueue.base.timers import PeriodicTimer, Timer, Timers
@@ -82,7 +84,8 @@ class ConnectionRegistry:
         closed: called with each connection that was closed.
 
     `waiting_requests` counts the requests of all connections whose response is not complete.
-    `audit`: where failed authentications are written; None: nowhere.
+    `audit`: where failed authentications are written; None: nowhere. `authentication_failures`: how
+    many there were, by listener and mechanism.
     """
 
     def __init__(
@@ -104,6 +107,8 @@ class ConnectionRegistry:
         self.response_budget = ResponseBudget(limits.response_bytes_of_all, loop.call_soon)
         self.client_log = client_log
         self.audit: AuditLog | None = None
+        self.authentication_failures: Counter[tuple[str, str]] = Counter()
+        self.send_blocked: Histogram | None = None
         self.start = start
         self.scheduler = FairScheduler(loop)
         self.buffers = BufferPool()
@@ -115,6 +120,18 @@ class ConnectionRegistry:
         self._sweeper: PeriodicTimer | None = None
         self._throttled: dict[ManagedConnection, ThrottleEnd] = {}
         self._ready: set[ManagedConnection] = set()
+
+    @property
+    def queued(self) -> Histogram | None:
+        """How long connections with requests queued for their time slice; None: not measured."""
+        return self.scheduler.queued
+
+    def measure(self) -> None:
+        """Measure from now on how long requests queue for the broker's thread, and responses for
+        room in their socket: `queued`, `send_blocked`.
+        """
+        self.scheduler.queued = Histogram()
+        self.send_blocked = Histogram()
 
     def add(self, session: ManagedConnection) -> None:
         """Register an open connection."""

@@ -137,6 +137,11 @@ class ManagedConnection(Connection, BudgetWaiter, Protocol):
         ...
 
     @property
+    def delayed_apis(self) -> list[str]:
+        """The APIs of the requests whose response is not known yet."""
+        ...
+
+    @property
     def held_regions(self) -> int:
         """Regions of log files that are not sent; each may hold a descriptor."""
         ...

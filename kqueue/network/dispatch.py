@@ -249,6 +249,7 @@ class Dispatcher:
         else:
             deferred = held
             deferred.set_callbacks(done, failed)
+        deferred.api = route.served.api.name
         deferred.watch(self._purgatory, operation)
         return deferred
 

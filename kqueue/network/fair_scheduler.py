@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from kqueue.base.clock import monotonic_s
+from kqueue.base.histogram import Histogram
 from kqueue.workers.loop_pass import PASS_S
 
 SLICE_S: Final = 0.002
@@ -55,13 +56,16 @@ class FairScheduler:
     Args:
         now: seconds of a monotonic clock.
 
+    Attributes: queued: how long connections with requests queued; None: it is not measured.
+
     Thread: that of `loop`.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, now: Callable[[], float] = monotonic_s) -> None:
         self._loop = loop
         self.now = now
-        self._queue: list[tuple[float, float, int, Schedulable]] = []
+        self._queue: list[tuple[float, float, int, Schedulable, float]] = []  # the last: since when
+        self.queued: Histogram | None = None
         self._order = itertools.count()
         self._pass: asyncio.Handle | None = None
         self._in_pass = False
@@ -109,7 +113,8 @@ class FairScheduler:
         """Queue a connection; its `run_slice` is called once. It must not be queued already."""
         is_short = connection.slice_s < SHORT_SLICE_S  # then its previous service does not count
         tag_s = self._served_s if is_short else max(self._served_s, connection.served_s)
-        heapq.heappush(self._queue, (tag_s, connection.slice_s, next(self._order), connection))
+        since_s = 0.0 if self.queued is None else self.now()
+        heapq.heappush(self._queue, (tag_s, connection.slice_s, next(self._order), connection, since_s))
         self._schedule_pass()
 
     def close(self) -> None:
@@ -130,7 +135,9 @@ class FairScheduler:
         self._in_pass = True
         try:
             while queue:
-                self._served_s, _, _, connection = heapq.heappop(queue)
+                self._served_s, _, _, connection, since_s = heapq.heappop(queue)
+                if since_s and self.queued is not None:
+                    self.queued.observe(self.now() - since_s)
                 connection.run_slice()
                 if self.now() >= until:
                     break

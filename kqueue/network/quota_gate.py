@@ -20,10 +20,13 @@ from kqueue.base.clock import monotonic_s
 from kqueue.broker.access.client_quotas import ClientQuotas
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.security.operations import AclOperation
+from kqueue.security.quotas import CONTROLLER_MUTATION_RATE
 
 PRODUCE = "Produce"
 FETCH = "Fetch"
 SHARE_FETCH = "ShareFetch"
+CHANGES_PARTITIONS = frozenset({"CreateTopics", "CreatePartitions", "DeleteTopics"})
+"""APIs whose handlers count by the quota of changed partitions; the response says for how long."""
 BETWEEN_BROKERS = frozenset({"WriteTxnMarkers"})
 """APIs that only brokers use, besides those whose rules say so."""
 
@@ -58,6 +61,7 @@ class QuotaGate:
                 return handle(request, context)
             use = RequestUse(self, context, self.request_bytes if counts_bytes else 0)
             use.has_records = name == SHARE_FETCH
+            use.changes_partitions = name in CHANGES_PARTITIONS
             try:
                 result = handle(request, context)
             except Exception:
@@ -73,17 +77,18 @@ class QuotaGate:
 class RequestUse:
     """The resources that one request uses until its response is complete.
 
-    `has_records`: the records of its response count.
+    `has_records`: the records of its response count. `changes_partitions`: its response says for
+    how long the quota of these changes holds its client back.
     """
 
-    __slots__ = ("_context", "_gate", "_produced_bytes", "_seconds", "has_records")
+    __slots__ = ("_context", "_gate", "_produced_bytes", "_seconds", "changes_partitions", "has_records")
 
     def __init__(self, gate: QuotaGate, context: RequestContext, produced_bytes: int) -> None:
         self._gate = gate
         self._context = context
         self._produced_bytes = produced_bytes
         self._seconds = 0.0
-        self.has_records = False
+        self.has_records = self.changes_partitions = False
 
     def add(self, seconds: float) -> None:
         """Add time on the broker's thread."""
@@ -112,6 +117,8 @@ class RequestUse:
             throttle_ms = max(throttle_ms, quotas.count_sent(user, client_id, _records_bytes(response)))
         asked_ms: int | None = getattr(response, "throttle_time_ms", None)
         if asked_ms is not None:
+            if self.changes_partitions:
+                quotas.held_back(CONTROLLER_MUTATION_RATE, asked_ms)
             response.throttle_time_ms = throttle_ms = max(throttle_ms, asked_ms)
         if throttle_ms:
             context.throttle(throttle_ms)

@@ -19,15 +19,18 @@ class DeferredResponse:
         failed: does so with an error.
         overlaps: whether requests of this API may begin while others of it are deferred (see
             `Session`).
+
+    Attributes: api: the name of the API; "": of authentication without one.
     """
 
-    __slots__ = ("_done", "_failed", "_waiter", "chunks", "overlaps")
+    __slots__ = ("_done", "_failed", "_waiter", "api", "chunks", "overlaps")
 
     def __init__(
         self, done: Callable[[Any], None], failed: Callable[[Exception], None], *, overlaps: bool = False
     ) -> None:
         self.chunks: Chunks | None = None
         self.overlaps = overlaps
+        self.api = ""
         self._done = done
         self._failed = failed
         self._waiter: WatchedOperation | None = None

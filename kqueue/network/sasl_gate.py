@@ -255,6 +255,8 @@ class SaslGate:
         """Count and audit a failed authentication."""
         shared, session = self._shared, self._session
         count = shared.failures.count(session.host)
+        # The name is one that the listener offers: of another one it is empty.
+        shared.registry.authentication_failures[session.listener, self._exchange.mechanism] += 1
         detail = getattr(error, "detail", "") or str(error)
         if shared.registry.audit is not None:
             shared.registry.audit.write(

@@ -13,7 +13,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import StorageFailed
+from kqueue.base.histogram import Histogram
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.settings import KiB, MiB
 from kqueue.network.contract import StreamSocket
@@ -45,9 +47,12 @@ class SendQueue:
         waiting_regions: how many regions are not begun; each may hold a descriptor.
         queued_bytes: memory held for the client.
         sent_bytes: only grows, so that progress can be measured.
+        blocked: how long responses waited for room in a full socket, or for their turn after 4 MiB;
+            None: it is not measured.
     """
 
     __slots__ = (
+        "_blocked_s",
         "_chunks",
         "_current",
         "_drained",
@@ -58,6 +63,7 @@ class SendQueue:
         "_registered",
         "_socket",
         "_suspended",
+        "blocked",
         "closed",
         "queued_bytes",
         "sent_bytes",
@@ -87,6 +93,8 @@ class SendQueue:
         self.closed = False
         self.queued_bytes = 0
         self.sent_bytes = 0
+        self.blocked: Histogram | None = None
+        self._blocked_s = 0.0
 
     @property
     def is_empty(self) -> bool:
@@ -263,6 +271,11 @@ class SendQueue:
         if watch == self._registered:
             return
         self._registered = watch
+        if self.blocked is not None:
+            if watch:
+                self._blocked_s = monotonic_s()
+            elif not self.closed:
+                self.blocked.observe(monotonic_s() - self._blocked_s)
         if watch:
             self._loop.add_writer(self._socket, self._send_on)
         else:

@@ -77,6 +77,7 @@ class Session:
         self.sasl: object = None
         self.call: RequestContext | None = None
         self._output = SendQueue(sock, registry.loop, registry.jobs, failed=self._lost, drained=self._continue_reading)
+        self._output.blocked = registry.send_blocked
         limits = registry.limits
         self._input = self.receive_buffer = ReceiveBuffer(
             registry.received, registry.buffers, registry.request_budget, self, limits.request_bytes
@@ -106,6 +107,11 @@ class Session:
     def is_idle(self) -> bool:
         """Whether no request is under way and every response was sent."""
         return not self._responses and self._output.is_empty
+
+    @property
+    def delayed_apis(self) -> list[str]:
+        """The APIs of the requests whose response is not known yet."""
+        return [one.api for one in self._responses if isinstance(one, DeferredResponse) and one.chunks is None]
 
     @property
     def has_unsent(self) -> bool:

@@ -240,6 +240,7 @@ class TlsHandshakes:
         self._done(one.tls, one.accepted._replace(principal=client))
 
     def _audit(self, accepted: Accepted, reason: str) -> None:
+        self._registry.authentication_failures[accepted.listener, "TLS"] += 1
         if self._registry.audit is not None:
             client = f"{accepted.host}:{accepted.port}"
             self._registry.audit.write(

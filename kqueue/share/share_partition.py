@@ -84,6 +84,23 @@ class AcquireLimits(NamedTuple):
     batch_size: int = 1
 
 
+class ShareCounts:
+    """What became of the records of one group since the broker's start.
+
+    Attributes:
+        delivered: records that members acquired, each delivery of a record counts.
+        redelivered: those of them that had been delivered before.
+        rejected, exhausted: records that were given up: refused by a member, and released too
+            often.
+        dead_lettered: those of them that were copied to the group's dead-letter topic.
+    """
+
+    __slots__ = ("dead_lettered", "delivered", "exhausted", "redelivered", "rejected")
+
+    def __init__(self) -> None:
+        self.delivered = self.redelivered = self.rejected = self.exhausted = self.dead_lettered = 0
+
+
 class RecordLocks:
     """Counts the records in flight of all share partitions of a broker."""
 
@@ -103,6 +120,7 @@ class ShareHost(Protocol):
     clock: Clock
     timers: Timers
     locks: RecordLocks
+    counts: ShareCounts
 
     def config(self) -> ShareGroupConfig:
         """Return the group's present values."""
@@ -166,6 +184,11 @@ class SharePartition:
         return self._ranges.start
 
     @property
+    def in_flight(self) -> int:
+        """The number of records between start and end."""
+        return self._counted
+
+    @property
     def end_offset(self) -> int:
         """The record after the last one that was acquired."""
         return self._ranges.end
@@ -214,10 +237,14 @@ class SharePartition:
             for each in self._acquirable(max(first, fetch_offset), last, budget, strict=limits.strict):
                 each.acquire(member_id, lock_until_ms)
                 acquired.append(each)
-                count += each.last - each.first + 1
+                size = each.last - each.first + 1
+                count += size
+                if each.delivery_count > 1:
+                    self._host.counts.redelivered += size
                 if len(acquired) >= RANGES_MAX:
                     break
         if acquired:
+            self._host.counts.delivered += count
             self._arm(lock_until_ms)
         self._count()
         return _received(acquired, limits.batch_size)
@@ -433,6 +460,7 @@ class SharePartition:
                 for each in self._ranges.cut(first, last):
                     assert each.event is not None
                     if error is None:
+                        self._count_given_up(each, each.event)
                         each.end(each.event)
                         has_released = has_released or each.is_available
                     else:
@@ -452,6 +480,12 @@ class SharePartition:
             self._in_turn(sum(len(change.spans) for change in self._changes), self._write)
         if (has_released or error is None) and not self.is_fenced:
             self._host.released()
+
+    def _count_given_up(self, each: InFlightRange, event: RecordEvent) -> None:
+        if event is RecordEvent.REJECT:
+            self._host.counts.rejected += each.last - each.first + 1
+        elif event is RecordEvent.EXHAUST:
+            self._host.counts.exhausted += each.last - each.first + 1
 
     def _count(self) -> None:
         count = 0 if self.is_fenced else self.end_offset - self.start_offset

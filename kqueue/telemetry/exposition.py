@@ -8,7 +8,7 @@ from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from kqueue.api.request_meter import BOUNDS_S, Histogram
+from kqueue.base.histogram import BOUNDS_S, Histogram
 from kqueue.telemetry.metrics import METRICS, Kind
 from kqueue.telemetry.samples import Labels, Samples, Value
 
@@ -32,12 +32,7 @@ class SamplesCollector:
     def collect(self) -> Iterator[Metric]:
         """Return the families of all metrics, each with its values, if it has some."""
         samples = self._read()
-        for listing in samples.folders:
-            folder = listing.run()
-            if folder.usable_bytes is not None:
-                samples.add("kqueue_folder_free_bytes", folder.usable_bytes, folder.place)
-            if folder.total_bytes is not None:
-                samples.add("kqueue_folder_total_bytes", folder.total_bytes, folder.place)
+        samples.read_disks()
         for metric in METRICS:
             values = samples.values.get(metric.name, {})
             if metric.kind is Kind.HISTOGRAM:

@@ -7,13 +7,14 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
-from kqueue.api.request_meter import Histogram
 from kqueue.base.clock import monotonic_s
+from kqueue.base.histogram import Histogram
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.config.metrics_listener import MetricsListener
 from kqueue.telemetry.endpoint import MetricsEndpoint
 from kqueue.telemetry.health import reasons_not_ready
-from kqueue.telemetry.samples import SampleReader, Samples, Sources
+from kqueue.telemetry.sample_reader import SampleReader
+from kqueue.telemetry.samples import Samples, Sources
 
 TICK_MS = 1000
 T = TypeVar("T")

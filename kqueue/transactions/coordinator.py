@@ -39,7 +39,7 @@ from kqueue.transactions.completion import TransactionCompleter
 from kqueue.transactions.config import TransactionConfig
 from kqueue.transactions.marker_writer import MarkerWriter, TopicPartition
 from kqueue.transactions.producer_init import InitRequest, ProducerInitializer
-from kqueue.transactions.transaction_end import EndRequest, TransactionEnder
+from kqueue.transactions.transaction_end import EndCounts, EndRequest, TransactionEnder
 from kqueue.transactions.transaction_log import Done, ProducerIdSource, TransactionLog, TransactionRecord, Wake
 from kqueue.transactions.transaction_metadata import (
     NO_EPOCH,
@@ -311,6 +311,11 @@ class TransactionCoordinator:
         )
 
     # --- descriptions
+
+    @property
+    def ended(self) -> EndCounts:
+        """How transactions ended since the start."""
+        return self._ender.counts
 
     def describe(self, transactional_id: str) -> TransactionMetadata:
         """Return what is known of a transactional id. Raises: TransactionalIdNotFound,

@@ -55,12 +55,25 @@ class EndRequest(NamedTuple):
     transaction_version: int
 
 
+class EndCounts:
+    """How transactions ended. `commits`, `aborts`: as their producers decided. `fences`: aborted
+    because of a timeout, or of another producer of their id.
+    """
+
+    __slots__ = ("aborts", "commits", "fences")
+
+    def __init__(self) -> None:
+        self.commits = self.aborts = self.fences = 0
+
+
 class TransactionEnder:
     """Ends transactions.
 
     Durability: the decision is in the log before the first marker is written, and before the
     client's promise is resolved.
     Thread: the owner thread.
+
+    Attributes: counts: decisions since the start, of transactions that were ongoing.
     """
 
     def __init__(
@@ -78,6 +91,7 @@ class TransactionEnder:
         self._clock = clock
         self._transaction_version = transaction_version
         self._wake = wake
+        self.counts = EndCounts()
 
     def end(self, request: EndRequest) -> Promise[ProducerIdAndEpoch]:
         """Commit or abort; see `TransactionCoordinator.end`."""
@@ -119,7 +133,13 @@ class TransactionEnder:
             else:
                 self._fail(promise, error)
 
-        self._decide(transaction, decided, done)
+        def count() -> None:
+            # An abort of what never began (KIP-890) ends nothing.
+            if metadata.state is TransactionState.ONGOING:
+                self.counts.commits += request.commit
+                self.counts.aborts += not request.commit
+
+        self._decide(transaction, decided, count, done)
 
     def fence(self, transaction: Transaction, done: Callable[[KqueueError | None], None]) -> None:
         """Raise the epoch and abort. The transaction must be ongoing, with nothing pending.
@@ -128,15 +148,24 @@ class TransactionEnder:
         nothing has changed.
         """
         now_ms = self._clock.wall_ms()
-        self._decide(transaction, transaction.metadata.fenced(now_ms, self._transaction_version()), done)
+
+        def count() -> None:
+            self.counts.fences += 1
+
+        self._decide(transaction, transaction.metadata.fenced(now_ms, self._transaction_version()), count, done)
 
     def _decide(
-        self, transaction: Transaction, decided: TransactionMetadata, done: Callable[[KqueueError | None], None]
+        self,
+        transaction: Transaction,
+        decided: TransactionMetadata,
+        count: Callable[[], None],
+        done: Callable[[KqueueError | None], None],
     ) -> None:
         def appended(error: KqueueError | None) -> None:
             if error is not None:
                 done(error)
             else:
+                count()
                 # From here on it can't be undone: the record is what a restart or another
                 # coordinator completes.
                 self._completer.complete(transaction, lambda: done(None))

@@ -9,6 +9,7 @@ ClientQuotaControlManager.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -30,6 +31,7 @@ from kqueue.broker.metadata.cache import MetadataCache
 from kqueue.security.quota_rates import SampledRate
 from kqueue.security.quotas import (
     CLIENT_ID_KEPT_MAX,
+    CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
     CONTROLLER_MUTATION_RATE,
     PRODUCER_BYTE_RATE,
@@ -102,6 +104,10 @@ class ClientQuotas:
         self._resolved: dict[tuple[str, str], ClientLimits] = {}
         self._rates: dict[tuple[str, object], SampledRate] = {}  # the longest unused first
         self._mutations: dict[object, tuple[float, RateLimiter]] = {}
+        self.throttled_ms: Counter[str] = Counter()
+        """For how long clients were held back since the start, by the quota; where two quotas hold
+        one client back at once, each counts its own time.
+        """
 
     # --- what is stored
 
@@ -202,14 +208,25 @@ class ClientQuotas:
     def count_produced(self, user: str, client_id: str | None, size: int) -> int:
         """Count bytes of a Produce request; return for how many ms its client is held back."""
         limit = self.limits_of(user, client_id).produce
-        return 0 if limit is None else self._count(PRODUCER_BYTE_RATE, limit, size)
+        if limit is None:
+            return 0
+        return self.held_back(PRODUCER_BYTE_RATE, self._count(PRODUCER_BYTE_RATE, limit, size))
 
     def count_time(self, user: str, client_id: str | None, seconds: float) -> int:
         """Count time that a request took; return for how many ms its client is held back, at most
         for one window.
         """
         limit = self.limits_of(user, client_id).request
-        return 0 if limit is None else min(self._windows.size_ms, self._count(REQUEST_PERCENTAGE, limit, seconds * 100))
+        if limit is None:
+            return 0
+        excess_ms = min(self._windows.size_ms, self._count(REQUEST_PERCENTAGE, limit, seconds * 100))
+        return self.held_back(REQUEST_PERCENTAGE, excess_ms)
+
+    def held_back(self, quota: str, ms: int) -> int:
+        """Count that a quota holds a client back for `ms`; return `ms`."""
+        if ms:
+            self.throttled_ms[quota] += ms
+        return ms
 
     def fetch_bytes_max(self, user: str, client_id: str | None) -> int:
         """Return how many bytes one response may have, so that a client that was quiet gets it."""
@@ -236,14 +253,16 @@ class ClientQuotas:
         if not excess_ms or was_zero:
             return 0
         rate.count(-size, now_ms)
-        return excess_ms
+        return self.held_back(CONSUMER_BYTE_RATE, excess_ms)
 
     def count_sent(self, user: str, client_id: str | None, size: int) -> int:
         """Count bytes of records that are sent in any case; return for how many ms the client is
         held back after it.
         """
         limit = self.limits_of(user, client_id).fetch
-        return 0 if limit is None or not size else self._count(CONSUMER_BYTE_RATE, limit, size)
+        if limit is None or not size:
+            return 0
+        return self.held_back(CONSUMER_BYTE_RATE, self._count(CONSUMER_BYTE_RATE, limit, size))
 
     def mutations(self, user: str, client_id: str | None, *, is_strict: bool) -> MutationQuota:
         """Return what counts the changed partitions of one request."""
@@ -273,7 +292,7 @@ class ClientQuotas:
         excess_ms = min(self._windows.size_ms, rate.excess_ms(bound, now_ms))
         if excess_ms:
             rate.count(-1, now_ms)
-        return excess_ms
+        return self.held_back(CONNECTION_CREATION_RATE, excess_ms)
 
     @property
     def rate_count(self) -> int:

@@ -72,6 +72,11 @@ class BrokerSecurity:
             _ = self.tokens  # ended ones are removed from time to time
 
     @property
+    def throttled_ms(self) -> Mapping[str, int]:
+        """For how long clients were held back since the start, by the quota."""
+        return {} if self._quotas is None else self._quotas.throttled_ms
+
+    @property
     def acls(self) -> Acls:
         """The ACLs of the metadata store, by which the standard authorizer decides."""
         if self._acls is None:

@@ -52,7 +52,11 @@ class _Proposed(NamedTuple):
 
 
 class IsrChanges:
-    """The proposals of one broker. Implements `ReplicaEvents`. Thread: owner thread."""
+    """The proposals of one broker. Implements `ReplicaEvents`. Thread: owner thread.
+
+    Attributes: shrinks, expansions: changes since the start by which a replica left, and joined;
+        one may do both.
+    """
 
     def __init__(
         self,
@@ -77,6 +81,7 @@ class IsrChanges:
         self._committing: set[str] = set()
         self._next: Timer | None = None
         self._stopped = False
+        self.shrinks = self.expansions = 0
 
     def start(self) -> None:
         """Look for lagging followers from now on."""
@@ -229,6 +234,8 @@ class IsrChanges:
         self._wanted.setdefault(each.partition.topic, {})[each.partition] = None
 
     def _report(self, each: _Proposed) -> None:
+        self.shrinks += bool(set(each.before.isr) - set(each.proposal.isr))
+        self.expansions += bool(set(each.proposal.isr) - set(each.before.isr))
         before, after = (",".join(map(str, isr)) for isr in (each.before.isr, each.proposal.isr))
         lagging = "".join(
             f"; broker {node} has not caught up for {behind_ms / 1000:.1f} s"

@@ -169,6 +169,7 @@ class Registration:
 
     Attributes:
         session: the present one, which may be lost; None before `begin`.
+        sessions_begun: by this process.
         is_leaving: `leave` was called.
     Thread: owner thread.
     """
@@ -206,6 +207,7 @@ class Registration:
         self._timer: PeriodicTimer | None = None
         self._on_session: list[Callable[[Session], None]] = []
         self.session: Session | None = None
+        self.sessions_begun = 0
         self.is_leaving = False
 
     @property
@@ -314,6 +316,7 @@ class Registration:
 
     def _took(self, session: Session) -> None:
         self.session = session
+        self.sessions_begun += 1
         for began in self._on_session:
             began(session)
 

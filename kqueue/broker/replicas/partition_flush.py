@@ -76,6 +76,9 @@ class PartitionFlush:
         job = log.flush_job()
         if job is not None:
             self.counts.flush_began()
+            meter = self._host.flush_meter
+            if meter is not None:
+                job = meter.measured(job, log.end_offset - log.flushed_offset)
             self._host.jobs.submit(job)
 
     def soon(self) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kqueue.broker.replicas.append_queue import AppendScheduler
 from kqueue.broker.replicas.flush_gathering import FlushGathering
+from kqueue.broker.replicas.flush_meter import FlushMeter
 from kqueue.broker.replicas.refused_batches import RefusedBatches
 from kqueue.broker.replicas.replica import SoleReplica
 from kqueue.log.results import ReadResult
@@ -73,6 +74,7 @@ class PartitionHost:
         flush_before_visible: group mode.
         flush_by_policy: kafka mode. Memory has neither.
         verify_reads: verify checksums of data that was on disk at the start, before its first read.
+        flush_meter: while metrics are exported.
     """
 
     replicas: ReplicaHost
@@ -90,6 +92,7 @@ class PartitionHost:
         self.flush_before_visible = on_disk and config["kqueue.flush"] == "group"
         self.flush_by_policy = on_disk and not self.flush_before_visible
         self.verify_reads = bool(config["kqueue.verify.reads"])
+        self.flush_meter: FlushMeter | None = None
 
 
 class BacklogGate(Protocol):

@@ -44,7 +44,7 @@ from kqueue.share.config import DEAD_LETTER_TOPIC, EARLIEST, WRITE_TIMEOUT, Shar
 from kqueue.share.coordinator import ShareCoordinator
 from kqueue.share.errors import NoShareState
 from kqueue.share.sessions import ShareSession, ShareSessions
-from kqueue.share.share_partition import Acknowledgement, DeadRange, Done, RecordLocks, SharePartition
+from kqueue.share.share_partition import Acknowledgement, DeadRange, Done, RecordLocks, ShareCounts, SharePartition
 from kqueue.share.share_state import NO_OFFSET, UNCHANGED, SharePartitionKey, ShareState, ShareUpdate
 
 logger = logging.getLogger("kqueue.broker")
@@ -100,6 +100,7 @@ class ShareGroups(TopicEvents):
         self._purgatory = purgatory
         self._slices = SliceQueue(timers, clock)
         self._open: dict[SharePartitionKey, OpenSharePartition] = {}
+        self._counts: dict[str, ShareCounts] = {}
         self._configs: dict[str, ShareGroupConfig] = {}
         self._generation = -1
         timers.every(PRUNE_INTERVAL_MS, lambda: self._slices.add_once("prune", self.coordinator.prune()))
@@ -141,6 +142,18 @@ class ShareGroups(TopicEvents):
     def find(self, group: str, topic_id: bytes, index: int) -> OpenSharePartition | None:
         """Return a share partition that was opened, or None."""
         return self._open.get(SharePartitionKey(group, topic_id, index))
+
+    def counts_of(self, group: str) -> ShareCounts:
+        """Return the counts of a group, which are kept until it is deleted."""
+        return self._counts.setdefault(group, ShareCounts())
+
+    def in_use(self) -> list[OpenSharePartition]:
+        """Return the share partitions that are open, or opening."""
+        return list(self._open.values())
+
+    def groups_with_counts(self) -> list[str]:
+        """Return the groups whose share partitions were opened here since the start."""
+        return list(self._counts)
 
     def acknowledge(
         self,
@@ -298,6 +311,7 @@ class ShareGroups(TopicEvents):
         """Forget the share partitions of a group. `partitions`: those that have a state, or may."""
         for key in [key for key in self._open if key.group == group]:
             self.close(key)
+        self._counts.pop(group, None)
         self._slices.add(self._delete_states(lambda key: key.group == group))
         if self.states.remote is not None:
             self._slices.add(self._delete_remote_states(group, partitions))
@@ -391,6 +405,7 @@ class OpenSharePartition:
         self.clock = groups.clock
         self.timers = groups.timers
         self.locks = groups.locks
+        self.counts = groups.counts_of(key.group)
         self.share: SharePartition | None = None
         self.error: KqueueError | None = None
         self.is_closed = False
@@ -488,6 +503,7 @@ class OpenSharePartition:
 
         def copied(error: KqueueError | None) -> None:
             if error is None:
+                self.counts.dead_lettered += sum(each.last - each.first + 1 for each in dead)
                 self._write(update, done)
             else:
                 done(error)

@@ -166,6 +166,11 @@ class ClassicGroup:
         )
 
     @property
+    def member_count(self) -> int:
+        """The number of its members."""
+        return len(self.members)
+
+    @property
     def is_empty(self) -> bool:
         """Whether it has no members. One that rebalances may get some."""
         return self.state is ClassicGroupState.EMPTY

@@ -127,6 +127,11 @@ class ModernGroup(ABC, Generic[S, K]):
         return self._state_of_members() if self.members else ModernGroupState.EMPTY
 
     @property
+    def member_count(self) -> int:
+        """The number of its members."""
+        return len(self.members)
+
+    @property
     def is_empty(self) -> bool:
         """Whether it has no members."""
         return not self.members

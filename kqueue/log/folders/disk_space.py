@@ -100,6 +100,13 @@ class DiskSpace:
                 f"(kqueue.disk.reserve.bytes), found {sizes[0]}"
             )
 
+    def reserve_bytes(self) -> int | None:
+        """Return the bytes that producers leave free; None: there is no reserve. Blocks. Thread:
+        any.
+        """
+        sizes = self._sizes()
+        return None if sizes is None else sizes[1]
+
     def make_room(self) -> bool:
         """Remove the emergency file. False: there is none. Thread: any."""
         with self._lock:

@@ -25,7 +25,7 @@ class LogDirDescription(NamedTuple):
 
     error: None: it serves. directory_id: None: unreadable. total_bytes, usable_bytes: of the
     volume; None: unknown. partitions: bytes of batches by partition. futures: copies of partitions
-    that are being moved here.
+    that are being moved here. reserve_bytes: that producers leave free; None: no reserve.
     """
 
     place: str
@@ -35,6 +35,7 @@ class LogDirDescription(NamedTuple):
     usable_bytes: int | None
     partitions: dict[TopicPartition, int]
     futures: Mapping[TopicPartition, FutureSize] = {}
+    reserve_bytes: int | None = None
 
 
 class LogDirListing:
@@ -53,6 +54,7 @@ class LogDirListing:
         """Args: logs: the open ones. wanted: the partitions to list; None: all."""
         self.place = folder.storage.location
         self._storage = folder.storage
+        self._space = folder.space
         self._directory_id = folder.properties["directory.id"]
         self._sizes = {key: 0 for key in folder.pending_creations() if wanted is None or key in wanted}
         self._futures = {key: size for key, size in (futures or {}).items() if wanted is None or key in wanted}
@@ -81,6 +83,7 @@ class LogDirListing:
             storage.free_bytes(),
             self._sizes | closed,
             self._futures,
+            self._space.reserve_bytes(),
         )
 
 

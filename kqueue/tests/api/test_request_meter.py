@@ -6,9 +6,10 @@ import pytest
 
 from kqueue.api import handler_table
 from kqueue.api.request_context import RequestContext
-from kqueue.api.request_meter import BOUNDS_S, Histogram, RequestMeter, error_codes
+from kqueue.api.request_meter import RequestMeter, error_codes
 from kqueue.api.slices import NO_RESPONSE
 from kqueue.base.errors import UnknownTopicOrPartition
+from kqueue.base.histogram import BOUNDS_S, Histogram
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.tests.tables import for_each
 from kqueue.wire.apis import BY_MODULE

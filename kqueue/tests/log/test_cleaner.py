@@ -120,6 +120,16 @@ def test_as_many_at_a_time_as_there_are_threads() -> None:
     assert desk.cleaner.room == 2
 
 
+def test_compactions_are_counted_with_the_bytes_that_they_wrote() -> None:
+    desk = Desk()
+    desk.cleaner.begin([desk.candidate(desk.log("a"), ratio=0.6), desk.candidate(desk.log("b"), ratio=0.8)])
+    desk.jobs.run_all()
+    counts = desk.cleaner.counts
+    assert (counts.runs, counts.failures, counts.dirty_ratio_max) == (1, 0, pytest.approx(0.8, rel=0.01))
+    assert 0 < counts.written_bytes < counts.read_bytes
+    assert counts.ended_ms == desk.clock.wall_ms()
+
+
 shared: list[Storage] = []
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kqueue.api.request_context import RequestContext
+from kqueue.base.histogram import Histogram
 from kqueue.network.fair_scheduler import NEW_SLICE_S, SLICE_S, FairScheduler
 from kqueue.tests.network.harness import API, Harness, network_harness, request_bytes, until
 from kqueue.tests.network.test_session import run
@@ -90,6 +91,20 @@ def test_quiet_connection_waits_for_two_passes_at_most(count: int, requests: int
             world.loop.poll()
         late_s.append(world.now_s - asked_s)
     assert max(late_s) <= 2 * (PASS_S + 0.015)
+
+
+def test_time_in_the_queue_is_measured_of_those_that_queue() -> None:
+    world = World()
+    queued = world.turns.queued = Histogram()
+    Busy(world, "quiet", 0.0002, 0).arrives(1)
+    assert queued.count == 0
+    for name in ("a", "b"):
+        Busy(world, name, 0.015, 0).arrives(2)
+    world.now_s += 1
+    while world.loop.soon:
+        world.loop.poll()
+    assert queued.count >= 2
+    assert queued.sum_s >= 2
 
 
 def test_busy_connections_get_equal_time() -> None:

@@ -124,6 +124,15 @@ def test_a_response_that_says_more_holds_its_connection_back_for_it() -> None:
     assert gated.throttled == [77]
 
 
+def test_throttled_time_is_counted_by_quota() -> None:
+    gated = Gated(producer_byte_rate=100, request_percentage=10)
+    quotas = gated.sim.broker.security.quotas
+    gated.start("produce", gated.taking(0, None), size=2_000)
+    gated.start("create_topics", gated.taking(0, SimpleNamespace(throttle_time_ms=77)))
+    gated.start("fetch", gated.taking(0, SimpleNamespace(throttle_time_ms=55)), FetchRequest())
+    assert quotas.throttled_ms == {"producer_byte_rate": 10_000, "controller_mutation_rate": 77}
+
+
 def test_requests_between_brokers_are_not_throttled() -> None:
     gated = Gated(request_percentage=0.001)
     fetch = FetchRequest(replica_id=-1, replica_state=ReplicaState(replica_id=2))

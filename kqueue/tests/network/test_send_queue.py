@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kqueue.base.errors import StorageFailed
+from kqueue.base.histogram import Histogram
 from kqueue.network.region_sender import STEP_BYTES
 from kqueue.network.send_queue import (
     JOIN_BYTES_MAX,
@@ -175,6 +176,22 @@ def test_queue_that_a_flush_empties_does_not_report_it_and_one_that_the_loop_emp
         assert not pipe.queue.is_empty, "the socket is full"
         await pipe.read(len(b"small") + size)
         assert (pipe.queue.is_empty, pipe.drains) == (True, 1)
+
+    piped(test)
+
+
+def test_time_is_measured_of_responses_that_find_the_socket_full() -> None:
+    async def test(pipe: Pipe) -> None:
+        blocked = pipe.queue.blocked = Histogram()
+        pipe.queue.add([b"x"])
+        pipe.queue.flush()
+        assert blocked.count == 0
+        pipe.queue.add([bytes(8 << 20)])
+        pipe.queue.flush()
+        await pipe.read((8 << 20) + 1)
+        await until(lambda: pipe.queue.is_empty)
+        assert blocked.count == 1
+        assert blocked.sum_s > 0
 
     piped(test)
 

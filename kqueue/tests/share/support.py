@@ -20,6 +20,7 @@ from kqueue.share.share_partition import (
     DeadRange,
     Done,
     RecordLocks,
+    ShareCounts,
     SharePartition,
 )
 from kqueue.share.share_state import NO_OFFSET, SharePartitionKey, ShareState, ShareUpdate
@@ -76,6 +77,7 @@ class World:
         self.clock = clock or ManualClock()
         self.timers = Timers(self.clock)
         self.locks = RecordLocks(lambda: 1_000_000)
+        self.counts = ShareCounts()
         self.values = ShareGroupConfig(**values)
         self.log = log or HeldStateLog()
         self.updates_per_snapshot = 3
