@@ -16,6 +16,7 @@ from concurrent.futures import Future
 from http import HTTPStatus
 from socketserver import ThreadingMixIn
 from typing import Any, TypeVar
+from urllib.parse import parse_qs
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import CollectorRegistry
@@ -25,10 +26,13 @@ from prometheus_client.process_collector import ProcessCollector
 
 from kqueue.base.errors import ListenFailed
 from kqueue.telemetry.exposition import SamplesCollector
+from kqueue.telemetry.foreign_names import FOREIGN_NAMES
 from kqueue.telemetry.samples import Samples
 
 ANSWER_S = 10.0
 """A broker that has not answered for so long hangs. A client has as long for its request."""
+OWN_NAMES = "kqueue"
+"""What `/metrics?names=` takes for kqueue's own names, which are the default."""
 REQUESTS_MAX = 8
 """Requests at a time; further ones are refused, since each has a thread."""
 Start = Callable[[str, list[tuple[str, str]]], Any]
@@ -53,11 +57,13 @@ class MetricsEndpoint:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         """Raises: ListenFailed."""
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(SamplesCollector(lambda: read_samples().result(ANSWER_S)))
-        ProcessCollector(registry=registry)
-        PlatformCollector(registry=registry)
-        self._metrics = make_wsgi_app(registry)
+
+        def read() -> Samples:
+            return read_samples().result(ANSWER_S)
+
+        self._metrics = {OWN_NAMES: _exposed(SamplesCollector(read))}
+        for exporter, names in FOREIGN_NAMES.items():
+            self._metrics[exporter] = _exposed(SamplesCollector(read, names))
         self._read_reasons = read_reasons
         self._server = _open(host, port, tls)
         self._server.set_app(self._answer)
@@ -94,8 +100,13 @@ class MetricsEndpoint:
         return _text(start, HTTPStatus.NOT_FOUND, "there are /metrics, /healthz and /readyz")
 
     def _scrape(self, environ: dict[str, Any], start: Start) -> Iterable[bytes]:
+        asked = parse_qs(environ.get("QUERY_STRING", "")).get("names", [OWN_NAMES])[-1]
+        metrics = self._metrics.get(asked)
+        if metrics is None:
+            expected = ", ".join(self._metrics)
+            return _text(start, HTTPStatus.BAD_REQUEST, f"names: expected one of {expected}")
         try:
-            body: Iterable[bytes] = self._metrics(environ, start)
+            body: Iterable[bytes] = metrics(environ, start)
         except TimeoutError:
             return _text(start, HTTPStatus.SERVICE_UNAVAILABLE, _hangs())
         return body
@@ -109,6 +120,14 @@ class MetricsEndpoint:
         if everything and reasons:
             return _text(start, HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(reasons))
         return _text(start, HTTPStatus.OK, "ready" if everything else "ok")
+
+
+def _exposed(collector: SamplesCollector) -> Callable[..., Any]:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(collector)
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    return make_wsgi_app(registry)
 
 
 def _hangs() -> str:

@@ -2,51 +2,102 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client import Metric as Family
+from prometheus_client.samples import Sample
+from prometheus_client.utils import floatToGoString
 
+from kqueue.base.clock import monotonic_s, sleep
 from kqueue.base.histogram import BOUNDS_S, Histogram
+from kqueue.telemetry.foreign_names import ForeignName
 from kqueue.telemetry.metrics import METRICS, Kind
 from kqueue.telemetry.samples import Labels, Samples, Value
 
-BUCKETS = (*map(str, BOUNDS_S), "+Inf")
-_FAMILIES: Mapping[Kind, Callable[..., Any]] = {Kind.COUNTER: CounterMetricFamily, Kind.GAUGE: GaugeMetricFamily}
+BUCKETS = (*map(floatToGoString, BOUNDS_S), "+Inf")
+WORK_S, PAUSE_S = 0.001, 0.001
+"""A thread that only computes holds the interpreter for 5 ms, and each system call of the broker's
+thread waits for it anew: during the text of 10,000 partitions a Produce took a hundred
+milliseconds. After `WORK_S` the interpreter is free for `PAUSE_S`.
+"""
+
+
+class Pace:
+    """Pauses a thread that writes text, so that the broker's thread goes on."""
+
+    def __init__(self) -> None:
+        self._until_s = monotonic_s() + WORK_S
+
+    def keep(self) -> None:
+        """Pause, if it is time to."""
+        if monotonic_s() >= self._until_s:
+            sleep(PAUSE_S)
+            self._until_s = monotonic_s() + WORK_S
 
 
 class SamplesCollector:
     """A collector of prometheus-client. Thread: those of the endpoint.
 
-    Args: read: returns the samples of now; raises TimeoutError where the broker does not answer.
+    Args:
+        read: returns the samples of now; raises TimeoutError where the broker does not answer.
+        names: those of another exporter; None: kqueue's own.
     """
 
-    def __init__(self, read: Callable[[], Samples]) -> None:
+    def __init__(self, read: Callable[[], Samples], names: Sequence[ForeignName] | None = None) -> None:
         self._read = read
+        self._names = names
 
-    def describe(self) -> list[Metric]:
+    def describe(self) -> list[Family]:
         """Return nothing: registering a collector must not read the broker."""
         return []
 
-    def collect(self) -> Iterator[Metric]:
+    def collect(self) -> Iterator[Family]:
         """Return the families of all metrics, each with its values, if it has some."""
         samples = self._read()
         samples.read_disks()
+        pace = Pace()
+        if self._names is not None:
+            for row in self._names:
+                yield _family(row.name, Kind.GAUGE, row.meaning, row.labels, row.values(samples), pace)
+            return
         for metric in METRICS:
             values = samples.values.get(metric.name, {})
-            if metric.kind is Kind.HISTOGRAM:
-                yield _histogram(HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels), values)
-                continue
-            family = _FAMILIES[metric.kind](metric.name, metric.meaning, labels=metric.labels)
-            for labels, value in values.items():
-                family.add_metric(labels, value)
-            yield family
+            yield _family(metric.name, metric.kind, metric.meaning, metric.labels, values, pace)
 
 
-def _histogram(family: HistogramMetricFamily, values: Mapping[Labels, Value]) -> Metric:
-    for labels, value in values.items():
-        assert isinstance(value, Histogram)
-        counts = list(accumulate(value.counts))
-        family.add_metric(list(labels), list(zip(BUCKETS, counts, strict=True)), value.sum_s)
+def _family(name: str, kind: Kind, meaning: str, labels: Labels, values: Mapping[Labels, Value], pace: Pace) -> Family:
+    family = Family(name, meaning, kind.value)
+    family.samples = _Lines(f"{name}_total" if kind is Kind.COUNTER else name, labels, values, pace)
     return family
+
+
+class _Lines(list[Sample]):
+    """The samples of a family, each made when it is written: together they would hold the
+    interpreter, and memory.
+    """
+
+    def __init__(self, name: str, labels: Labels, values: Mapping[Labels, Value], pace: Pace) -> None:
+        super().__init__()
+        self._name = name
+        self._labels = labels
+        self._values = values
+        self._pace = pace
+
+    def __iter__(self) -> Iterator[Sample]:
+        for values, value in self._values.items():
+            labels = dict(zip(self._labels, values, strict=True))
+            if isinstance(value, Histogram):
+                yield from _of_histogram(self._name, labels, value)
+            else:
+                yield Sample(self._name, labels, value)
+            self._pace.keep()
+
+
+def _of_histogram(name: str, labels: dict[str, Any], histogram: Histogram) -> Iterator[Sample]:
+    counts = list(accumulate(histogram.counts))
+    for bound, count in zip(BUCKETS, counts, strict=True):
+        yield Sample(f"{name}_bucket", {**labels, "le": bound}, count)
+    yield Sample(f"{name}_count", labels, counts[-1])
+    yield Sample(f"{name}_sum", labels, histogram.sum_s)

@@ -225,6 +225,13 @@ METRICS = (
         "kafka.log:type=Log,name=Size",
     ),
     Metric(
+        "kqueue_topic_partitions",
+        GAUGE,
+        ("topic",),
+        "Partitions of a topic, told by the broker that leads the first of them.",
+        "kafka_exporter: kafka_topic_partitions",
+    ),
+    Metric(
         "kqueue_partition_start_offset",
         GAUGE,
         PARTITION,
@@ -263,6 +270,13 @@ METRICS = (
         PARTITION,
         "Replicas in sync, of partitions that this broker leads.",
         "kafka.cluster:type=Partition,name=InSyncReplicasCount",
+    ),
+    Metric(
+        "kqueue_partition_under_replicated",
+        GAUGE,
+        PARTITION,
+        "1 while fewer replicas are in sync than there are, of partitions that this broker leads.",
+        "kafka.cluster:type=Partition,name=UnderReplicated",
     ),
     Metric(
         "kqueue_groups",

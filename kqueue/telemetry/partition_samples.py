@@ -20,7 +20,7 @@ def read_partitions(samples: Samples, sources: Sources, bound: NameBound) -> Sli
             _count_replica(partition, totals)
             samples.count("kqueue_topic_appended_bytes", partition.appended_bytes, label or OTHER)
             if label is not None and partition.has_replica:
-                _read_replicas(samples, label, partition)
+                _read_replicas(samples, label, partition, len(topic.partitions))
             if partition.is_open and not partition.deleted:
                 _read_log(samples, label or OTHER, partition, alone=label is not None)
                 lags.count(partition)
@@ -72,12 +72,17 @@ def _count_replica(partition: Partition, totals: Counter[str]) -> None:
             totals["under_min_isr"] += 1
 
 
-def _read_replicas(samples: Samples, label: str, partition: Partition) -> None:
+def _read_replicas(samples: Samples, label: str, partition: Partition, partitions: int) -> None:
+    """Args: partitions: of the topic."""
     index = str(partition.index)
     samples.add("kqueue_partition_leader", partition.leader, label, index)
     if partition.is_leader:
         samples.add("kqueue_partition_replicas", len(partition.replicas), label, index)
         samples.add("kqueue_partition_in_sync_replicas", len(partition.isr), label, index)
+        is_under_replicated = len(partition.isr) < len(partition.replicas)
+        samples.add("kqueue_partition_under_replicated", int(is_under_replicated), label, index)
+        if partition.index == 0:
+            samples.add("kqueue_topic_partitions", partitions, label)
 
 
 def _read_log(samples: Samples, label: str, partition: Partition, *, alone: bool) -> None:

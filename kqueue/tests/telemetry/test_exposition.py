@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 
 import pytest
 from kafka import KafkaConsumer
@@ -8,7 +9,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 import kqueue
+from kqueue.telemetry import exposition
+from kqueue.telemetry.exposition import PAUSE_S, WORK_S, SamplesCollector
 from kqueue.telemetry.metrics import BY_NAME
+from kqueue.telemetry.samples import Samples
 from kqueue.tests.telemetry.scraping import get, port_of, values_of
 
 
@@ -44,3 +48,17 @@ def test_names_that_need_it_are_escaped(broker: kqueue.Broker) -> None:
     assert 'group="a\\"b\\\\c\\nd\u2028é"' in text
     values_of(text)
     consumer.close()
+
+
+def test_a_long_text_is_written_in_steps_with_the_interpreter_free_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = count(step=WORK_S / 10)
+    pauses: list[float] = []
+    monkeypatch.setattr(exposition, "monotonic_s", lambda: next(times))
+    monkeypatch.setattr(exposition, "sleep", pauses.append)
+    samples = Samples()
+    for number in range(1000):
+        samples.add("kqueue_partition_end_offset", number, "t", str(number))
+    lines = [line for family in SamplesCollector(lambda: samples).collect() for line in family.samples]
+    assert len(lines) == 1000
+    assert len(pauses) >= 90
+    assert set(pauses) == {PAUSE_S}
