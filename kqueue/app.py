@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from kqueue.api import handler_table
+from kqueue.api.request_logger import SAMPLE, SLOW_MS, RequestLogger
+from kqueue.base import events
 from kqueue.base.clock import Clock, OffsetClock, SystemClock, monotonic_s
 from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
@@ -144,15 +146,16 @@ class Server:
                 await self._finish_jobs_of_refused_start()
                 raise
             self._cleanup = cleanup.pop_all()
-        logger.info(
+        events.BROKER_STARTED.log(
+            logger,
             "kqueue %s serves %s; data in %s (%.2f s)",
-            __version__,
-            self._listeners,
-            self._data_location(),
-            monotonic_s() - began,
+            version=__version__,
+            listeners=self._listeners,
+            data=self._data_location(),
+            seconds=monotonic_s() - began,
         )
         if self.metrics is not None:
-            logger.info("metrics and health at %s", self.metrics.address)
+            events.METRICS_OPENED.log(logger, "metrics and health at %s", address=self.metrics.address)
 
     async def _finish_jobs_of_refused_start(self) -> None:
         """Finish what was begun before what they use is closed: else each logs an error of its own,
@@ -180,7 +183,7 @@ class Server:
         if self._stopping:
             return
         self._stopping = True
-        logger.info("stopping")
+        events.BROKER_STOPPING.log(logger, "stopping")
         with self._cleanup:
             # First, while everything is still served: others take the leaderships over, so that
             # clients find a leader when the connections end.
@@ -210,7 +213,7 @@ class Server:
             self.loop_driver.stop()
             if self._member is not None:  # no sign of life begins any more
                 await run_in_job(self._member.stop, self.jobs, "end the session", "cluster session")
-        logger.info("stopped")
+        events.BROKER_STOPPED.log(logger, "stopped")
 
     def kill(self) -> None:
         """End as a process does that gets SIGKILL: nothing more is handled, sent, flushed or
@@ -494,7 +497,7 @@ class Server:
             quotas.release(session.host)
             broker.share.connection_closed(session)
 
-        return ConnectionRegistry(
+        connections = ConnectionRegistry(
             loop,
             self.clock,
             broker.scheduler.timers,
@@ -504,6 +507,20 @@ class Server:
             with_hooks(dispatcher, self._hooks, client_log),
             closed=closed,
         )
+        self._log_requests(dispatcher, connections)
+        return connections
+
+    def _log_requests(self, dispatcher: Dispatcher, connections: ConnectionRegistry) -> None:
+        """Let requests be logged while a setting asks for it."""
+        config, rng = self.config, random.Random()
+
+        def apply() -> None:
+            to_log = RequestLogger(self.clock, rng, slow_ms=config[SLOW_MS], sample=config[SAMPLE])
+            dispatcher.log_requests(to_log if to_log.is_active else None)
+            connections.notes_arrivals = to_log.is_active
+
+        config.observe((SLOW_MS, SAMPLE), apply)
+        apply()
 
     def _data_location(self) -> str:
         if self._storages or self.config["kqueue.storage"] == "memory":
@@ -520,7 +537,7 @@ class Server:
         try:
             await asyncio.wait_for(relieved, self.config["kqueue.stop.timeout.ms"] / 1000)
         except TimeoutError:
-            logger.warning("stopping though other brokers have not taken all leaderships")
+            events.LEADERSHIPS_NOT_TAKEN.log(logger, "stopping though other brokers have not taken all leaderships")
 
     async def _finish_jobs(self) -> None:
         """Run all that is ready, and the jobs that this starts: appended batches are flushed, and
@@ -546,7 +563,9 @@ class Server:
         while (unsent := self.connections.unsent()) and monotonic_s() < deadline_s:
             await asyncio.sleep(STOP_POLL_S)
         if unsent:
-            logger.warning("closing %s that did not take all responses", counted(unsent, "connection"))
+            events.CONNECTIONS_UNANSWERED.log(
+                logger, "closing %s that did not take all responses", connections=counted(unsent, "connection")
+            )
 
 
 def _open_meter() -> RequestMeter:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from kqueue.base import errors
+from kqueue.base import errors, events
 from kqueue.base.clock import SystemClock
 from kqueue.base.rate_limiter import RateLimiter
 from kqueue.groups import errors as group_errors
@@ -226,4 +226,4 @@ def _log_once(error: BaseException) -> None:
         return
     _limiter.count()
     mark_logged(error)
-    logger.error("a request failed: %s", error, exc_info=error)
+    events.REQUEST_FAILED.log(logger, "a request failed: %s", error=error, exc_info=error)

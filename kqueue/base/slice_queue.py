@@ -6,6 +6,7 @@ import logging
 from collections import deque
 from typing import Any
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.sliced_task import SlicedWork, run_slice, run_to_end
 from kqueue.base.timers import Timers
@@ -57,7 +58,7 @@ class SliceQueue:
             try:
                 run_to_end(self._queue[0])
             except Exception:
-                logger.exception("work in slices failed, the rest of it is not done")
+                events.INTERNAL_ERROR.log(logger, "work in slices failed, the rest of it is not done", exc_info=True)
             self._queue.popleft()
 
     def _run_slice(self) -> None:
@@ -68,7 +69,7 @@ class SliceQueue:
             except StopIteration:
                 self._queue.popleft()
             except Exception:
-                logger.exception("work in slices failed, the rest of it is not done")
+                events.INTERNAL_ERROR.log(logger, "work in slices failed, the rest of it is not done", exc_info=True)
                 self._queue.popleft()
         if self._queue:  # the timer is due at once, but runs in a later turn of the loop
             self._timers.at(self._clock.monotonic_ms(), self._run_slice)

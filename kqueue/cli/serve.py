@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 from pathlib import Path
@@ -10,14 +11,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kqueue.base import events
 from kqueue.base.errors import FolderInUse, InvalidTopic, KqueueError, ListenFailed, SettingError
+from kqueue.base.log_event import LOG_FORMAT
 from kqueue.base.names import check_topic
 from kqueue.base.settings import INT_MAX
 from kqueue.cli.completion import complete_settings
 from kqueue.cli.exit_status import INTERRUPTED
 from kqueue.cli.signals import stop_on_signal
 from kqueue.network.event_loop import BrokerEventLoop
-from kqueue.supervisor.logs import log_to_stderr
+from kqueue.supervisor.logs import given_form, log_to_stderr
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,6 +33,7 @@ REMEDIES = {
 }
 WORKERS_MAX = 100
 LOOPBACK = "127.0.0.1"
+logger = logging.getLogger("kqueue.server")
 
 
 class BadSetting(click.ClickException):
@@ -111,7 +115,7 @@ def serve(
     """
     partitions_by_topic = dict(map(parse_topic, topics))
     verbose = bool(ctx.find_root().params.get("verbose"))
-    log_to_stderr(verbose=verbose, label=None if workers is None else "supervisor")
+    log = log_to_stderr(verbose=verbose, label=None if workers is None else "supervisor")
     try:
         from kqueue.config.properties import make_config, read_values
 
@@ -120,6 +124,7 @@ def serve(
         if as_version is not None:
             pairs = (*pairs, f"kqueue.as.version={as_version}")
         given = read_values(file, os.environ, pairs)
+        log.use(given_form(given))
         if check:
             from kqueue.cli.exposure_report import report_exposure
 
@@ -131,16 +136,26 @@ def serve(
                 ctx.exit(INTERRUPTED)
             return
         config = make_config(given)
+        log.use(config[LOG_FORMAT])  # a config provider may have resolved it
         with asyncio.Runner(loop_factory=BrokerEventLoop) as runner:
             runner.run(_serve(config, partitions_by_topic))
     except BrokenPipeError:  # the reader of the output has ended
         raise
     except (KqueueError, OSError) as error:
-        kind = getattr(error, "kind", "") or type(error).__name__  # of a worker's error, or its own
-        if kind == SettingError.__name__:
-            raise BadSetting(str(error)) from None
-        remedy = REMEDIES.get(kind)
-        raise click.ClickException(f"{error}. {remedy}" if remedy else str(error)) from None
+        failure = _failure(error)
+        if log.is_json:  # each line is one object
+            events.BROKER_FAILED.log(logger, "%s", error=failure.message)
+            ctx.exit(failure.exit_code)
+        log.use(None)
+        raise failure from None
+
+
+def _failure(error: KqueueError | OSError) -> click.ClickException:
+    """Return why the broker ends, with what to do."""
+    kind = getattr(error, "kind", "") or type(error).__name__  # of a worker's error, or its own
+    remedy = REMEDIES.get(kind)
+    text = f"{error}. {remedy}" if remedy else str(error)
+    return BadSetting(text) if kind == SettingError.__name__ else click.ClickException(text)
 
 
 def _checked_port(port: int, pairs: Iterable[str]) -> int:

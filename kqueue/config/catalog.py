@@ -5,6 +5,7 @@ All limits are finite by default, so that no client can exhaust the broker.
 
 from __future__ import annotations
 
+from kqueue.base.log_event import LOG_FORMAT
 from kqueue.base.settings import (
     ANY,
     INT_MAX,
@@ -19,6 +20,7 @@ from kqueue.base.settings import (
     Validator,
     at_least,
     between,
+    one_of,
 )
 from kqueue.broker import config as broker_config
 from kqueue.config import plugins
@@ -338,6 +340,34 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         Scope.BROKER,
         "How many topics, and how many groups, have metrics of their own, in the order of their names. Topics beyond "
         "it are summed up as `other`, groups are left out.",
+    ),
+    Setting(
+        LOG_FORMAT,
+        SettingType.STRING,
+        "plain",
+        one_of("plain", "json"),
+        Scope.BROKER,
+        "The form of the lines that `kqueue serve` writes to standard error. plain: for people; json: one object a "
+        "line.",
+    ),
+    Setting(
+        "kqueue.slow.request.ms",
+        SettingType.LONG,
+        -1,
+        at_least(-1),
+        Scope.BROKER,
+        "Log each request that takes longer from its first byte to its response. Waits that the client wishes do not "
+        "count: max.wait.ms of a fetch, a rebalance. -1: none.",
+        dynamic=UpdateMode.CLUSTER_WIDE,
+    ),
+    Setting(
+        "kqueue.request.log.sample",
+        SettingType.DOUBLE,
+        0.0,
+        between(0, 1),
+        Scope.BROKER,
+        "The share of all requests, from 0 to 1, that are logged.",
+        dynamic=UpdateMode.CLUSTER_WIDE,
     ),
     Setting(
         "kqueue.watchdog.ms",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kqueue.base import events
 from kqueue.base.config import Config
 from kqueue.base.errors import SettingError, StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
@@ -167,10 +168,11 @@ def warn_of_open_folders(storages: Sequence[Storage]) -> None:
             continue
         mode = stat.S_IMODE(Path(storage.location).stat().st_mode)
         if mode & (stat.S_IRWXO | stat.S_IWGRP):
-            logger.warning(
+            events.DATA_FOLDER_NOT_PRIVATE.log(
+                logger,
                 "data folder %s can be used by other users (mode %04o); to keep records private: chmod 700",
-                storage.location,
-                mode,
+                location=storage.location,
+                mode=mode,
             )
 
 
@@ -206,7 +208,7 @@ def _descriptor_cache(folder: str, folders: int, jobs: Jobs) -> DescriptorCache:
 def _written_back(_: None, error: BaseException | None) -> None:
     """A file's own next use raises its failure. An error here is a defect."""
     if error is not None:
-        logger.error("unsynced files could not be written back", exc_info=error)
+        events.INTERNAL_ERROR.log(logger, "unsynced files could not be written back", exc_info=error)
 
 
 def _exists(path: Path) -> bool:

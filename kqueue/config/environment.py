@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator
 from importlib import metadata
 from typing import NamedTuple
 
+from kqueue.base import events
 from kqueue.base.errors import SettingError
 from kqueue.base.names import nearest
 from kqueue.base.settings import Prefix
@@ -96,7 +97,7 @@ def _leave_out(variable: str, name: str) -> None:
     problem = f"environment variable {variable}: no setting is called {name!r}{guess}"
     if looks_like_security(name):
         raise SettingError(f"{problem} {STOPS}")
-    logger.warning("%s: it is left out", problem)
+    events.SETTING_LEFT_OUT.log(logger, "%s: it is left out", problem=problem)
 
 
 def _shown(name: str) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
+from kqueue.base import events
 from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
 from kqueue.config.listeners import CONTROLLER_LISTENERS, ListenerConfig, unopened_listeners
@@ -61,10 +62,11 @@ def check_exposure(config: Config, listeners: Iterable[ListenerConfig]) -> None:
     """
     unopened = unopened_listeners(config)
     if unopened:
-        logger.info(
+        events.LISTENER_NOT_OPENED.log(
+            logger,
             "not opened: %s, which %s names: there is no controller quorum",
-            ", ".join(map(str, unopened)),
-            CONTROLLER_LISTENERS,
+            listeners=", ".join(map(str, unopened)),
+            setting=CONTROLLER_LISTENERS,
         )
     beyond = [listener for listener in listeners if not listener.bind.is_loopback]
     is_allowed = config[ALLOW_INSECURE]
@@ -76,18 +78,20 @@ def check_exposure(config: Config, listeners: Iterable[ListenerConfig]) -> None:
                     f"{problem}: listen on loopback (127.0.0.1), use TLS with {CLIENT_AUTH}=required or SASL "
                     f"(listener.security.protocol.map), or set {ALLOW_INSECURE}=true"
                 )
-            logger.warning("%s (%s=true)", problem, ALLOW_INSECURE)
+            events.LISTENER_INSECURE.log(logger, "%s (%s=true)", problem=problem, setting=ALLOW_INSECURE)
         elif not config[AUTHORIZER_SETTING]:
-            logger.warning(
+            events.LISTENER_INSECURE.log(
+                logger,
                 "other machines can reach the listener %s, and there is no authorizer (%s): every client that "
                 "authenticates can read, write and delete everything",
-                listener.bind,
-                AUTHORIZER_SETTING,
+                listener=listener.bind,
+                setting=AUTHORIZER_SETTING,
             )
         mechanisms = secrets_in_clear(config, listener)
         if mechanisms:
-            logger.warning(
+            events.LISTENER_INSECURE.log(
+                logger,
                 "listener %s takes %s without TLS: passwords and tokens can be read on the way; use SASL_SSL",
-                listener.bind,
-                ", ".join(mechanisms),
+                listener=listener.bind,
+                mechanisms=", ".join(mechanisms),
             )

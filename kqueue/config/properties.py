@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from kqueue.base import events
 from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
 from kqueue.base.names import did_you_mean
@@ -82,7 +83,9 @@ def _without_unknown(given: Mapping[str, SourcedValue]) -> dict[str, SourcedValu
         elif is_misspelt(name):
             misspelt.append(f"{sourced.origin}: {_unknown(name, CATALOG)}")
         else:
-            logger.warning("%s is left out: %s", sourced.origin, _unknown(name, CATALOG))
+            events.SETTING_LEFT_OUT.log(
+                logger, "%s is left out: %s", origin=sourced.origin, reason=_unknown(name, CATALOG)
+            )
     if misspelt:
         raise SettingError(f"{'; '.join(misspelt)} {STOPS}")
     return known
@@ -150,13 +153,19 @@ def _checked(given: Mapping[str, SourcedValue]) -> Config:
                     raise SettingError(f"{origin}: {name}: expected {row.expected}, found another value") from None
                 raise SettingError(f"{origin}: {error}") from None
             if parsed not in (None, row.default) and row.without_effect:
-                logger.warning("%s: %s has no effect: %s", origin, name, row.doc)
+                events.SETTING_WITHOUT_EFFECT.log(
+                    logger, "%s: %s has no effect: %s", origin=origin, setting=name, reason=row.doc
+                )
             elif parsed not in (None, row.default) and row.cluster_only and CLUSTER_STORE not in given:
-                logger.warning("%s: %s has no effect without %s", origin, name, CLUSTER_STORE)
+                events.SETTING_WITHOUT_EFFECT.log(
+                    logger, "%s: %s has no effect without %s", origin=origin, setting=name, needs=CLUSTER_STORE
+                )
             known[name] = value
         else:
             _check_refusal(name, value, origin)
-            logger.warning("%s: %s has no effect and is left out: %s", origin, name, reason_for(name))
+            events.SETTING_LEFT_OUT.log(
+                logger, "%s: %s has no effect and is left out: %s", origin=origin, setting=name, reason=reason_for(name)
+            )
     config = Config(CATALOG, known)
     listeners = _named_listeners(config)
     problems = [(origin, name, problem_of(name, listeners)) for name, (_, origin, _) in given.items()]
@@ -165,7 +174,9 @@ def _checked(given: Mapping[str, SourcedValue]) -> Config:
         raise SettingError(f"{'; '.join(left_out)}. {STOPS}")
     for name, (_, origin, _) in given.items():
         if (reason := unused_because(name, config)) is not None:
-            logger.warning("%s: %s has no effect: %s", origin, name, reason)
+            events.SETTING_WITHOUT_EFFECT.log(
+                logger, "%s: %s has no effect: %s", origin=origin, setting=name, reason=reason
+            )
     return config
 
 

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from kqueue.base import events
+
 logger = logging.getLogger("kqueue.embedded")
 
 
@@ -74,12 +76,12 @@ class _LoopSwitcher:
 
 @cache
 def _warn(library: str) -> None:
-    logger.warning(
+    events.GREEN_THREADS.log(
+        logger,
         "%s has replaced the threads of this process, so the broker is a greenlet, which a call of "
-        "confluent-kafka (librdkafka) that waits blocks, as any that waits outside of %s: use another client, patch "
+        "confluent-kafka (librdkafka) that waits blocks, as any that waits outside of it: use another client, patch "
         "with thread=False, or start the broker in a process of its own (kqueue serve)",
-        library,
-        library,
+        library=library,
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from sys import getsizeof
 from typing import Protocol
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.errors import GroupMaxSizeReached
 from kqueue.groups.config import GroupConfig
@@ -160,5 +161,5 @@ class GroupLimits:
         now_ms = self._clock.monotonic_ms()
         if now_ms >= self._next_line_ms.get(setting, now_ms):
             self._next_line_ms[setting] = now_ms + LINE_INTERVAL_MS
-            logger.warning("%s", text)
+            events.GROUP_LIMIT_REACHED.log(logger, "%s", problem=text)
         return text

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from kqueue.base import events
 from kqueue.base.errors import FencedLeaderEpoch, KqueueError, LogRecovering, StorageFailed, StorageUnavailable
 from kqueue.base.timers import Timer
 from kqueue.broker.replicas.partition import Partition
@@ -385,16 +386,17 @@ class ReplicaFetcher:
         partition, log = fetched.partition, fetched.partition.log
         diverging = (data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
         cut = fetched.follower.truncation(diverging, partition.epoch_end, log.end_offset, partition.high_watermark)
-        logger.log(
-            logging.ERROR if cut.is_loss else logging.INFO,
+        event = events.REPLICA_RECORDS_LOST if cut.is_loss else events.REPLICA_TRUNCATED
+        event.log(
+            logger,
             "%s-%d: truncated from offset %d to %d, where broker %d's log differs (epoch %d)%s",
-            partition.topic,
-            partition.index,
-            log.end_offset,
-            cut.offset,
-            self._leader,
-            diverging[0],
-            ": committed records are lost" if cut.is_loss else "",
+            topic=partition.topic,
+            partition=partition.index,
+            end_offset=log.end_offset,
+            offset=cut.offset,
+            leader=self._leader,
+            leader_epoch=diverging[0],
+            loss=": committed records are lost" if cut.is_loss else "",
         )
         # Out of the session: until the cut ends its offset would be asked for again and again.
         self._leave_out(fetched)
@@ -435,10 +437,18 @@ class ReplicaFetcher:
             partition.follow(epoch).truncate(go_on_at, done)
         else:
             return False
-        logger.warning(
-            f"%s-%d: {said}: it had offsets %d to %d, and broker %d has %d to %d",
-            partition.topic, partition.index, go_on_at, start, end, self._leader, *leaders,
-        )  # fmt: skip
+        events.REPLICA_BEGUN_AGAIN.log(
+            logger,
+            "%s-%d: %s: it had offsets %d to %d, and broker %d has %d to %d",
+            topic=partition.topic,
+            partition=partition.index,
+            what=said % go_on_at,
+            start_offset=start,
+            end_offset=end,
+            leader=self._leader,
+            leader_start_offset=leaders.start,
+            leader_end_offset=leaders.end,
+        )
         return True
 
     def _cut(self, fetched: FetchedPartition, error: KqueueError | None) -> None:
@@ -454,15 +464,21 @@ class ReplicaFetcher:
         partition = fetched.partition
         if isinstance(error, StorageFailed) and not isinstance(error, StorageUnavailable) and partition.is_offline:
             # Final until the next start: a log that failed is never written again (`log_state`).
-            logger.error("%s-%d is copied no more: %s", partition.topic, partition.index, error)
+            events.REPLICA_COPYING_ENDED.log(
+                logger, "%s-%d is copied no more: %s", topic=partition.topic, partition=partition.index, error=error
+            )
             self.remove(fetched.key)
             return
         if not isinstance(error, (FencedLeaderEpoch, LogRecovering)) and fetched.failed_code != -1:
             fetched.failed_code = -1
-            logger.warning(
+            events.REPLICA_COPYING_FAILED.log(
+                logger,
                 "%s-%d: copying from broker %d failed, trying again: %s",
-                partition.topic, partition.index, self._leader, error,
-            )  # fmt: skip
+                topic=partition.topic,
+                partition=partition.index,
+                leader=self._leader,
+                error=error,
+            )
         self._delay(fetched)
 
     def _back_off(self, fetched: FetchedPartition, code: int) -> None:
@@ -471,8 +487,13 @@ class ReplicaFetcher:
             fetched.failed_code = code
             partition = fetched.partition
             name = ErrorCode(code).name if code in ErrorCode.__members__.values() else str(code)
-            logger.warning(
-                "%s-%d: broker %d answers %s, trying again", partition.topic, partition.index, self._leader, name
+            events.REPLICA_COPYING_FAILED.log(
+                logger,
+                "%s-%d: broker %d answers %s, trying again",
+                topic=partition.topic,
+                partition=partition.index,
+                leader=self._leader,
+                error=name,
             )
         self._delay(fetched)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from kqueue.base import events
 from kqueue.base.errors import StorageFailed, TooManyOpenFiles
 from kqueue.base.sliced_task import SlicedWork
 from kqueue.log.folders.checkpoint_file import Done
@@ -164,8 +165,12 @@ def _logged(folder: DataFolder, name: str, done: Done | None = None) -> Done:
         if not isinstance(error, TooManyOpenFiles):  # which is no error of the disk
             folder.error = None if error is None else StorageFailed(str(error))
         if error is not None:
-            logger.error(
-                "%s: %s could not be written, the old one still holds: %s", folder.storage.location, name, error
+            events.CHECKPOINT_NOT_WRITTEN.log(
+                logger,
+                "%s: %s could not be written, the old one still holds: %s",
+                location=folder.storage.location,
+                file=name,
+                error=error,
             )
         if done is not None:
             done(error)

@@ -14,6 +14,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.config import Config, TopicConfig
 from kqueue.base.errors import CorruptData, JobCancelled, ProcessDied, StorageFailed
@@ -156,7 +157,9 @@ class LogCleaner:
         # it came.
         self.deleter.pause(candidate.log.folder)
         why = f", {candidate.why}" if candidate.why else ""
-        logger.info("%r: compacting %s%s", candidate.log, counted(len(segments), "segment"), why)
+        events.COMPACTION_STARTED.log(
+            logger, "%r: compacting %s%s", log=candidate.log, segments=counted(len(segments), "segment"), reason=why
+        )
         run.begin()
         return True
 
@@ -225,18 +228,23 @@ class LogCleaner:
             if self._deaths[key] <= len(PROCESS_DEATH_RETRY_MS):
                 wait_ms = PROCESS_DEATH_RETRY_MS[self._deaths[key] - 1]
                 self._not_before[key] = now_ms + wait_ms
-                logger.warning(
+                events.COMPACTION_FAILED.log(
+                    logger,
                     "%r was not compacted, and nothing changed: %s; retrying in %d s",
-                    candidate.log,
-                    error,
-                    wait_ms // 1000,
+                    log=candidate.log,
+                    error=error,
+                    retry_s=wait_ms // 1000,
                 )
                 return
         self.uncleanable[key] = str(error)
         self._not_before[key] = float("inf") if for_good else now_ms + RETRY_MS
         retry = "until the next start" if for_good else f"for {RETRY_MS // 60_000} minutes"
-        logger.error(
-            "%r cannot be compacted and is excluded %s, other logs are compacted: %s", candidate.log, retry, error
+        events.COMPACTION_EXCLUDED.log(
+            logger,
+            "%r cannot be compacted and is excluded %s, other logs are compacted: %s",
+            log=candidate.log,
+            retry=retry,
+            error=error,
         )
 
 
@@ -355,10 +363,16 @@ class _CompactionRun:
         compacted = self._compacted
         assert compacted is not None, "the work was done"
         stats = compacted.stats
-        logger.info(
+        events.COMPACTION_ENDED.log(
+            logger,
             "%r is compacted up to %d: kept %d of %d records, wrote %d bytes in %.1f s",
-            self._log, compacted.clean_to, stats.records_kept, stats.records_read, stats.bytes_written, stats.seconds,
-        )  # fmt: skip
+            log=self._log,
+            clean_to=compacted.clean_to,
+            kept_records=stats.records_kept,
+            records=stats.records_read,
+            bytes=stats.bytes_written,
+            seconds=stats.seconds,
+        )
         if not self.candidate.owns_offset:
             self._finish(None, compacted)
             return
@@ -376,7 +390,9 @@ class _CompactionRun:
         self, error: BaseException | None, compacted: CompactionResult | None = None, *, for_good: bool = False
     ) -> None:
         if self._log.health.failure is not None and error is not None:
-            logger.info("%r: the compaction ends with the log: %s", self._log, error)
+            events.COMPACTION_STOPPED.log(
+                logger, "%r: the compaction ends with the log: %s", log=self._log, error=error
+            )
             error = None
         self._cleaner.ended(self.candidate, compacted, error, for_good=for_good)
 

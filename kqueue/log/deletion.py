@@ -17,6 +17,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.errors import TooManyOpenFiles
 from kqueue.base.jobs import IoJob, Jobs
@@ -163,11 +164,12 @@ class AsyncDeleter:
             if isinstance(error, TooManyOpenFiles):  # to sync the folder: renaming opens nothing
                 self._timers.at(self._clock.monotonic_ms() + PAUSE_MS, lambda: submit(dropped.sync_names))
             elif error is not None:
-                logger.error(
+                events.FILES_NOT_RENAMED.log(
+                    logger,
                     "%s: %r: the files keep their names until the next start: %s",
-                    dropped.storage.location,
-                    dropped,
-                    error,
+                    location=dropped.storage.location,
+                    path=dropped,
+                    error=error,
                 )
             else:
                 self.remove_files_later(dropped.storage, tuple(dropped.deleted_paths()), delay_ms)
@@ -185,8 +187,12 @@ class AsyncDeleter:
 
         def finish(_: None, error: BaseException | None) -> None:
             if error is not None:
-                logger.error(
-                    "%s: %s could not be removed, the next start tries again: %s", storage.location, paths[0], error
+                events.FILES_NOT_REMOVED.log(
+                    logger,
+                    "%s: %s could not be removed, the next start tries again: %s",
+                    location=storage.location,
+                    path=paths[0],
+                    error=error,
                 )
 
         def due() -> None:

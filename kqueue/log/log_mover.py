@@ -28,6 +28,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple, Protocol
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.errors import DiskFull, KqueueError, LogDirNotFound, StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
@@ -192,14 +193,23 @@ class LogMover:
     def start(self, key: TopicPartition, target: DataFolder) -> None:
         """Move a partition's log, which is not being moved, to another data folder."""
         self._moves[key] = Move(key, target, future_folder(*key, random_uuid(self._rng).hex()))
-        logger.info("%s-%d is being moved to %s", *key, target.storage.location)
+        events.MOVE_STARTED.log(
+            logger, "%s-%d is being moved to %s", topic=key[0], partition=key[1], target=target.storage.location
+        )
         self._go_on()
 
     def cancel(self, key: TopicPartition, why: str) -> None:
         """End a partition's move; the log stays where it is. No effect if there is none."""
         move = self._moves.get(key)
         if move is not None:
-            logger.info("%s-%d is not moved to %s: %s", *key, move.target.storage.location, why)
+            events.MOVE_GIVEN_UP.log(
+                logger,
+                "%s-%d is not moved to %s: %s",
+                topic=key[0],
+                partition=key[1],
+                target=move.target.storage.location,
+                reason=why,
+            )
             self._end(move)
 
     def stop(self) -> None:
@@ -224,8 +234,13 @@ class LogMover:
 
         def removed(_: None, error: BaseException | None) -> None:
             if error is not None:
-                logger.error("%s: %s could not be removed, the next start tries again: %s",
-                             storage.location, path, error)  # fmt: skip
+                events.FILES_NOT_REMOVED.log(
+                    logger,
+                    "%s: %s could not be removed, the next start tries again: %s",
+                    location=storage.location,
+                    path=path,
+                    error=error,
+                )
 
         self._submit(move, f"remove {path}", lambda: remove_folder(storage, path), removed)
 
@@ -272,8 +287,14 @@ class LogMover:
         self._submit(move, f"make {move.path}", lambda: make_partition_folder(storage, move.path, topic_id), made)
 
     def _fail(self, move: Move, error: BaseException) -> None:
-        logger.error("%s-%d can't be moved to %s, it stays where it is: %s",
-                     *move.key, move.target.storage.location, error)  # fmt: skip
+        events.MOVE_FAILED.log(
+            logger,
+            "%s-%d can't be moved to %s, it stays where it is: %s",
+            topic=move.key[0],
+            partition=move.key[1],
+            target=move.target.storage.location,
+            error=error,
+        )
         self._end(move)
 
     def _copy(self, move: Move) -> None:
@@ -418,8 +439,15 @@ class LogMover:
         log.on_flushed = None
         self._host.use_log(key, new)
         source.remove_soon(key, random_uuid(self._rng).hex(), log)
-        logger.info("%s-%d was moved from %s to %s: %d bytes", *key, source.storage.location,
-                    target.storage.location, new.segments.size)  # fmt: skip
+        events.MOVE_ENDED.log(
+            logger,
+            "%s-%d was moved from %s to %s: %d bytes",
+            topic=key[0],
+            partition=key[1],
+            source=source.storage.location,
+            target=target.storage.location,
+            bytes=new.segments.size,
+        )
 
     # --- after a move, and after a start
 
@@ -440,7 +468,7 @@ class LogMover:
 
         def forgotten(_: None, error: BaseException | None) -> None:
             if error is not None:
-                logger.error("%s: %s", target.storage.location, error)
+                events.MOVE_FAILED.log(logger, "%s: %s", target=target.storage.location, error=error)
 
         self._later(AGAIN_MS, look)
 
@@ -456,10 +484,13 @@ class LogMover:
             for key, paths in futures.items():
                 source = self._folders.of(key)
                 if source is None or source is target:
-                    logger.warning(
+                    events.MOVE_COPY_LEFT.log(
+                        logger,
                         "%s: %s is the unfinished copy of a partition that is in no other data folder: remove it "
-                        "if it is not needed", target.storage.location, ", ".join(paths),
-                    )  # fmt: skip
+                        "if it is not needed",
+                        location=target.storage.location,
+                        paths=", ".join(paths),
+                    )
                     continue
                 self.start(key, target)
                 for path in paths:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import enum
 import logging
 
+from kqueue.base import events
 from kqueue.base.errors import StorageFailed
 
 logger = logging.getLogger("kqueue.log")
@@ -79,11 +80,14 @@ class LogHealth:
             return False
         failure = error if isinstance(error, StorageFailed) else StorageFailed(f"{self._name}: {error!r}")
         if state is LogState.READ_ONLY:
-            logger.error(
+            events.LOG_READ_ONLY.log(
+                logger,
                 "%s is read-only until the next start, records below offset %d are served: %s",
-                self._name, served_end, failure,
-            )  # fmt: skip
+                log=self._name,
+                end_offset=served_end,
+                error=failure,
+            )
         else:
-            logger.error("%s is offline until the next start: %s", self._name, failure)
+            events.LOG_OFFLINE.log(logger, "%s is offline until the next start: %s", log=self._name, error=failure)
         self.state, self.failure = state, failure
         return True

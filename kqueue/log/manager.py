@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Container, Sequence
 from functools import partial
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.errors import FolderLost, StorageFailed
 from kqueue.base.jobs import Jobs
@@ -510,7 +511,7 @@ class LogManager:
                 for name in (RECOVERY_POINTS, LOG_STARTS, HIGH_WATERMARKS):
                     folder.save_now(name)
             except StorageFailed as error:
-                logger.error("%s: %s", folder.storage.location, error)
+                events.LOG_NOT_CLOSED.log(logger, "%s: %s", location=folder.storage.location, error=error)
                 failed, clean = failed or error, False
             # after a start that failed: the epoch that was found
             folder.close(clean=clean, broker_epoch=max(folder.stopped_epoch, self.broker_epoch))
@@ -527,7 +528,7 @@ class LogManager:
             try:
                 log.close()
             except StorageFailed as error:
-                logger.error("%s: %s", folder.storage.location, error)
+                events.LOG_NOT_CLOSED.log(logger, "%s: %s", location=folder.storage.location, error=error)
             clean &= log.health.failure is None
         return clean
 

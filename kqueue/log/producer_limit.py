@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 
+from kqueue.base import events
 from kqueue.log.producer_state import ProducerStateManager
 
 logger = logging.getLogger("kqueue.log")
@@ -55,10 +56,11 @@ class ProducerLimit:
             self._forgotten += dropped
             if self._forgotten >= self._next_line:
                 self._next_line = 10 * self._forgotten
-                logger.warning(
+                events.PRODUCER_IDS_FORGOTTEN.log(
+                    logger,
                     "%d producer ids were forgotten before they expired, because all logs together remember at "
                     "most %d: "
                     "kqueue.max.producer.ids sets the bound, producer.id.expiration.ms the age",
-                    self._forgotten,
-                    self._ids_max,
+                    forgotten=self._forgotten,
+                    ids_max=self._ids_max,
                 )

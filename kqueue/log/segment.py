@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptBatch, CorruptIndex, DiskFull, StorageUnavailable
 from kqueue.log.formats.filenames import LOG, file_name
@@ -162,7 +163,12 @@ class Segment:
         self.finish_timeindex()
         problems = [entries.unload() for entries in (self.index.entries, self.timeindex.entries)]
         if any(problems) and not self.index_mismatch:
-            logger.error("%r: %s; its indexes have been written again", self, "; ".join(filter(None, problems)))
+            events.INDEX_MISMATCH.log(
+                logger,
+                "%r: %s; its indexes have been written again",
+                segment=self,
+                problems="; ".join(filter(None, problems)),
+            )
 
     def finish_timeindex(self) -> None:
         """Put the segment's greatest timestamp into the time index. Raises: StorageFailed."""
@@ -253,7 +259,9 @@ class Segment:
 
     def _note_index_mismatch(self, error: CorruptIndex) -> None:
         if not self.index_mismatch:
-            logger.error("%r: the index leads astray (%s), reading from further back", self, error)
+            events.INDEX_MISMATCH.log(
+                logger, "%r: the index leads astray (%s), reading from further back", segment=self, error=error
+            )
             self.index_mismatch = True
 
     def batch_at(self, position: int) -> LocatedBatch | None:

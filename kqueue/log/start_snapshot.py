@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from kqueue.base import events
 from kqueue.base.errors import CorruptIndex
 from kqueue.base.jobs import IoJob
 from kqueue.log.formats.checkpoints import read_small_file
@@ -87,5 +88,7 @@ def _newest(storage: Storage, folder: str, snapshots: list[int]) -> ProducerStat
         try:
             return decode_snapshot(read_small_file(storage, path), offset)
         except (CorruptIndex, FileNotFoundError) as error:
-            logger.warning("%s in %s: %s; an older snapshot is used", path, storage.location, error)
+            events.PRODUCER_SNAPSHOT_DAMAGED.log(
+                logger, "%s in %s: %s; an older snapshot is used", path=path, location=storage.location, error=error
+            )
     return ProducerStateManager()

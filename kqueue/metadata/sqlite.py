@@ -32,6 +32,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from kqueue.base import events
 from kqueue.base.clock import Clock, SystemClock, monotonic_s, sleep
 from kqueue.base.errors import Conflict, DiskFull, KqueueError, StorageFailed
 from kqueue.metadata.committer_requests import Answer, Caller
@@ -321,10 +322,12 @@ class SqliteStore:
                 start = self._committer_starter or sqlite_committer.CommitterProcess
                 self._committer = start(self.path, self._locks.fileno())
             except sqlite_committer.CommitterUnavailable as error:
-                logging.getLogger(__name__).warning(
+                events.METADATA_STORE_HELD_UP.log(
+                    logging.getLogger(__name__),
                     "a process that hangs in a commit to the metadata store %s holds up all others: %s",
-                    self.path, error,
-                )  # fmt: skip
+                    path=self.path,
+                    error=error,
+                )
             self._may_have_committer = False
 
     def _ask(self, name: str, by: SqliteSession | SqliteTerm | None, *arguments: object) -> Any:

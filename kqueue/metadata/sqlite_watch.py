@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
+from kqueue.base import events
 from kqueue.base.clock import monotonic_s
 from kqueue.metadata.sqlite_sessions import SessionRow, SessionTable
 
@@ -114,7 +115,9 @@ class ChangePoller:
                     changed = self._has_changed(now_s >= sessions_due_s)
                 except sqlite3.Error as error:
                     if interval_s == POLL_INTERVAL_S:
-                        logger.warning("can't read the metadata store for changes, trying on: %s", error)
+                        events.METADATA_STORE_WATCH_FAILED.log(
+                            logger, "can't read the metadata store for changes, trying on: %s", error=error
+                        )
                     interval_s = ERROR_INTERVAL_S
                     self._data_version = self._state = None  # whatever is found next is a change
                     continue

@@ -36,6 +36,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, ZnodeStat
 from kazoo.security import make_digest_acl
 
+from kqueue.base import events
 from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import StorageFailed
 from kqueue.metadata.zookeeper_tls import TlsHandler, Wrap
@@ -224,7 +225,9 @@ class ZookeeperClient:
             self._kazoo.stop()
             self._kazoo.close()
         except KazooException as error:
-            log.warning("ZooKeeper %s: the connection did not close cleanly: %s", self.servers, error)
+            events.ZOOKEEPER_CLOSE_FAILED.log(
+                log, "ZooKeeper %s: the connection did not close cleanly: %s", servers=self.servers, error=error
+            )
 
     def gather(self, deadline: float, requests: Sequence[Request]) -> list[Any]:
         """Send requests in a row, and return their answers. Raises: Disconnected, StorageFailed."""
@@ -291,7 +294,7 @@ class ZookeeperClient:
         """Thread: kazoo's. It must not wait."""
         if state == KazooState.CONNECTED:
             if self._was_connected:
-                log.info("ZooKeeper %s: connected again", self.servers)
+                events.ZOOKEEPER_CONNECTED.log(log, "ZooKeeper %s: connected again", servers=self.servers)
             self._was_connected = True
             self.connections += 1
             self._connected.set()
@@ -301,7 +304,7 @@ class ZookeeperClient:
         self._connected.clear()
         if not self._closing:
             what = "session has expired" if state == KazooState.LOST else "connection lost"
-            log.warning("ZooKeeper %s: %s", self.servers, what)
+            events.ZOOKEEPER_LOST.log(log, "ZooKeeper %s: %s", servers=self.servers, what=what)
         if state == KazooState.LOST and self.on_lost is not None:
             self.on_lost()
 

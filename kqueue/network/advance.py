@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from typing import NamedTuple
 
+from kqueue.base import events
 from kqueue.base.clock import OffsetClock, monotonic_s
 from kqueue.base.timers import Timers
 from kqueue.base.virtual_time import AllTimers, advance_in_steps
@@ -64,7 +65,9 @@ def advance_time(
     finally:
         for server in servers:
             server.driver.rearm()
-    logger.info("time was advanced by %.0f s, which took %.3f s", ms / 1000, monotonic_s() - began_s)
+    events.TIME_ADVANCED.log(
+        logger, "time was advanced by %.0f s, which took %.3f s", advanced_s=ms / 1000, seconds=monotonic_s() - began_s
+    )
 
 
 def _finish_work(servers: Sequence[Advanced]) -> None:
@@ -77,5 +80,7 @@ def _finish_work(servers: Sequence[Advanced]) -> None:
             while driver.has_ready or jobs.under_way:
                 has_run = True
                 if not driver.has_ready and not jobs.finish_next(WARN_AFTER_S):
-                    logger.warning("time cannot advance before these jobs end: %s", ", ".join(jobs.names))
+                    events.TIME_ADVANCE_WAITING.log(
+                        logger, "time cannot advance before these jobs end: %s", jobs=", ".join(jobs.names)
+                    )
                 driver.run_ready()

@@ -6,6 +6,7 @@ import logging
 from collections import OrderedDict
 
 from kqueue.base.clock import Clock
+from kqueue.base.log_event import LogEvent
 from kqueue.base.rate_limiter import RateLimiter
 from kqueue.base.text import counted
 
@@ -28,8 +29,17 @@ class ClientLog:
         self._by_address: OrderedDict[str, RateLimiter] = OrderedDict()
         self._left_out = 0
 
-    def log(self, level: int, address: str, message: str, *args: object, error: BaseException | None = None) -> None:
-        """Log one line about the client at `address` (host:port), with the traceback of `error`."""
+    def log(
+        self,
+        event: LogEvent,
+        address: str,
+        text: str,
+        /,
+        *,
+        exc_info: BaseException | None = None,
+        **fields: object,
+    ) -> None:
+        """Log one line about the client at `address` (host:port); the rest as of `LogEvent.log`."""
         limiter = self._limiter_of(address.rpartition(":")[0])
         if limiter.wait_ms() or self._all.wait_ms():
             self._left_out += 1
@@ -37,10 +47,10 @@ class ClientLog:
         limiter.count()
         self._all.count()
         if self._left_out:
-            message += " (%s like this left out)"
-            args = (*args, counted(self._left_out, "line"))
+            text += " (%s like this left out)"
+            fields["left_out"] = counted(self._left_out, "line")
             self._left_out = 0
-        self._logger.log(level, message, *args, exc_info=error)
+        event.log(self._logger, text, exc_info=exc_info, **fields)
 
     def _limiter_of(self, host: str) -> RateLimiter:
         limiter = self._by_address.pop(host, None) or RateLimiter(self._per_second, self._clock, self._burst)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kqueue.base import events
 from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
 from kqueue.base.text import counted
@@ -81,7 +82,12 @@ class ConnectionQuotas:
         configured: int = config["max.connections"]
         allowed = connections_max_within(configured, open_files_max())
         if allowed < configured and config.is_set("max.connections"):
-            logger.warning("max.connections is %d, but the limit on open files allows only %d", configured, allowed)
+            events.OPEN_FILES_LIMIT_LOW.log(
+                logger,
+                "max.connections is %d, but the limit on open files allows only %d",
+                configured=configured,
+                allowed=allowed,
+            )
         _check_addresses(config, overrides)
         self.total_max = allowed
         self._per_address_max = config[PER_ADDRESS]

@@ -84,6 +84,7 @@ class ConnectionRegistry:
         closed: called with each connection that was closed.
 
     `waiting_requests` counts the requests of all connections whose response is not complete.
+    `notes_arrivals`: whether connections note when requests arrive, while requests are logged.
     `audit`: where failed authentications are written; None: nowhere. `authentication_failures`: how
     many there were, by listener and mechanism.
     """
@@ -115,6 +116,7 @@ class ConnectionRegistry:
         self.received = memoryview(bytearray(RECEIVE_BYTES))
         self.sessions: set[ManagedConnection] = set()
         self.waiting_requests = 0
+        self.notes_arrivals = False
         self._closed = closed
         self._timers = timers
         self._sweeper: PeriodicTimer | None = None

@@ -4,11 +4,12 @@ connection, the registry of connections and the memory budgets do not import eac
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeAlias
 
 from kqueue.api.request_context import RequestContext
+from kqueue.base import events
+from kqueue.base.log_event import LogEvent
 from kqueue.schema import Chunk
 from kqueue.security.principals import ANONYMOUS, Principal
 
@@ -75,11 +76,19 @@ class Connection(Protocol):
     call: RequestContext | None
     principal: Principal
 
+    def take_arrival_ms(self) -> float:
+        """Return when the first byte of the request that begins arrived, on the monotonic clock; 0:
+        that is not known. Requests that arrived behind it count from the last read.
+        """
+        ...
+
     def response_ready(self) -> None:
         """Queue the deferred responses that are complete for the next flush."""
         ...
 
-    def cut_off(self, reason: str, error: BaseException | None = None, *, level: int = logging.WARNING) -> None:
+    def cut_off(
+        self, reason: str, error: BaseException | None = None, *, event: LogEvent = events.CONNECTION_CLOSED
+    ) -> None:
         """Log `reason`, send the responses that are complete, and close the connection."""
         ...
 

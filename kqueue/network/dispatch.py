@@ -4,7 +4,6 @@ to the bytes of its response.
 
 from __future__ import annotations
 
-import logging
 import struct
 from collections.abc import Callable
 from functools import partial
@@ -14,6 +13,7 @@ from kqueue.api import handler_table
 from kqueue.api.errors import code_of, is_expected, mark_logged
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import NO_RESPONSE
+from kqueue.base import events
 from kqueue.base.errors import (
     AnswerNotExpected,
     KqueueError,
@@ -32,6 +32,7 @@ from kqueue.schema import counted_reader, reader, writer
 from kqueue.wire.headers import RequestHeader, has_error_code, request_header_version, response_header
 
 if TYPE_CHECKING:
+    from kqueue.api.request_logger import RequestLogger
     from kqueue.api.request_meter import RequestMeter
     from kqueue.broker.access.client_quotas import ClientQuotas
     from kqueue.broker.broker import Broker
@@ -98,6 +99,7 @@ class Dispatcher:
         self._plain_bytes_max = plain_bytes_max
         self._items_max = items_max
         self.gate: QuotaGate | None = None  # while some quota is set
+        self.request_logger: RequestLogger | None = None  # while requests are logged
         self._meter: RequestMeter | None = None  # while metrics are exported
         self._routes: dict[tuple[int, int], Route] = {}
         self._counted_routes: dict[tuple[int, int], Route] = {}
@@ -121,6 +123,12 @@ class Dispatcher:
         self._routes.clear()
         self._counted_routes.clear()
 
+    def log_requests(self, request_logger: RequestLogger | None) -> None:
+        """Let it write lines about requests from now on; None: no more."""
+        self.request_logger = request_logger
+        self._routes.clear()
+        self._counted_routes.clear()
+
     def start(self, frame: memoryview, connection: Connection) -> Chunks | DeferredResponse | None:
         """Decode one request and call its handler.
 
@@ -133,6 +141,8 @@ class Dispatcher:
         """
         if self.gate is not None:
             self.gate.begin(len(frame))
+        if self.request_logger is not None:
+            self.request_logger.begin(frame, connection)
         # The route is chosen by four bytes, and holds all that depends on API and version only:
         # compiled readers and writers, the handler, the response header. So a request costs one
         # look-up.
@@ -262,18 +272,23 @@ class Dispatcher:
         name = route.served.api.name
         if isinstance(error, StorageFailed):
             self._client_log.log(
-                logging.ERROR, connection.address, "%s of %s failed: %s", name, connection.address, error
+                events.REQUEST_STORAGE_FAILED,
+                connection.address,
+                "%s of %s failed: %s",
+                api=name,
+                client=connection.address,
+                error=error,
             )
         elif not is_expected(error) and not isinstance(error, AnswerNotExpected):
             mark_logged(error)
             self._client_log.log(
-                logging.ERROR,
+                events.REQUEST_FAILED,
                 connection.address,
                 "%s version %d of %s failed with an unexpected error",
-                name,
-                route.version,
-                connection.address,
-                error=error,
+                api=name,
+                version=route.version,
+                client=connection.address,
+                exc_info=error,
             )
         return route.served.error_response(request, route.version, error)
 
@@ -293,7 +308,12 @@ class Dispatcher:
         if not has_error_code(api.response_class, route.version):
             raise TooManyItems(f"{bound}: {error}", error.excess)
         self._client_log.log(
-            logging.WARNING, connection.address, "refused a request of %s: %s: %s", connection.address, bound, error
+            events.REQUEST_REFUSED,
+            connection.address,
+            "refused a request of %s: %s: %s",
+            client=connection.address,
+            bound=bound,
+            error=error,
         )
         return _framed(route, correlation_id, api.response_class(error_code=code_of(error)))
 
@@ -310,6 +330,8 @@ class Dispatcher:
         handle = served.handle if self.gate is None else self.gate.bounded(served)
         if self._meter is not None:
             handle = self._meter.measured(served, handle)
+        if self.request_logger is not None:
+            handle = self.request_logger.logged(served, handle)
         header_tail = response_header(api_key, version_written, 0)[4:]
         write = writer(served.api.response_class, version_written)
         items_max = max(1, self._items_max // served.item_weight)

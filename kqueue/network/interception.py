@@ -6,7 +6,6 @@ served broker has no hooks: it uses the `Dispatcher` itself. All of it runs on t
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -14,6 +13,7 @@ from typing import Any, Protocol, TypeAlias
 
 from kqueue.api.request_context import RequestContext
 from kqueue.api.slices import NO_RESPONSE
+from kqueue.base import events
 from kqueue.base.errors import KqueueError, TooManyItems
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.network.client_log import ClientLog
@@ -246,6 +246,8 @@ class InterceptingDispatcher:
         dispatcher, hooks = self._dispatcher, self._hooks
         if dispatcher.gate is not None:
             dispatcher.gate.begin(len(frame))
+        if dispatcher.request_logger is not None:
+            dispatcher.request_logger.begin(frame, connection)
         route = dispatcher.route_of(frame)
         header, position = route.read_header(frame, 0)
         observer = None if hooks.record is None else hooks.record(frame, header, connection.address)
@@ -276,12 +278,12 @@ class InterceptingDispatcher:
                 hook(intercepted)
             except Exception as error:
                 self._client_log.log(
-                    logging.ERROR, connection.address, "a hook failed at %s", intercepted.api, error=error
+                    events.HOOK_FAILED, connection.address, "a hook failed at %s", api=intercepted.api, exc_info=error
                 )
         if intercepted.is_held:
             return intercepted.hold().keep(frame, self._begin_held)
         if intercepted.cut_reason:
-            connection.cut_off(intercepted.cut_reason, level=logging.INFO)
+            connection.cut_off(intercepted.cut_reason, event=events.CONNECTION_ENDED)
             return None
         encode = partial(self._encode_intercepted, intercepted)
         response = self._handle(
@@ -296,13 +298,15 @@ class InterceptingDispatcher:
         if isinstance(response, DeferredResponse) or not intercepted.drops:
             return response
         if response is None:  # nothing was encoded (acks=0)
-            connection.cut_off(REPLY_DROPPED, level=logging.INFO)
+            connection.cut_off(REPLY_DROPPED, event=events.CONNECTION_ENDED)
         return None
 
     def _begin_held(self, intercepted: InterceptedRequest, frame: memoryview) -> Chunks | DeferredResponse | None:
         route = intercepted.route
         if self._dispatcher.gate is not None:
             self._dispatcher.gate.begin(len(frame))
+        if self._dispatcher.request_logger is not None:
+            self._dispatcher.request_logger.begin(frame, intercepted.connection)
         intercepted.request, _ = route.read(frame, route.read_header(frame, 0)[1])
         intercepted.changes.clear()
         for modifier in intercepted.modifiers:
@@ -357,7 +361,7 @@ class InterceptingDispatcher:
         correlation_id, observer = intercepted.correlation_id, intercepted.observer
         chunks = self._encode_observed(route, correlation_id, request, connection, observer, response)
         if intercepted.drops:
-            connection.cut_off(REPLY_DROPPED, level=logging.INFO)
+            connection.cut_off(REPLY_DROPPED, event=events.CONNECTION_ENDED)
         return chunks
 
 

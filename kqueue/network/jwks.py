@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import Request
 
+from kqueue.base import events
 from kqueue.base.errors import SettingError
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.timers import Timer
@@ -99,11 +100,12 @@ class JwksKeys:
             return
         wait_ms = min(config.retry_ms * 2**self._failures, config.retry_ms_max)
         self._failures = min(self._failures + 1, 30)
-        logger.warning(
+        events.JWKS_UNREADABLE.log(
+            logger,
             "cannot read the keys of the identity provider at %s: %s; next attempt in %d ms",
-            shown(config.url),
-            reason_of(error),
-            wait_ms,
+            url=shown(config.url),
+            error=reason_of(error),
+            retry_ms=wait_ms,
         )
         self._schedule(wait_ms)
 

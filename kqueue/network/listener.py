@@ -9,6 +9,7 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
+from kqueue.base import events
 from kqueue.base.config import Config
 from kqueue.base.errors import ListenFailed
 from kqueue.base.timers import Timer
@@ -136,7 +137,7 @@ class Listener:
             return False
         except OSError as error:  # most likely no descriptors are left
             PROCESS.scarce()
-            logger.error("cannot accept more connections for now: %s", error.strerror)
+            events.LISTENER_FAILED.log(logger, "cannot accept more connections for now: %s", error=error.strerror)
             self._pause(RETRY_S)
             return False
         self._admit(client, name[0], name[1])
@@ -148,7 +149,12 @@ class Listener:
         if held_ms:
             reason = f"its address makes more of them than its quota of connection_creation_rate, for {held_ms} ms"
             self._registry.client_log.log(
-                logging.WARNING, f"{host}:{port}", "does not serve the connection of %s:%d: %s", host, port, reason
+                events.CONNECTION_REFUSED,
+                f"{host}:{port}",
+                "does not serve the connection of %s:%d: %s",
+                host=host,
+                port=port,
+                reason=reason,
             )
             self._held.hold(client, held_ms)
             return
@@ -156,7 +162,12 @@ class Listener:
         if refusal is not None:
             client.close()
             self._registry.client_log.log(
-                logging.WARNING, f"{host}:{port}", "closed the connection of %s:%d: %s", host, port, refusal
+                events.CONNECTION_REFUSED,
+                f"{host}:{port}",
+                "closed the connection of %s:%d: %s",
+                host=host,
+                port=port,
+                reason=refusal,
             )
             return
         client.setblocking(False)
@@ -185,7 +196,13 @@ class Listener:
     def _refuse(self, client: StreamSocket, accepted: Accepted, error: OSError) -> None:
         self._quotas.release(accepted.host)
         client.close()
-        logger.error("cannot serve the connection of %s:%d: %s", accepted.host, accepted.port, error.strerror)
+        events.CONNECTION_NOT_SERVED.log(
+            logger,
+            "cannot serve the connection of %s:%d: %s",
+            host=accepted.host,
+            port=accepted.port,
+            error=error.strerror,
+        )
 
     def _begin(self, session: Session) -> None:
         """Serve a connection, whose TLS handshake is done where there is one, once it has

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from kqueue.base import events
 from kqueue.base.clock import Clock, monotonic_s
 from kqueue.base.timers import Timers
 from kqueue.broker.purgatory import Purgatory
@@ -79,7 +80,7 @@ class LoopDriver:
         try:
             self._timers.run_due(now_ms, is_over)
         except Exception:
-            logger.exception("a timer failed")
+            events.INTERNAL_ERROR.log(logger, "a timer failed", exc_info=True)
         self._after()
 
     def run_ready(self, is_over: Callable[[], bool] | None = None) -> None:
@@ -90,7 +91,7 @@ class LoopDriver:
         try:
             self._purgatory.run_ready(is_over)
         except Exception:
-            logger.exception("a delayed operation failed")
+            events.INTERNAL_ERROR.log(logger, "a delayed operation failed", exc_info=True)
         finally:
             if not self._stopped:
                 self._purgatory.on_ready = self._run_soon

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kqueue.base import events
 from kqueue.base.errors import KqueueError, MalformedMessage
 from kqueue.base.timers import Timer
 from kqueue.client_protocol.requests import RequestCodec, codec_of, decode_response, next_correlation_id
@@ -250,7 +251,7 @@ class PeerChannel:
         self._cancel_connect_timer()
         self.state = ChannelState.OPEN
         if self._failures:
-            logger.info("connected to %s again", self._name)
+            events.PEER_CONNECTED.log(logger, "connected to %s again", peer=self._name)
             self._failures = 0
         self._send_waiting()
 
@@ -373,8 +374,9 @@ class PeerChannel:
         if reason is not None or failed:
             text = reason or "it ended the connection"
             if not self._failures:
-                level = logging.INFO if self._host.is_leaving(self._node_id) else logging.WARNING
-                self._host.log.log(level, f"{self.address.host}:{self.address.port}", "%s: %s", self._name, text)
+                event = events.PEER_LEFT if self._host.is_leaving(self._node_id) else events.PEER_FAILED
+                address = f"{self.address.host}:{self.address.port}"
+                self._host.log.log(event, address, "%s: %s", peer=self._name, reason=text)
             self._back_off()
             for request in failed:
                 self._fail_soon(request, self._error(f"{self._name}: {text}", id(request) in sent, bad))

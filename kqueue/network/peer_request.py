@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from kqueue.base import events
 from kqueue.client_protocol.requests import RequestCodec, codec_of, encode_request
 from kqueue.client_protocol.versions import NoCommonVersion, Versions, common_version
 from kqueue.interbroker.contract import PeerCallback
@@ -46,7 +47,7 @@ class PeerRequest:
             try:
                 done(outcome)
             except Exception:
-                logger.exception("handling a response of another broker failed")
+                events.INTERNAL_ERROR.log(logger, "handling a response of another broker failed", exc_info=True)
 
     def encoded(self, correlation_id: int, client_id: str) -> list[Chunk]:
         """Return its bytes by `codec`, and forget its message.

@@ -7,11 +7,11 @@ and again while it re-authenticates. Handlers reach it as `SaslConnection`; toke
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kqueue.api.sasl_connection import SaslAnswer
+from kqueue.base import events
 from kqueue.base.config import Config
 from kqueue.base.errors import KqueueError
 from kqueue.base.jobs import IoJob
@@ -134,7 +134,7 @@ class SaslGate:
         """Start a request of a session that has an end."""
         if frame[:2] != _HANDSHAKE_KEY and self._exchange.is_expired:
             reason = "its session has expired (connections.max.reauth.ms, or its credentials)"
-            self._session.cut_off(reason, level=logging.INFO)
+            self._session.cut_off(reason, event=events.CONNECTION_ENDED)
             return None
         return self._shared.registry.start(frame, connection)
 
@@ -235,7 +235,11 @@ class SaslGate:
             self._exchange.fail()
             address = self._session.address
             self._shared.registry.client_log.log(
-                logging.ERROR, address, "the authentication of %s failed with an unexpected error", address, error=error
+                events.AUTHENTICATION_FAILED,
+                address,
+                "the authentication of %s failed with an unexpected error",
+                client=address,
+                exc_info=error,
             )
             self._fail(SaslAuthenticationFailed("Authentication failed: the broker could not check it"), promise)
 

@@ -20,14 +20,15 @@ the sweep. Whatever pauses a connection is ended by one method, which calls `_co
 
 from __future__ import annotations
 
-import logging
 import math
 from collections import deque
 from functools import partial
 from typing import Final
 
 from kqueue.api.request_context import RequestContext
+from kqueue.base import events
 from kqueue.base.errors import KqueueError
+from kqueue.base.log_event import LogEvent
 from kqueue.base.settings import KiB
 from kqueue.network.connections import ConnectionRegistry
 from kqueue.network.contract import Accepted, Chunks, MemoryHolding, ResponseShaper, StreamSocket
@@ -58,8 +59,8 @@ class Session:
     `sasl`: its authentication; None: its listener has none.
     """
 
-    __slots__ = ("_blocked", "_blocked_since_ms", "_closed", "_input", "_is_partitioned",
-                 "_is_throttled", "_output", "_overlapping", "_parked_bytes", "_queued", "_reader_meter",
+    __slots__ = ("_arrived_ms", "_blocked", "_blocked_since_ms", "_closed", "_input", "_is_partitioned",
+                 "_is_throttled", "_output", "_overlapping", "_parked_bytes", "_queued", "_read_ms", "_reader_meter",
                  "_reading", "_received_bytes", "_received_ms", "_received_swept", "_registry",
                  "_requests_paused", "_responses", "_responses_bytes", "_sender_meter", "_sent_ms",
                  "_sent_swept", "_shaper", "_socket", "_stopping", "_unsent_bytes", "_unsent_bytes_max",
@@ -99,6 +100,7 @@ class Session:
         self._overlapping = False  # all incomplete requests are Produces
         self._received_bytes = self._received_swept = self._sent_swept = 0
         self._received_ms = self._sent_ms = registry.clock.monotonic_ms()
+        self._arrived_ms = self._read_ms = 0.0  # of the request that begins next, and of the last read
         self._reading = True
         registry.loop.add_reader(sock, self._readable)
         registry.add(self)
@@ -152,6 +154,10 @@ class Session:
             self._peer_closed()
             return
         self._received_bytes += count
+        if self._registry.notes_arrivals:
+            self._read_ms = self._registry.clock.monotonic_ms()
+            if not input_.has_partial:
+                self._arrived_ms = self._read_ms
         scheduler = self._registry.scheduler
         until = scheduler.begin(self)
         input_.added(count)
@@ -159,6 +165,11 @@ class Session:
         if not self._reading:  # the responses that were sent may have ended the reason
             self._continue_reading()
         scheduler.end(self)
+
+    def take_arrival_ms(self) -> float:
+        """Return when the first byte of the request that begins arrived; see `Connection`."""
+        arrived_ms, self._arrived_ms = self._arrived_ms, self._read_ms
+        return arrived_ms
 
     def run_slice(self) -> None:
         """Begin the requests that have arrived, for one time slice."""
@@ -479,7 +490,9 @@ class Session:
                     f"(kqueue.slow.sender.timeout.ms)"
                 )
         elif limits.idle_ms is not None and idle_ms >= limits.idle_ms:
-            self.cut_off(f"it was idle for {limits.idle_ms} ms (connections.max.idle.ms)", level=logging.INFO)
+            self.cut_off(
+                f"it was idle for {limits.idle_ms} ms (connections.max.idle.ms)", event=events.CONNECTION_ENDED
+            )
 
     def _measure(self, now_ms: float) -> None:
         if self._input.missing_bytes:
@@ -519,13 +532,15 @@ class Session:
 
     # --- the end
 
-    def cut_off(self, reason: str, error: BaseException | None = None, *, level: int = logging.WARNING) -> None:
+    def cut_off(
+        self, reason: str, error: BaseException | None = None, *, event: LogEvent = events.CONNECTION_CLOSED
+    ) -> None:
         """Log `reason`, with the traceback of `error`, send the complete responses, and close."""
         if self._closed:
             return
-        level = logging.ERROR if error is not None else level
+        event = events.CONNECTION_FAILED if error is not None else event
         self._registry.client_log.log(
-            level, self.address, "closed the connection of %s: %s", self.address, reason, error=error
+            event, self.address, "closed the connection of %s: %s", client=self.address, reason=reason, exc_info=error
         )
         # Before the flush: an empty queue would begin the next request, and a failed send would log
         # the end a second time.
@@ -570,6 +585,10 @@ class Session:
     def _lost(self, reason: str) -> None:
         if not self._stopping:
             self._registry.client_log.log(
-                logging.INFO, self.address, "lost the connection of %s: %s", self.address, reason
+                events.CONNECTION_LOST,
+                self.address,
+                "lost the connection of %s: %s",
+                client=self.address,
+                reason=reason,
             )
         self.close()

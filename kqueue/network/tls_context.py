@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.config import Config, SlowCheck
 from kqueue.base.errors import SettingError
@@ -145,10 +146,11 @@ def _build(settings: TlsSettings) -> TlsContext:
 
 def _trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
     if settings.trusted.is_empty:
-        logger.warning(
+        events.LISTENER_INSECURE.log(
+            logger,
             "listener %s accepts client certificates of all of the system's authorities: "
             "ssl.truststore.location should name those of your own",
-            settings.listener,
+            listener=settings.listener,
         )
         context.load_default_certs(ssl.Purpose.CLIENT_AUTH)
         return
@@ -243,7 +245,9 @@ class ListenerTls:
             self._look()
             return
         if result is None:
-            logger.error("listener %s: key stores can't be looked at: %s", self.plan.bind.name, error)
+            events.CERTIFICATE_UNREADABLE.log(
+                logger, "listener %s: key stores can't be looked at: %s", listener=self.plan.bind.name, error=error
+            )
             return
         self._states, built = result
         if isinstance(built, TlsContext):
@@ -252,17 +256,23 @@ class ListenerTls:
             except SettingError as refusal:
                 built = refusal
         if isinstance(built, SettingError):
-            logger.error("the new certificate is not used, the one before is: %s", built)
+            events.CERTIFICATE_REFUSED.log(
+                logger, "the new certificate is not used, the one before is: %s", error=built
+            )
         elif built is not None:
             self.current = built
-            logger.info("listener %s uses its new key store or trust store", self.plan.bind.name)
+            events.CERTIFICATE_RENEWED.log(
+                logger, "listener %s uses its new key store or trust store", listener=self.plan.bind.name
+            )
         self._warn_of_expiry()
 
     def _warn_of_expiry(self) -> None:
         """Log once that the certificate expires soon, and once that clients refuse it."""
         words = _expiry(self.current.certificate, self._clock.wall_ms())
         if words and words != self._warned:
-            logger.warning("listener %s: its certificate %s", self.plan.bind.name, words)
+            events.CERTIFICATE_EXPIRING.log(
+                logger, "listener %s: its certificate %s", listener=self.plan.bind.name, what=words
+            )
         self._warned = words
 
 

@@ -8,7 +8,6 @@ the cores compute, and addresses take turns, so that no client keeps others wait
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import socket
 import ssl
@@ -16,8 +15,10 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from functools import partial
 
+from kqueue.base import events
 from kqueue.base.config import Config
 from kqueue.base.jobs import IoJob
+from kqueue.base.log_event import LogEvent
 from kqueue.base.timers import Timer
 from kqueue.network.connections import ConnectionRegistry
 from kqueue.network.contract import Accepted
@@ -144,7 +145,7 @@ class TlsHandshakes:
             # costs no TLS object.
             first = one.plain.recv(5, socket.MSG_PEEK)
             if not first:
-                self._fail(one, "it ended before its TLS handshake", logging.INFO)
+                self._fail(one, "it ended before its TLS handshake", events.CONNECTION_LOST)
                 return
             if first[0] != _HANDSHAKE:
                 self._fail(one, _protocol_hint(first, one.accepted.listener))
@@ -154,7 +155,7 @@ class TlsHandshakes:
             self._registry.loop.add_reader(one.plain, self._first_bytes, one)
             return
         except OSError as error:
-            self._fail(one, f"its TLS handshake failed: {error.strerror or error}", logging.INFO)
+            self._fail(one, f"its TLS handshake failed: {error.strerror or error}", events.CONNECTION_LOST)
             return
         self._queue_step(one)
 
@@ -247,9 +248,9 @@ class TlsHandshakes:
                 AuditEvent(Decision.FAILED, None, client, accepted.listener, "", "TLS", reason=reason)
             )
 
-    def _fail(self, one: _Handshake, reason: str, level: int = logging.WARNING) -> None:
+    def _fail(self, one: _Handshake, reason: str, event: LogEvent = events.CONNECTION_CLOSED) -> None:
         address = f"{one.accepted.host}:{one.accepted.port}"
-        self._registry.client_log.log(level, address, "closed the connection of %s: %s", address, reason)
+        self._registry.client_log.log(event, address, "closed the connection of %s: %s", client=address, reason=reason)
         if not one.busy:
             _read_rest(one.socket.fileno())
         self._end(one)

@@ -21,6 +21,7 @@ from collections import OrderedDict
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.rate_limiter import RateLimiter
 from kqueue.security.operations import AclOperation
@@ -89,7 +90,8 @@ class AuditLog:
         limit.limiter.count()
         self._all[event.decision].count()
         left_out, limit.left_out = limit.left_out, 0
-        logger.info(line_of(event, self._clock.wall_ms(), left_out))
+        fields = fields_of(event, self._clock.wall_ms(), left_out)
+        logger.info(json.dumps(fields), extra=events.AUDIT.extra(**fields))
 
     def _limit_of(self, key: tuple[str, Principal | None, Decision]) -> _ClientLimit:
         limit = self._clients.pop(key, None)
@@ -109,8 +111,10 @@ class _ClientLimit:
         self.left_out = 0
 
 
-def line_of(event: AuditEvent, wall_ms: int, left_out: int = 0) -> str:
-    """Return the line of an event. Only ASCII characters are in it: a name can't end the line."""
+def fields_of(event: AuditEvent, wall_ms: int, left_out: int = 0) -> dict[str, object]:
+    """Return the values of an event by their names. As JSON they have only ASCII characters: a name
+    can't end the line.
+    """
     time = datetime.fromtimestamp(wall_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     fields: dict[str, object] = {
         "time": f"{time}.{wall_ms % 1000:03d}Z",
@@ -126,7 +130,7 @@ def line_of(event: AuditEvent, wall_ms: int, left_out: int = 0) -> str:
         fields["reason"] = _cut(event.reason)
     if left_out:
         fields["left_out"] = left_out
-    return json.dumps(fields)
+    return fields
 
 
 def _cut(text: str) -> str:

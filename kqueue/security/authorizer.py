@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from kqueue.base import events
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.security.principals import Principal
 
@@ -81,14 +82,21 @@ class FailClosedAuthorizer:
         try:
             decisions = list(self._inner.authorize(client, actions))
         except Exception:
-            logger.exception("the authorizer failed, so %d actions of %s are denied", len(actions), client.principal)
+            events.AUTHORIZER_FAILED.log(
+                logger,
+                "the authorizer failed, so %d actions of %s are denied",
+                actions=len(actions),
+                principal=client.principal,
+                exc_info=True,
+            )
             return [False] * len(actions)
         if len(decisions) != len(actions):
-            logger.error(
+            events.AUTHORIZER_FAILED.log(
+                logger,
                 "the authorizer answered %d of %d actions of %s, so all are denied",
-                len(decisions),
-                len(actions),
-                client.principal,
+                decisions=len(decisions),
+                actions=len(actions),
+                principal=client.principal,
             )
             return [False] * len(actions)
         return [decision is True for decision in decisions]
@@ -98,10 +106,12 @@ class FailClosedAuthorizer:
         try:
             return self._inner.authorize_any(client, operation, resource_type) is True
         except Exception:
-            logger.exception(
+            events.AUTHORIZER_FAILED.log(
+                logger,
                 "the authorizer failed, so %s of any %s is denied to %s",
-                operation.name,
-                resource_type.name,
-                client.principal,
+                operation=operation.name,
+                resource_type=resource_type.name,
+                principal=client.principal,
+                exc_info=True,
             )
             return False

@@ -29,6 +29,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import NoReturn, Protocol, TypeVar
 
+from kqueue.base import events
 from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import DiskFull, StorageFailed, TooManyOpenFiles
 
@@ -168,10 +169,11 @@ class OpenFiles:
         now = self._clock()
         if self._logged_at is None or now - self._logged_at >= WARNING_INTERVAL_S:
             self._logged_at = now
-            logger.error(
+            events.OPEN_FILES_EXHAUSTED.log(
+                logger,
                 "too many open files: %s. Requests are refused with KAFKA_STORAGE_ERROR and may be repeated; "
                 "no log is offline. Raise the limit on open files (ulimit -n, LimitNOFILE of systemd)",
-                usage,
+                usage=usage,
             )
 
 

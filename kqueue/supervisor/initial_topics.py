@@ -7,6 +7,7 @@ import logging
 from collections.abc import Collection, Mapping
 
 from kqueue.app import Server
+from kqueue.base import events
 from kqueue.base.errors import TopicAlreadyExists
 from kqueue.broker.topics.topics import NO_COUNT, NewTopic
 
@@ -26,7 +27,7 @@ async def create_topics(server: Server, topics: Mapping[str, int | None]) -> Non
             await server.result(server.broker.topics.create(NewTopic(name, NO_COUNT if count is None else count)))
         except TopicAlreadyExists:
             continue
-        logger.info("created topic %s", name)
+        events.TOPIC_CREATED.log(logger, "created topic %s", topic=name)
 
 
 async def all_serve(server: Server, nodes: Collection[int]) -> None:

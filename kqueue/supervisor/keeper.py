@@ -7,6 +7,7 @@ import contextlib
 import logging
 import signal
 
+from kqueue.base import events
 from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import KqueueError
 from kqueue.supervisor.messages import OPEN, Failure, WorkerOrder
@@ -87,7 +88,7 @@ class Keeper:
     def kill(self) -> None:
         """End it at once."""
         if self._process is not None and not self._process.gone.is_set():
-            logger.error("worker %d is killed", self._order.number)
+            events.WORKER_KILLED.log(logger, "worker %d is killed", worker=self._order.number)
             self._process.signal(signal.SIGKILL)
 
     async def _follow(self, process: WorkerProcess) -> Failure | None:
@@ -110,6 +111,8 @@ class Keeper:
     async def _pause(self, failures: int, why: str) -> None:
         delay_s = 0.0 if failures == 0 else min(RESTART_MIN_S * 2 ** (failures - 1), RESTART_MAX_S)
         when = f"in {delay_s:g} s" if delay_s else "now"
-        logger.error("worker %d: %s; it is started again %s", self._order.number, why, when)
+        events.WORKER_ENDED.log(
+            logger, "worker %d: %s; it is started again %s", worker=self._order.number, reason=why, restart=when
+        )
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), delay_s)

@@ -15,6 +15,8 @@ import os
 import socket
 from collections.abc import Iterator, Mapping
 
+from kqueue.base import events
+
 SOCKET = "NOTIFY_SOCKET"
 WATCHDOG_US, WATCHDOG_PID = "WATCHDOG_USEC", "WATCHDOG_PID"
 logger = logging.getLogger("kqueue.server")
@@ -64,7 +66,13 @@ class ServiceManager:
                 sender.connect(self._address)
                 sender.send(state.encode())
         except OSError as error:  # it may have gone, or be slow: the broker serves on
-            logger.warning("the service manager at %s was not told %s: %s", SOCKET, state, error.strerror)
+            events.SERVICE_MANAGER_UNREACHED.log(
+                logger,
+                "the service manager at %s was not told %s: %s",
+                socket=SOCKET,
+                state=state,
+                error=error.strerror,
+            )
 
 
 def _sign_s(environment: Mapping[str, str]) -> float | None:

@@ -24,6 +24,7 @@ import socket
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any
 
+from kqueue.base import events
 from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import ListenFailed
 from kqueue.config.listeners import ListenerAddress
@@ -157,7 +158,9 @@ class Supervisor:
             for name, one in self._plan.bootstrap.items()
         )
         serve = f"{len(self._keepers)} workers serve" if others else "1 worker serves"
-        logger.info("%s %s (%.2f s)", serve, where, monotonic_s() - began)
+        events.WORKERS_STARTED.log(
+            logger, "%s %s (%.2f s)", workers=serve, listeners=where, seconds=monotonic_s() - began
+        )
         self._manager.enter_context(ServiceManager().serving())
 
     def _signalled(self, number: int) -> None:
@@ -171,7 +174,7 @@ class Supervisor:
             self._insists.set()
 
     async def _stop(self) -> None:
-        logger.info("stopping")
+        events.BROKER_STOPPING.log(logger, "stopping")
         self._manager.close()
         starting, *keeping = self._tasks
         starting.cancel()
@@ -189,7 +192,7 @@ class Supervisor:
         for keeper in self._keepers:
             keeper.kill()
         await asyncio.wait((starting, *keeping))
-        logger.info("stopped")
+        events.BROKER_STOPPED.log(logger, "stopped")
 
 
 def _descriptors(sockets: Mapping[str, Iterable[socket.socket]]) -> dict[str, list[int]]:

@@ -22,10 +22,11 @@ from typing import IO
 
 from kqueue.app import Server
 from kqueue.base.errors import KqueueError
+from kqueue.base.log_event import LOG_FORMAT
 from kqueue.config.properties import make_config
 from kqueue.network.event_loop import BrokerEventLoop
 from kqueue.supervisor.initial_topics import all_serve, create_topics
-from kqueue.supervisor.logs import log_to_stderr
+from kqueue.supervisor.logs import given_form, log_to_stderr
 from kqueue.supervisor.messages import FAILED, OPEN, READY, SERVES, WorkerOrder, encode
 from kqueue.workers.process_setup import raise_open_files_limit, tune_garbage_collector
 
@@ -46,6 +47,7 @@ class Worker:
             config = make_config(order.settings)
         finally:
             logging.disable(logging.NOTSET)
+        self.config = config
         self._server = Server(
             config, sockets={name: list(map(_socket, numbers)) for name, numbers in order.own.items()}
         )
@@ -117,7 +119,8 @@ def main() -> None:
     if not line:
         return  # the supervisor is gone
     order = WorkerOrder.from_line(line)
-    log_to_stderr(verbose=order.verbose, label=f"worker {order.number}")
+    log = log_to_stderr(verbose=order.verbose, label=f"worker {order.number}")
+    log.use(given_form(order.settings))
     raise_open_files_limit()
 
     def tell(message: object) -> None:
@@ -126,6 +129,7 @@ def main() -> None:
 
     async def serve() -> None:
         worker = Worker(order, tell)
+        log.use(worker.config[LOG_FORMAT])
         threading.Thread(target=follow_supervisor, args=(lines, worker, order.stop_s), daemon=True).start()
         await worker.run()
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
 from kqueue.api.request_meter import RequestMeter
+from kqueue.base import events
 from kqueue.base.histogram import Histogram
 from kqueue.broker.broker import Broker
 from kqueue.broker.replicas.flush_meter import FlushMeter
@@ -122,9 +123,13 @@ class NameBound:
         names_max = self._names_max
         if len(things) > names_max and what not in self._told:
             self._told.add(what)
-            logger.warning(
+            events.METRICS_NAMES_LIMITED.log(
+                logger,
                 "metrics name %d of %d %s, the others are %r (kqueue.metrics.names.max)",
-                names_max, len(things), what, OTHER,
-            )  # fmt: skip
+                names_max=names_max,
+                names=len(things),
+                what=what,
+                other=OTHER,
+            )
         for number, thing in enumerate(things):
             yield (None if number >= names_max else str(getattr(thing, "name", thing))), thing

@@ -121,6 +121,15 @@ NOT_FEATURES = (
     "there is no RPC to the controller",
     "Without security settings there is no authorizer",
     "no client is served meanwhile",
+    "Something holds the event loop, so no client is served",
+    "A data folder can't be used, and its partitions are not served",
+    "has the name of a partition, which is not served",
+    "have records of one partition, which is not served",
+    "they are not served, the rest is",
+    "and is not served until the next start",
+    "could not be verified, and is not served",
+    "A log can't be recovered, and is not served",
+    "have no state yet, and are not served to it",
 )
 """Parts of sentences that deny no feature: states, other programs, and what is not needed."""
 

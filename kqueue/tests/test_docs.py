@@ -45,6 +45,7 @@ ELSEWHERE = {
     "docs/command-line.md": "kqueue/tests/test_docs_command_line.py",
     "docs/demos.md": "kqueue/tests/test_docs.py",
     "docs/install.md": "kqueue/tests/test_docs.py",
+    "docs/log-events.md": "kqueue/tests/test_docs_log_events.py",
     "docs/log-tools.md": "kqueue/tests/test_docs_log_tools.py",
     "docs/metrics.md": "kqueue/tests/test_docs_metrics.py",
     "docs/migrating.md": "kqueue/tests/test_docs_testing.py",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.errors import InvalidProducerEpoch, KqueueError, UnknownTopicId, UnknownTopicOrPartition
 from kqueue.base.timers import Timer, Timers
@@ -166,13 +167,14 @@ class _Completion:
     def _retry(self, reason: str, run: Callable[[], None]) -> None:
         metadata = self._transaction.metadata
         if self._retries < RETRIES_LOGGED or self._retries % RETRIES_PER_LINE == 0:
-            logger.warning(
+            events.TRANSACTION_NOT_COMPLETED.log(
+                logger,
                 "the transaction of %.100r (producer id %d) stays in %s: %s; retrying in %d ms",
-                metadata.transactional_id,
-                metadata.producer_id,
-                metadata.state.value,
-                reason,
-                self._retry_ms,
+                transactional_id=metadata.transactional_id,
+                producer_id=metadata.producer_id,
+                state=metadata.state.value,
+                reason=reason,
+                retry_ms=self._retry_ms,
             )
         self._retries += 1
         self._retry_timer = self._timers.at(self._clock.monotonic_ms() + self._retry_ms, run)

@@ -18,6 +18,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.config import Config
 from kqueue.base.errors import (
@@ -85,11 +86,12 @@ class TransactionUpkeep:
             is_ongoing = metadata.state is TransactionState.ONGOING
             is_over = metadata.has_timeout and metadata.start_ms + metadata.timeout_ms < now_ms
             if may_abort and is_ongoing and is_over:
-                logger.info(
+                events.TRANSACTION_TIMED_OUT.log(
+                    logger,
                     "aborting the transaction of %.100r (producer id %d): it is older than its timeout of %d ms",
-                    metadata.transactional_id,
-                    metadata.producer_id,
-                    metadata.timeout_ms,
+                    transactional_id=metadata.transactional_id,
+                    producer_id=metadata.producer_id,
+                    timeout_ms=metadata.timeout_ms,
                 )
                 self._ender.fence(transaction, _log_failure(transaction))
             yield None
@@ -119,7 +121,12 @@ class TransactionUpkeep:
 def _log_failure(transaction: Transaction) -> Done:
     def done(error: KqueueError | None) -> None:
         if error is not None:
-            logger.warning("the transaction of %.100r can't be aborted: %s", transaction.transactional_id, error)
+            events.TRANSACTION_NOT_ABORTED.log(
+                logger,
+                "the transaction of %.100r can't be aborted: %s",
+                transactional_id=transaction.transactional_id,
+                error=error,
+            )
 
     return done
 
@@ -127,7 +134,13 @@ def _log_failure(transaction: Transaction) -> Done:
 def _log_removal(partition: int, count: int) -> Done:
     def done(error: KqueueError | None) -> None:
         if error is not None:
-            logger.warning("%d expired transactional ids of partition %d can't be removed: %s", count, partition, error)
+            events.TRANSACTIONAL_IDS_NOT_REMOVED.log(
+                logger,
+                "%d expired transactional ids of partition %d can't be removed: %s",
+                count=count,
+                partition=partition,
+                error=error,
+            )
 
     return done
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from queue import Empty
 from typing import Any, TypeVar
 
+from kqueue.base import events
 from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import JobCancelled, JobFailed
 from kqueue.base.jobs import CpuJob, IoJob
@@ -135,7 +136,7 @@ class JobExecutor:
         try:
             job.finish(result, error)
         except Exception:
-            logger.exception("job %s ended, but its finish failed", job.name)
+            events.INTERNAL_ERROR.log(logger, "job %s ended, but its finish failed", job=job.name, exc_info=True)
         if not self._jobs and self._idle is not None:
             self._idle.set()
             self._idle = None

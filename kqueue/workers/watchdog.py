@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NamedTuple
 
+from kqueue.base import events
 from kqueue.base.clock import monotonic_s
 from kqueue.base.registry import BUILT_IN, PluginSource
 
@@ -106,14 +107,20 @@ class Watchdog:
             if self._has_run.wait(self._look_s):
                 return
         since_s = max(posted_s, self._suspended_until_s)
-        logger.warning(
+        events.LOOP_BLOCKED.log(
+            logger,
             "the event loop has been blocked for %.1f s, so no client is served: %s holds it",
-            monotonic_s() - since_s,
-            holder,
+            seconds=monotonic_s() - since_s,
+            holder=holder,
         )
         self._has_run.wait()
         if not self._stopped.is_set():
-            logger.info("the event loop runs again after %.1f s; %s held it", monotonic_s() - since_s, holder)
+            events.LOOP_RUNS_AGAIN.log(
+                logger,
+                "the event loop runs again after %.1f s; %s held it",
+                seconds=monotonic_s() - since_s,
+                holder=holder,
+            )
 
     def _holder(self, posted_s: float, loop_thread: int) -> str | None:
         """Return the call that blocks the loop; None: none, or it is allowed to."""

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 
+from kqueue.base import events
 from kqueue.base.errors import Conflict, CorruptData, KqueueError, StorageFailed
 from kqueue.base.promise import Promise
 from kqueue.base.slice_queue import SliceQueue
@@ -94,7 +95,9 @@ class Acls:
                         by_id[acl_id] = binding_of_json(value)
                     except CorruptData as error:
                         unreadable.add(acl_id)
-                        logger.error("a change of the ACLs can't be applied, so they deny everything: %s", error)
+                        events.ACLS_UNREADABLE.log(
+                            logger, "a change of the ACLs can't be applied, so they deny everything: %s", error=error
+                        )
                 yield None
             index = AclIndex()
             for binding in by_id.values():

@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.config import Config
 from kqueue.base.errors import Conflict, CorruptData, KqueueError, PolicyViolation, StorageFailed
@@ -200,7 +201,9 @@ class DelegationTokens:
             if error is None and len(ended) == REMOVED_MAX:
                 self.remove_expired()
             elif error is not None and not isinstance(error, Conflict):
-                logger.warning("%d ended delegation tokens could not be removed: %s", len(ended), error)
+                events.TOKENS_NOT_REMOVED.log(
+                    logger, "%d ended delegation tokens could not be removed: %s", tokens=len(ended), error=error
+                )
 
         puts = {f"{PREFIX}{token_id}": None for token_id in ended}
         self._metadata.commit("remove ended delegation tokens", puts, done)
@@ -270,7 +273,13 @@ class DelegationTokens:
             self._count(token.requester, 1)
         if unreadable:
             first, reason = next(iter(unreadable.items()))
-            logger.error("%d delegation tokens can't be used; the first is %.100r: %s", len(unreadable), first, reason)
+            events.TOKENS_UNREADABLE.log(
+                logger,
+                "%d delegation tokens can't be used; the first is %.100r: %s",
+                tokens=len(unreadable),
+                first=first,
+                reason=reason,
+            )
 
     def _count(self, requester: Principal, more: int) -> None:
         count = self._counts.get(requester, 0) + more

@@ -10,6 +10,7 @@ import logging
 import secrets
 from collections.abc import Mapping
 
+from kqueue.base import events
 from kqueue.base.errors import Conflict, KqueueError
 from kqueue.broker.metadata.cache import MetadataCache
 
@@ -49,4 +50,6 @@ class SaltSecret:
 
     def _stored(self, error: KqueueError | None) -> None:
         if error is not None and not isinstance(error, Conflict):
-            logger.warning("salts of unknown SCRAM users will change with the next start: %s", error)
+            events.SCRAM_SALTS_NOT_KEPT.log(
+                logger, "salts of unknown SCRAM users will change with the next start: %s", error=error
+            )

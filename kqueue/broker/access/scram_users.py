@@ -15,6 +15,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from kqueue.base import events
 from kqueue.base.errors import Conflict, CorruptData, KqueueError
 from kqueue.base.promise import Promise
 from kqueue.broker.access.security_keys import SCRAM_PREFIX
@@ -119,11 +120,12 @@ class ScramUsers:
                 self._count(credentials, 1)
             except CorruptData as error:
                 self._unreadable.add(user)
-                logger.error(
+                events.SCRAM_CREDENTIALS_DAMAGED.log(
+                    logger,
                     "the SCRAM credentials of user %.300r are damaged, so the user can't authenticate by them: %s; "
                     "set the password again, or remove the user",
-                    user,
-                    error,
+                    user=user,
+                    error=error,
                 )
 
     def _count(self, credentials: Credentials, more: int) -> None:

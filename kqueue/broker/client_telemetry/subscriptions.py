@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from crc32c import crc32c
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.config import Config
 from kqueue.base.errors import (
@@ -245,7 +246,7 @@ class ClientTelemetry:
         try:
             self.receiver(push)
         except Exception as error:  # a program's own code may raise anything
-            logger.warning("the receiver of client metrics failed: %r", error)
+            events.CLIENT_METRICS_RECEIVER_FAILED.log(logger, "the receiver of client metrics failed: %r", error=error)
             raise InvalidRecord("the receiver of client metrics failed; the broker's log says why") from None
 
     def _is_of_another(self, id: bytes, principal: Principal) -> bool:
@@ -287,7 +288,9 @@ class ClientTelemetry:
             try:
                 patterns = [_match(item) for item in values["match"]]
             except ValueError as error:  # stored by an older version
-                logger.warning("client metrics subscription %s is ignored: %s", name, error)
+                events.CLIENT_METRICS_SUBSCRIPTION_IGNORED.log(
+                    logger, "client metrics subscription %s is ignored: %s", subscription=name, error=error
+                )
                 continue
             if values["metrics"]:
                 self._subscriptions.append(_Subscription(values["metrics"], values["interval.ms"], patterns))

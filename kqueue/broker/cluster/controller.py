@@ -16,6 +16,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kqueue.base import events
 from kqueue.base.config import Config
 from kqueue.base.errors import Conflict, KqueueError, SessionLost, StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
@@ -77,7 +78,9 @@ class _Images:
                 self.topics[name] = TopicRegistration.from_bytes(name, record)
                 self.records[name] = record
             except StorageFailed as error:
-                logger.error("the controller leaves topic %s alone: %s", name, error)
+                events.CONTROLLER_TOPIC_SKIPPED.log(
+                    logger, "the controller leaves topic %s alone: %s", topic=name, error=error
+                )
 
 
 class _Look(NamedTuple):
@@ -219,7 +222,7 @@ class Controller:
 
     def _lose_term(self) -> None:
         if self.term is not None:
-            logger.info("this broker is not the controller any more")
+            events.CONTROLLER_RESIGNED.log(logger, "this broker is not the controller any more")
         self.term = self._changed = None
 
     def _next_look(self, session: Session) -> _Look:
@@ -248,7 +251,7 @@ class Controller:
         if decided.term is None:
             self._lose_term()
         elif decided.term is not self.term:
-            logger.info("this broker is the controller, term %d", decided.term.epoch)
+            events.CONTROLLER_ELECTED.log(logger, "this broker is the controller, term %d", term=decided.term.epoch)
             # This look decided nothing: it was made before the term, without the topics.
             self.term, self._changed, self._again = decided.term, None, True
         elif not decided.decision:
@@ -306,7 +309,7 @@ class Controller:
         if isinstance(error, SessionLost):
             self._lose_term()
         elif error is not None and not isinstance(error, StorageFailed):
-            logger.error("the controller can't go on", exc_info=error)
+            events.CONTROLLER_FAILED.log(logger, "the controller can't go on", exc_info=error)
         self._changed, self._running = None, False
 
     def _end(self) -> None:
@@ -315,9 +318,9 @@ class Controller:
             self.look()
 
     def _report(self, decision: Decision) -> None:
-        level = logging.WARNING if decision.unclean_elections else logging.INFO
+        event = events.UNCLEAN_ELECTION if decision.unclean_elections else events.CONTROLLER_DECIDED
         for line in decision.lines:
-            logger.log(level, "%s", line)
+            event.log(logger, "%s", what=line)
 
 
 def _resigned(_: None, error: BaseException | None) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError, StorageFailed
 from kqueue.base.text import counted
@@ -128,7 +129,11 @@ class FailedLogs:
         def done(error: KqueueError | None) -> None:
             self._is_committing = False
             if error is None:
-                logger.warning("%s with a failed log here are left to other brokers", counted(count, "partition"))
+                events.PARTITIONS_LEFT_TO_OTHERS.log(
+                    logger,
+                    "%s with a failed log here are left to other brokers",
+                    partitions=counted(count, "partition"),
+                )
             self._soon(0 if error is None else RETRY_MS)
 
         self._metadata.commit("leave failed replicas", puts, done, by=self._registration.session)

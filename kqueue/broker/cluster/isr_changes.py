@@ -16,6 +16,7 @@ import logging
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.errors import Conflict, KqueueError, StorageFailed
 from kqueue.base.timers import Timer, Timers
@@ -242,6 +243,12 @@ class IsrChanges:
             for node, behind_ms in sorted(each.proposal.lagging.items())
         )
         if before != after:
-            logger.info(
-                "%s-%d: in sync [%s] -> [%s]%s", each.partition.topic, each.partition.index, before, after, lagging
+            events.ISR_CHANGED.log(
+                logger,
+                "%s-%d: in sync [%s] -> [%s]%s",
+                topic=each.partition.topic,
+                partition=each.partition.index,
+                before=before,
+                after=after,
+                lagging=lagging,
             )

@@ -26,6 +26,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from kqueue.base import events
 from kqueue.base.clock import monotonic_s, sleep
 from kqueue.base.errors import Conflict, KqueueError, NodeIdInUse, SessionLost, StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
@@ -255,11 +256,12 @@ class Registration:
                 if not error.may_have_ended or monotonic_s() > until_s:
                     raise
                 if not is_told:
-                    logger.warning(
+                    events.REGISTRATION_WAITING.log(
+                        logger,
                         "waiting for up to %.0f s until the session of broker %d's last process ends: %s",
-                        wait_s,
-                        self._cluster.node_id,
-                        error,
+                        wait_s=wait_s,
+                        broker=self._cluster.node_id,
+                        error=error,
                     )
                 is_told = True
             sleep(POLL_S)
@@ -297,7 +299,9 @@ class Registration:
             try:
                 session.end()
             except (StorageFailed, SessionLost) as error:
-                logger.warning("the session with the cluster ends by its timeout: %s", error)
+                events.SESSION_NOT_ENDED.log(
+                    logger, "the session with the cluster ends by its timeout: %s", error=error
+                )
 
     def abandon(self) -> None:
         """Give no more signs of life. The session ends by its timeout."""
@@ -349,11 +353,15 @@ class Registration:
         self._failed_beat = self._refusal = None
         if self._is_unwritable:
             self._is_unwritable = False
-            logger.warning("the metadata store takes signs of life again")
+            events.SESSION_HEARTBEAT_RESTORED.log(logger, "the metadata store takes signs of life again")
         # The new session has a new broker epoch, under which nothing is led until the controller
         # has unfenced it.
         if session is not self.session:
-            logger.warning("the session with the cluster was lost; registered again, broker epoch %d", session.epoch)
+            events.SESSION_REGISTERED_AGAIN.log(
+                logger,
+                "the session with the cluster was lost; registered again, broker epoch %d",
+                broker_epoch=session.epoch,
+            )
             self._took(session)
             self._metadata.refresh()
         self._settle()
@@ -364,7 +372,7 @@ class Registration:
         """
         if type(error) is not self._refusal:
             self._refusal = type(error)
-            logger.error("the broker can't register with the cluster: %s", error)
+            events.REGISTRATION_FAILED.log(logger, "the broker can't register with the cluster: %s", error=error)
 
     def _report_unwritable(self) -> None:
         """Report once that the store, which was read just now, takes no signs of life: a process
@@ -372,8 +380,10 @@ class Registration:
         """
         if self._failed_beat is not None and not self._is_unwritable:
             self._is_unwritable = True
-            logger.error(
-                "the metadata store takes no sign of life, serving on with what is known: %s", self._failed_beat
+            events.SESSION_HEARTBEAT_FAILED.log(
+                logger,
+                "the metadata store takes no sign of life, serving on with what is known: %s",
+                error=self._failed_beat,
             )
 
     # --- the record
@@ -399,7 +409,12 @@ class Registration:
             if error is None:
                 self._identity.marked(mark)
             else:
-                logger.warning("a data folder can't be marked with broker epoch %d: %s", stamp.epoch, error)
+                events.REGISTRATION_MARK_FAILED.log(
+                    logger,
+                    "a data folder can't be marked with broker epoch %d: %s",
+                    broker_epoch=stamp.epoch,
+                    error=error,
+                )
             wanted = self._wanted()  # the session may be another one by now
             if wanted is None or wanted.epoch != stamp.epoch or self.own is not None:
                 self._committing = False
@@ -514,9 +529,11 @@ class Registration:
         if not is_clean and not self._is_loss_reported:
             self._is_loss_reported = True
             if is_older_copy:
-                logger.warning("%s", self._identity.describe_older_copy())
+                events.DATA_FOLDER_OLDER_COPY.log(logger, "%s", what=self._identity.describe_older_copy())
             else:
-                logger.warning("records that this broker confirmed may be missing: others lead what they can")
+                events.RECORDS_MAY_BE_MISSING.log(
+                    logger, "records that this broker confirmed may be missing: others lead what they can"
+                )
         return is_clean, logs.is_outdated(before, is_older_copy)
 
     def _settled(self, error: KqueueError | None) -> None:
@@ -524,10 +541,12 @@ class Registration:
         if error is None or isinstance(error, Conflict):  # the controller was faster
             self._settle()
         elif not isinstance(error, (SessionLost, StorageFailed)):  # those: at the next sign of life
-            logger.error("the broker can't register with the cluster: %s", error)
+            events.REGISTRATION_FAILED.log(logger, "the broker can't register with the cluster: %s", error=error)
 
 
 def _confirmed(error: BaseException | None) -> None:
     """Handle the end of the last step: a failed one leaves a mark that holds the stamp, too."""
     if error is not None:
-        logger.info("a data folder keeps the mark of an unconfirmed registration: %s", error)
+        events.REGISTRATION_MARK_KEPT.log(
+            logger, "a data folder keeps the mark of an unconfirmed registration: %s", error=error
+        )

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from kqueue.base import events
 from kqueue.base.config import Config, ConfigSource, SlowCheck
 from kqueue.base.config_resources import ConfigOperation
 from kqueue.base.errors import InvalidConfig, InvalidRequest, PolicyViolation, SettingError, StorageFailed
@@ -173,7 +174,14 @@ class BrokerTarget:
             row = self.find(name)
             if row.without_effect and value != row.default and self._is_new(name):
                 guess = did_you_mean(name, self._config.catalog.broker) if row.kind is SettingType.UNKNOWN else ""
-                logger.warning("broker %d: %s has no effect: %s%s", self._node_id, name, row.doc.rstrip("."), guess)
+                events.SETTING_WITHOUT_EFFECT.log(
+                    logger,
+                    "broker %d: %s has no effect: %s%s",
+                    broker=self._node_id,
+                    setting=name,
+                    reason=row.doc.rstrip("."),
+                    guess=guess,
+                )
 
     def _is_new(self, name: str) -> bool:
         """Return whether no warning named the setting; bounded, as clients choose names."""
@@ -194,7 +202,9 @@ class BrokerTarget:
                     raise StorageFailed("the storage has no key any more")
                 texts[name] = self._sealer.unseal(name, str(value.get(SEALED)))
             except Exception as error:  # of a plugin too
-                logger.error("a stored setting of the broker is ignored, set it again: %s: %s", name, error)
+                events.STORED_SETTING_IGNORED.log(
+                    logger, "a stored setting of the broker is ignored, set it again: %s: %s", setting=name, error=error
+                )
         return texts
 
     def _sealed(self, name: str, text: str | None) -> str | dict[str, str] | None:
@@ -477,5 +487,7 @@ def _usable(find: Callable[[str], Setting | None], values: Mapping[str, Any], wh
                 raise SettingError(f"no setting is called {name!r}")
             usable[name] = row.parse(value)
         except SettingError as error:
-            logger.error("a stored setting of %s is ignored: %s", what, error)
+            events.STORED_SETTING_IGNORED.log(
+                logger, "a stored setting of %s is ignored: %s", resource=what, error=error
+            )
     return usable

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from kqueue.base import events
 from kqueue.base.config import Config
 from kqueue.base.config_resources import ConfigChange, ResourceType
 from kqueue.base.errors import Conflict, InvalidRequest, KqueueError, PolicyViolation, SettingError, StorageFailed
@@ -70,10 +71,14 @@ class IneffectiveSettings(TopicEvents):
                 continue
             if row.without_effect:
                 self._reported.add(name)
-                logger.warning("topic %s: %s has no effect: %s", topic.name, name, row.doc)
+                events.SETTING_WITHOUT_EFFECT.log(
+                    logger, "topic %s: %s has no effect: %s", topic=topic.name, setting=name, reason=row.doc
+                )
             elif row.cluster_only and self._cluster.is_alone:
                 self._reported.add(name)
-                logger.warning("topic %s: %s has no effect on a single broker", topic.name, name)
+                events.SETTING_WITHOUT_EFFECT.log(
+                    logger, "topic %s: %s has no effect on a single broker", topic=topic.name, setting=name
+                )
 
 
 class ConfigResource(NamedTuple):
@@ -192,7 +197,9 @@ class DynamicConfigs:
         if not validate_only:
             self.loggers.apply(changes)
             for change in changes:
-                logger.info("level of logger %s: %s", change.name, change.value or "of its parent")
+                events.LOGGER_LEVEL_CHANGED.log(
+                    logger, "level of logger %s: %s", name=change.name, level=change.value or "of its parent"
+                )
         return _done()
 
     def check_logger_resource(self, name: str) -> None:
@@ -255,7 +262,9 @@ class DynamicConfigs:
             elif isinstance(error, SettingError):
                 self._settle(alteration, InvalidRequest(str(error)))
             else:
-                logger.error("new settings of %s could not be checked: %r", resource, error)
+                events.STORED_SETTINGS_UNCHECKED.log(
+                    logger, "new settings of %s could not be checked: %r", resource=resource, error=error
+                )
                 self._settle(alteration, StorageFailed(f"new settings of {resource} could not be checked"))
 
         self._jobs.submit(IoJob(f"check settings of {resource}", run, finish, "settings"))
@@ -311,7 +320,7 @@ def _log_change(target: ConfigTarget, resource: ConfigResource, old: Values, new
         if old.get(name) != new.get(name):
             secret = name in new and target.find(name).is_secret
             value = "hidden" if secret else (format_value(new.get(name)) or "unset")[:200]
-            logger.info("%s: %s is now %s", resource, name, value)
+            events.SETTING_CHANGED.log(logger, "%s: %s is now %s", resource=resource, setting=name, value=value)
 
 
 def _done() -> Promise[None]:

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.errors import DiskFull, KqueueError, LogRecovering, StorageUnavailable
 from kqueue.base.promise import Promise
@@ -289,7 +290,7 @@ class CoordinatorLoads:
         """Load later: the records are intact, and the disk may have room or the process files."""
         if not load.is_reported:
             load.is_reported = True
-            logger.warning("%r is loaded later: %s", load.partition, error)
+            events.COORDINATOR_LOAD_DELAYED.log(logger, "%r is loaded later: %s", partition=load.partition, error=error)
         load.is_running = False
         load.is_waiting = isinstance(error, DiskFull)
         self._timers.at(self._clock.monotonic_ms() + RETRY_MS, partial(self._retry, load))
@@ -303,6 +304,13 @@ class CoordinatorLoads:
         partition, source = load.partition, load.source
         del self._loads[partition]
         if error is not None:
-            logger.error("the %s of %s-%d can't be served: %s", source.what, partition.topic, partition.index, error)
+            events.COORDINATOR_LOAD_FAILED.log(
+                logger,
+                "the %s of %s-%d can't be served: %s",
+                what=source.what,
+                topic=partition.topic,
+                partition=partition.index,
+                error=error,
+            )
             source.coordinator.refuse(partition.index, str(error))
         self._on_ended()

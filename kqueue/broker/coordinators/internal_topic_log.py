@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.config import Config
 from kqueue.base.errors import KqueueError, RecordTooLarge
@@ -114,7 +115,14 @@ class InternalTopicLog:
                     raise
                 # older records are better than none; the log has reported the damage
                 lost = range(offset, error.damaged_range.next_offset)
-                logger.error("%r: damaged: %s at offsets %d to %d are lost", partition, what, lost[0], lost[-1])
+                events.INTERNAL_TOPIC_DAMAGED.log(
+                    logger,
+                    "%r: damaged: %s at offsets %d to %d are lost",
+                    partition=partition,
+                    what=what,
+                    first_offset=lost[0],
+                    last_offset=lost[-1],
+                )
                 offset = lost.stop
                 continue
             if not data:
@@ -232,7 +240,13 @@ class ShareTopicLog(InternalTopicLog):
         try:
             self._deletion.delete_before(self._topics.get(self._topic), partition, offset, internal=True)
         except KqueueError as error:
-            logger.warning("redundant records of %s-%d are kept for now: %s", self._topic, partition, error)
+            events.INTERNAL_TOPIC_NOT_TRIMMED.log(
+                logger,
+                "redundant records of %s-%d are kept for now: %s",
+                topic=self._topic,
+                partition=partition,
+                error=error,
+            )
 
 
 class TransactionTopicLog(InternalTopicLog):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
+from kqueue.base import events
 from kqueue.base.errors import KqueueError
 from kqueue.base.promise import Promise
 from kqueue.base.slice_queue import SliceQueue
@@ -68,7 +69,9 @@ class StreamsTopics:
     def _note(self, group_id: str, name: str, error: BaseException) -> None:
         text = f"{name}: {error}"
         if self._failures.get(name) != text:
-            logger.warning("streams group %r: its internal topic can't be created: %s", group_id, text)
+            events.STREAMS_TOPIC_NOT_CREATED.log(
+                logger, "streams group %r: its internal topic can't be created: %s", group=group_id, error=text
+            )
         while len(self._failures) >= FAILURES_MAX:
             del self._failures[next(iter(self._failures))]
         self._failures[name] = text

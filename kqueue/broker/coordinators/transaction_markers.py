@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError
 from kqueue.base.promise import Promise
@@ -74,7 +75,14 @@ class TransactionMarkers:
             # A bug of one partition must not keep the markers from the others: the coordinator
             # would wait for `done` without end, and the transaction stay prepared.
             except Exception as error:
-                logger.exception("the end marker of producer %d for %s-%d failed", marker.producer_id, *topic_partition)
+                events.INTERNAL_ERROR.log(
+                    logger,
+                    "the end marker of producer %d for %s-%d failed",
+                    producer_id=marker.producer_id,
+                    topic=topic_partition[0],
+                    partition=topic_partition[1],
+                    exc_info=True,
+                )
                 written.results[topic_partition] = KqueueError(repr(error))
             yield None
         if written.is_settled():

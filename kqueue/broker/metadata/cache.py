@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
+from kqueue.base import events
 from kqueue.base.errors import DiskFull, KqueueError, StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.promise import Promise
@@ -179,7 +180,9 @@ class MetadataCache:
                 # The store has the change. One observer that can't apply it must not keep it from
                 # the others.
                 except KqueueError as error:
-                    logger.error("a change of the metadata of %s... can't be applied: %s", prefix, error)
+                    events.METADATA_CHANGE_IGNORED.log(
+                        logger, "a change of the metadata of %s... can't be applied: %s", prefix=prefix, error=error
+                    )
 
     def resolve(self, promise: Promise[T], value: T) -> None:
         """Resolve `promise` and wake its delayed operations."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError, StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
@@ -89,7 +90,9 @@ class ClusterMetadata(MetadataCache):
             self._unshown = unshown + self._unshown
             if type(error) is not self._away:
                 self._away = type(error)
-                logger.error("the metadata store can't be read, serving on with what is known: %s", error)
+                events.METADATA_STORE_UNREADABLE.log(
+                    logger, "the metadata store can't be read, serving on with what is known: %s", error=error
+                )
             self._timers.at(self._clock.monotonic_ms() + RETRY_MS, self.refresh)
             return
         self._show(changes)
@@ -106,7 +109,7 @@ class ClusterMetadata(MetadataCache):
         """Take over changes, and tell the observers."""
         if self._away is not None:
             self._away = None
-            logger.warning("the metadata store can be read again")
+            events.METADATA_STORE_READABLE.log(logger, "the metadata store can be read again")
         self._tell(self._take(changes))
 
     def _take(self, changes: Changes) -> Mapping[str, bytes | None]:

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError, RequestTimedOut
 from kqueue.base.jobs import IoJob, Jobs
@@ -81,7 +82,7 @@ class AppendScheduler:
             task.promise.resolve(end.value)
         except Exception as failure:
             if not isinstance(failure, KqueueError):
-                logger.exception("a deferred append failed unexpectedly")
+                events.INTERNAL_ERROR.log(logger, "a deferred append failed unexpectedly", exc_info=True)
             # Whatever it was, the promise is settled and the queue goes on: a producer must not
             # wait for ever, nor the appends behind it.
             task.promise.fail(failure if isinstance(failure, KqueueError) else KqueueError(repr(failure)))

@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple, Protocol
 
+from kqueue.base import events
 from kqueue.base.errors import FencedLeaderEpoch, NotLeader
 from kqueue.broker.replicas.high_watermark import HighWatermark
 from kqueue.broker.replicas.replica_metadata import ReplicaMetadata
@@ -328,7 +329,7 @@ def _settle(
         replica = LeadingReplica(metadata) if leads else FollowingReplica(metadata)
     metadata.log_too_few(leads)
     if is_new and metadata.has_replica:
-        logger.info("%s: %s", metadata.name, _description(metadata, leads))
+        events.REPLICA_CHANGED.log(logger, "%s: %s", partition=metadata.name, replica=_description(metadata, leads))
     return replica, Change(leads=is_new and leads, follows=is_new and not leads)
 
 

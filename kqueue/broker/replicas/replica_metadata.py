@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from kqueue.base import events
 from kqueue.base.errors import FencedLeaderEpoch, NotEnoughReplicas, UnknownLeaderEpoch
 from kqueue.replication.elections import effective_min_isr
 from kqueue.replication.errors import NotEnoughReplicasAfterAppend
@@ -69,12 +70,16 @@ class ReplicaMetadata:
         too_few = is_leader and self.is_under_min_isr
         if too_few and not self._too_few:
             isr = self.registration.isr
-            logger.warning(
+            events.ISR_TOO_SMALL.log(
+                logger,
                 "%s: too few replicas are in sync for acks=all: %d (%s); min.insync.replicas is %d",
-                self.name, len(isr), ", ".join(map(str, isr)) or "none", self.min_isr,
-            )  # fmt: skip
+                partition=self.name,
+                in_sync=len(isr),
+                replicas=", ".join(map(str, isr)) or "none",
+                min_in_sync=self.min_isr,
+            )
         elif self._too_few and not too_few and is_leader:
-            logger.warning("%s: enough replicas are in sync again", self.name)
+            events.ISR_LARGE_ENOUGH.log(logger, "%s: enough replicas are in sync again", partition=self.name)
         self._too_few = too_few
 
 

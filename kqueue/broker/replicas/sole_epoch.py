@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 
+from kqueue.base import events
 from kqueue.base.issued_ids import IssuedIds
 from kqueue.broker.metadata.cache import MetadataCache
 from kqueue.broker.replicas.replica import SoleReplica
@@ -28,6 +29,8 @@ def begin_sole_epoch(replica: SoleReplica, metadata: MetadataCache, logs: LogMan
     epoch = issued.begin_leader_epoch(logs.cluster_id, stored, is_unclean=is_unclean)
     replica.begin_epoch(epoch)
     if is_unclean:
-        logger.warning("the last stop was not clean: checking the logs, leader epoch is now %d", epoch)
+        events.UNCLEAN_STOP.log(
+            logger, "the last stop was not clean: checking the logs, leader epoch is now %d", leader_epoch=epoch
+        )
     if entry is None or epoch != stored:
         metadata.commit_now({EPOCH_KEY: json.dumps(epoch).encode()})

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.errors import KqueueError, OffsetOutOfRange
 from kqueue.base.promise import Promise
@@ -69,11 +70,12 @@ class DeadLetters:
             else:
                 count = self._failures[source.key] = self._failures.get(source.key, 0) + 1
                 if count % FAILURES_PER_LINE == 1:
-                    logger.warning(
+                    events.DEAD_LETTERS_FAILED.log(
+                        logger,
                         "records of group %.100r can't be copied to the dead-letter topic %s, and stay: %s",
-                        source.key.group,
-                        topic,
-                        error,
+                        group=source.key.group,
+                        topic=topic,
+                        error=error,
                     )
             done(error)
 

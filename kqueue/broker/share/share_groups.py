@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from kqueue.base import events
 from kqueue.base.config import Config
 from kqueue.base.errors import (
     CoordinatorLoadInProgress,
@@ -450,12 +451,13 @@ class OpenSharePartition:
                 start = yield from self._groups.start_offset(self.key, self.partition)
             elif start > self.partition.log_end_offset:
                 # the log has lost records that were accepted: no fsync covered them
-                logger.warning(
+                events.SHARE_START_MOVED.log(
+                    logger,
                     "%r ends at %d, before the start %d of group %r: starting at its end",
-                    self.partition,
-                    self.partition.log_end_offset,
-                    start,
-                    self.key.group,
+                    partition=self.partition,
+                    end_offset=self.partition.log_end_offset,
+                    start_offset=start,
+                    group=self.key.group,
                 )
                 start, state = self.partition.log_end_offset, state._replace(start_offset=NO_OFFSET, batches=())
             share = SharePartition(self, state, start)
@@ -532,4 +534,6 @@ class OpenSharePartition:
 
 def _log_failure(key: SharePartitionKey, error: KqueueError | None) -> None:
     if error is not None:
-        logger.warning("the state of share partition %s stays: %s", key.coordinator_key, error)
+        events.SHARE_STATE_NOT_DELETED.log(
+            logger, "the state of share partition %s stays: %s", key=key.coordinator_key, error=error
+        )

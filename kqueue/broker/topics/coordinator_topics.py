@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from kqueue.base import events
 from kqueue.base.config import Config
 from kqueue.base.errors import KqueueError
 
@@ -84,6 +85,12 @@ class CreationLog:
             reason = str(error)
             if self._reasons.get(name) != reason:
                 self._reasons[name] = reason
-                logger.warning("topic %s can't be created: %s; see %s", name, reason, row.replication_factor)
+                events.INTERNAL_TOPIC_NOT_CREATED.log(
+                    logger,
+                    "topic %s can't be created: %s; see %s",
+                    topic=name,
+                    reason=reason,
+                    setting=row.replication_factor,
+                )
             raise
         self._reasons.pop(name, None)

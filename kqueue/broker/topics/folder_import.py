@@ -11,6 +11,7 @@ import json
 import logging
 from collections.abc import Mapping
 
+from kqueue.base import events
 from kqueue.base.config import Config
 from kqueue.base.errors import SettingError, StorageFailed
 from kqueue.base.names import INTERNAL_TOPICS, METADATA_TOPIC, uuid_text
@@ -68,7 +69,9 @@ def import_folders(metadata: MetadataCache, logs: LogManager, config: Config) ->
         _topics_of_folders(logs, config, kafkas) if stored is None else _topics_of_kafka(metadata, logs, config, kafkas)
     )
     if imported or deleted_ids:
-        logger.warning("the data folder was used by another broker: imported %s", counted(len(imported), "topic"))
+        events.IMPORT_ENDED.log(
+            logger, "the data folder was used by another broker: imported %s", topics=counted(len(imported), "topic")
+        )
         puts[EPOCH_KEY] = json.dumps(
             max(logs.highest_epoch() + 1, json.loads(metadata.get(EPOCH_KEY) or b"0"))
         ).encode()
@@ -128,7 +131,12 @@ def rename_stray_partitions(topics: Topics, logs: LogManager, deleted: Mapping[b
                 logs.delete(name, index)
                 continue
             new_name = logs.rename_to_stray(name, index)
-            logger.warning("folder %s belongs to no topic in the metadata store: renamed to %s", folder.path, new_name)
+            events.STRAY_FOLDER_RENAMED.log(
+                logger,
+                "folder %s belongs to no topic in the metadata store: renamed to %s",
+                folder=folder.path,
+                new_name=new_name,
+            )
         elif not topic.partitions[index].has_replica:
             logs.delete(name, index)
 
@@ -155,9 +163,10 @@ def _retention_unknown(topic: str, config: Config) -> dict[str, str]:
     """
     if any(config.is_set(name) for name in RETENTIONS):
         return {}
-    logger.warning(
+    events.IMPORT_SETTINGS_UNKNOWN.log(
+        logger,
         "topic %s: unknown settings, so all records are kept; to change that set log.retention.ms before the import",
-        topic,
+        topic=topic,
     )
     return KEEP_ALL
 
@@ -166,6 +175,8 @@ def _is_known(topic: str, name: str, value: str, config: Config) -> bool:
     try:
         config.for_topic({name: value})
     except SettingError as error:
-        logger.warning("topic %s: a setting of Kafka's is ignored: %s", topic, error)
+        events.IMPORT_SETTING_IGNORED.log(
+            logger, "topic %s: a setting of Kafka's is ignored: %s", topic=topic, error=error
+        )
         return False
     return True

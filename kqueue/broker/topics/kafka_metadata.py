@@ -22,6 +22,7 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from kqueue.base import events
 from kqueue.base.errors import CorruptBatch
 from kqueue.base.names import METADATA_TOPIC
 from kqueue.log.formats.filenames import LOG, parse_file_name
@@ -141,7 +142,13 @@ def read_topics(storage: Storage, folder: str) -> KafkaTopics:
             for value in _values(storage, f"{folder}/{name}", start_offset):
                 topics.apply(value)
     except CorruptBatch as error:
-        logger.error("%s: %s: %s; later changes to topics are unknown", storage.location, folder, error)
+        events.IMPORT_METADATA_DAMAGED.log(
+            logger,
+            "%s: %s: %s; later changes to topics are unknown",
+            location=storage.location,
+            folder=folder,
+            error=error,
+        )
     return topics
 
 

@@ -13,6 +13,7 @@ import json
 import logging
 from collections.abc import Mapping
 
+from kqueue.base import events
 from kqueue.base.errors import Conflict, StorageFailed
 from kqueue.base.names import INTERNAL_TOPICS
 from kqueue.base.text import counted
@@ -59,7 +60,9 @@ def to_numbers(metadata: MetadataCache, node_id: int) -> None:
     if metadata.get(IMPORT_KEY) is None:  # else the folders would count as another broker's
         puts[IMPORT_KEY] = json.dumps({"mark": NO_LOG, "topics": []}).encode()
     metadata.commit_now(puts)
-    logger.warning("took over %s of a cluster as a single broker", counted(len(registrations), "topic"))
+    events.METADATA_TAKEN_OVER.log(
+        logger, "took over %s of a cluster as a single broker", topics=counted(len(registrations), "topic")
+    )
 
 
 def to_registrations(metadata: MetadataCache, logs: LogManager, node_id: int) -> None:
@@ -85,10 +88,11 @@ def to_registrations(metadata: MetadataCache, logs: LogManager, node_id: int) ->
         except Conflict:
             metadata.load()
             continue
-        logger.warning(
+        events.METADATA_TAKEN_OVER.log(
+            logger,
             "took over %s of a single broker into the cluster: broker %d has their replicas",
-            counted(len(registrations), "topic"),
-            node_id,
+            topics=counted(len(registrations), "topic"),
+            broker=node_id,
         )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kqueue.base import events
 from kqueue.base.config import Config, TopicConfig
 from kqueue.base.errors import (
     Conflict,
@@ -194,7 +195,7 @@ class Topics:
             try:
                 self.apply(name, None if record is None else self._read(name, record))
             except KqueueError as error:
-                logger.error("topic %s stays as it was: %s", name, error)
+                events.TOPIC_CHANGE_IGNORED.log(logger, "topic %s stays as it was: %s", topic=name, error=error)
 
     def apply(self, name: str, registration: TopicRegistration | None) -> None:
         """Make a topic what its record says: create, grow, configure or delete it.

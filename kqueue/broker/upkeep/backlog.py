@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.config import TopicConfig
 from kqueue.base.errors import KqueueError, PolicyViolation
@@ -165,7 +166,7 @@ class TopicBacklog:
         self.exceeded = self.messages >= self._messages_max or self.bytes >= self._bytes_max
         if self._was_reported and not self.exceeded:
             self._was_reported = False
-            logger.info("topic %s: consumers have caught up, producers go on", self.name)
+            events.BACKLOG_CAUGHT_UP.log(logger, "topic %s: consumers have caught up, producers go on", topic=self.name)
 
     def set_stale(self, partition: PartitionBacklog) -> None:
         """Note that the bytes of a partition are to be looked up."""
@@ -261,8 +262,13 @@ class TopicBacklog:
         now_ms = self._clock.monotonic_ms()
         if not self._was_reported and now_ms - self._reported_ms >= LOG_INTERVAL_MS:
             self._was_reported, self._reported_ms = True, now_ms
-            logger.warning(
-                "topic %s: producers are %s; unread: %s; %s", self.name, what, self._amounts(), self._lagging()
+            events.BACKLOG_TOO_LARGE.log(
+                logger,
+                "topic %s: producers are %s; unread: %s; %s",
+                topic=self.name,
+                consequence=what,
+                unread=self._amounts(),
+                lagging=self._lagging(),
             )
 
 
@@ -442,5 +448,7 @@ class Backlogs:
                 if not partition.is_open and self._may_have_batches(partition.topic, partition.index):
                     partition.log  # noqa: B018
             except KqueueError as error:
-                logger.error("%r can't be opened, its backlog counts as empty: %s", partition, error)
+                events.BACKLOG_UNKNOWN.log(
+                    logger, "%r can't be opened, its backlog counts as empty: %s", partition=partition, error=error
+                )
             yield None

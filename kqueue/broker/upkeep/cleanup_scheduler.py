@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.config import Config
 from kqueue.base.errors import KqueueError, LogRecovering, PluginError
@@ -228,11 +229,17 @@ class CleanupScheduler:
     def _drop_now(self, partition: Partition, topic: Topic, drop: Drop, start: int) -> None:
         dropped = partition.log.delete_before(start, high_watermark=partition.high_watermark, why=drop.why)
         if dropped is not None:
-            logger.info(
+            events.SEGMENTS_DROPPED.log(
+                logger,
                 "%s-%d: dropped %s, offsets %d to %d, %d bytes: %s",
-                topic.name, partition.index, counted(dropped.count, "segment"), dropped.base_offset,
-                dropped.end_offset - 1, dropped.size, drop.why,
-            )  # fmt: skip
+                topic=topic.name,
+                partition=partition.index,
+                segments=counted(dropped.count, "segment"),
+                first_offset=dropped.base_offset,
+                last_offset=dropped.end_offset - 1,
+                bytes=dropped.size,
+                reason=drop.why,
+            )
             self._deleter.delete_segments((topic.name, partition.index), dropped, topic.config["file.delete.delay.ms"])
             partition.log_start_moved()
 
@@ -334,7 +341,7 @@ class CleanupScheduler:
         messages = self._reported.setdefault(key, set())
         if what not in messages:
             messages.add(what)
-            logger.error("%s-%d: %s", *key, what)
+            events.CLEANUP_FAILED.log(logger, "%s-%d: %s", topic=key[0], partition=key[1], error=what)
 
 
 def _check(plan: object) -> None:

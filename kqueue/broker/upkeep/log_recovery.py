@@ -24,6 +24,7 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.errors import JobCancelled, JobFailed, LogRecovering, ProcessDied, StorageFailed
 from kqueue.base.jobs import CpuJob, IoJob, Jobs
@@ -199,16 +200,21 @@ class LogRecovery:
 
         def finish(sizes: dict[TopicPartition, int] | None, error: BaseException | None) -> None:
             if error is not None:
-                logger.error("%s: the logs can't be listed: %s", folder.storage.location, error)
+                events.RECOVERY_FAILED.log(
+                    logger, "%s: the logs can't be listed: %s", location=folder.storage.location, error=error
+                )
             folder.sizes = sizes or {}
             order = [*folder.sizes, *folder.waiting]  # those that failed come last
             folder.waiting = {key: folder.waiting[key] for key in order if key in folder.waiting}
             folder.is_measured = True
             total = sum(folder.sizes.get(key, 0) for key in folder.waiting)
-            logger.info(
+            events.RECOVERY_STARTED.log(
+                logger,
                 "%s: recovering %s, reading %.1f MB; each is served when it is ready",
-                folder.storage.location, counted(len(folder.waiting), "log"), total / MiB,
-            )  # fmt: skip
+                location=folder.storage.location,
+                logs=counted(len(folder.waiting), "log"),
+                megabytes=total / MiB,
+            )
             self._start_jobs(folder)
 
         self._jobs.submit(
@@ -265,13 +271,13 @@ class LogRecovery:
         self._under_way.difference_update(log.key for log in logs)
         outcomes: Sequence[RecoveredLog | StorageFailed] = ()
         if result is not None:
-            for level, text in result.messages:
-                logger.log(level, "%s", text)
+            for line in result.messages:
+                line.log(logger)
             outcomes = result.outcomes
         elif self._is_stopped or isinstance(error, JobCancelled):
             self._is_stopped = True
         elif isinstance(error, JobFailed) and self._has_processes:
-            logger.warning("recovering logs in a thread: %s", error)
+            events.RECOVERY_IN_THREAD.log(logger, "recovering logs in a thread: %s", error=error)
             # Workers can't be started here (a script without a main guard, say). A thread is
             # slower, but recovers.
             self._has_processes = False
@@ -305,7 +311,9 @@ class LogRecovery:
 
     def _fail(self, partition: Partition, error: StorageFailed) -> None:
         self.is_intact = False
-        logger.error("%s-%d can't be recovered: %s", partition.topic, partition.index, error)
+        events.RECOVERY_FAILED.log(
+            logger, "%s-%d can't be recovered: %s", topic=partition.topic, partition=partition.index, error=error
+        )
         self._count_failed += 1
         self._failed[partition.topic, partition.index] = _Failure(partition, error, self._clock.monotonic_ms())
         self._on_settled(partition)
@@ -328,14 +336,23 @@ class LogRecovery:
         now_ms = self._clock.monotonic_ms()
         seconds = (now_ms - self._began_ms) / 1000
         if not self._pending and self._count:
-            logger.info(
+            events.RECOVERY_ENDED.log(
+                logger,
                 "recovered %s in %.1f s, %d failed",
-                counted(self._count_settled - self._count_failed, "log"), seconds, self._count_failed,
-            )  # fmt: skip
+                logs=counted(self._count_settled - self._count_failed, "log"),
+                seconds=seconds,
+                failed=self._count_failed,
+            )
             self._count = 0
         elif self._count and now_ms - self._reported_ms >= PROGRESS_MS:
             self._reported_ms = now_ms
-            logger.info("recovered %d of %d logs in %.0f s", self._count_settled, self._count, seconds)
+            events.RECOVERY_PROGRESS.log(
+                logger,
+                "recovered %d of %d logs in %.0f s",
+                settled=self._count_settled,
+                logs=self._count,
+                seconds=seconds,
+            )
 
 
 def measure(storage: Storage, logs: Iterable[LogToRecover]) -> dict[TopicPartition, int]:

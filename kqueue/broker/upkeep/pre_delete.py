@@ -17,6 +17,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.config import Config
 from kqueue.base.errors import JobCancelled
@@ -133,7 +134,13 @@ class PreDeleteTasks:
     def _warn_if_slow(self, task: _PreDeleteTask) -> None:
         if not task.is_slow and self._clock.monotonic_ms() - task.started_ms >= SLOW_MS:
             task.is_slow = True
-            logger.warning("%s-%d: %s has been running for an hour", task.topic.name, task.partition.index, task.policy)
+            events.PRE_DELETE_SLOW.log(
+                logger,
+                "%s-%d: %s has been running for an hour",
+                topic=task.topic.name,
+                partition=task.partition.index,
+                policy=task.policy,
+            )
 
     def _submit(self, task: _PreDeleteTask) -> None:
         if task.partition.deleted or task.log.health.failure is not None:
@@ -153,8 +160,16 @@ class PreDeleteTasks:
             opener=storage.opener or (lambda: storage),
         )
         name = f"{task.policy}: {task.log.folder}, offsets {segments.start_offset} to {segments.end_offset - 1}"
-        logger.info("%s works on %s-%d, offsets %d to %d, %d bytes", task.policy, segments.topic, segments.partition,
-                    segments.start_offset, segments.end_offset - 1, segments.size)  # fmt: skip
+        events.PRE_DELETE_STARTED.log(
+            logger,
+            "%s works on %s-%d, offsets %d to %d, %d bytes",
+            policy=task.policy,
+            topic=segments.topic,
+            partition=segments.partition,
+            first_offset=segments.start_offset,
+            last_offset=segments.end_offset - 1,
+            bytes=segments.size,
+        )
         work = PreDeleteTask(before_delete, segments)
         self._jobs.submit(
             CpuJob(name, work, lambda _, error: self._done(task, error), shared=storage.opener is not None)
@@ -174,10 +189,15 @@ class PreDeleteTasks:
         try:
             is_current = task.is_current()
         except Exception as failed:  # the log's files cannot be read; the next round reports it
-            logger.error("%r: %s", task.partition, failed)
+            events.PRE_DELETE_FAILED.log(logger, "%r: %s", partition=task.partition, error=failed)
             is_current = False
         if not is_current:
-            logger.info("%r has changed since %s began its work, which is done again", task.partition, task.policy)
+            events.PRE_DELETE_REPEATED.log(
+                logger,
+                "%r has changed since %s began its work, which is done again",
+                partition=task.partition,
+                policy=task.policy,
+            )
             self._end(task)
             return
         self._reported.pop(((task.topic.name, task.partition.index), task.policy), None)
@@ -186,18 +206,28 @@ class PreDeleteTasks:
 
     def _failed(self, task: _PreDeleteTask, error: BaseException) -> None:
         if len(task.remaining()) < len(task.segments):
-            logger.info(
-                "%r: %s ended its work, because segments went meanwhile: %s", task.partition, task.policy, error
+            events.PRE_DELETE_ENDED_EARLY.log(
+                logger,
+                "%r: %s ended its work, because segments went meanwhile: %s",
+                partition=task.partition,
+                policy=task.policy,
+                error=error,
             )
             return
         key = ((task.topic.name, task.partition.index), task.policy)
         message = f"{type(error).__name__}: {error}"
         if self._reported.get(key) != message:
             self._reported[key] = message
-            logger.error(
+            events.PRE_DELETE_FAILED.log(
+                logger,
                 "%s-%d: %s failed on offsets %d to %d, nothing is dropped, and it is tried again: %s",
-                *key[0], task.policy, task.views[0].base_offset, task.end_offset - 1, error,
-            )  # fmt: skip
+                topic=key[0][0],
+                partition=key[0][1],
+                policy=task.policy,
+                first_offset=task.views[0].base_offset,
+                last_offset=task.end_offset - 1,
+                error=error,
+            )
 
     def _end(self, task: _PreDeleteTask, *, more: bool = False) -> None:
         """End the task. `more`: the policy may have more segments than one task takes."""

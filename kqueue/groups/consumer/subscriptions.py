@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from kqueue.base import events
 from kqueue.base.errors import GroupMaxSizeReached, KqueueError
 from kqueue.base.slice_queue import SliceQueue
 from kqueue.base.sliced_task import SlicedWork
@@ -123,7 +124,9 @@ class Subscriptions:
             apply = partial(self._apply_patterns, group=group, resolved=resolved, version=version)
             self._queue.submit_late(group.group_id, apply)
         except KqueueError as error:
-            logger.error("group %r: its patterns can't be matched: %s", group.group_id, error)
+            events.GROUP_PATTERN_FAILED.log(
+                logger, "group %r: its patterns can't be matched: %s", group=group.group_id, error=error
+            )
         finally:
             group.is_resolving = False
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from kqueue.base import events
 from kqueue.base.errors import CoordinatorLoadInProgress, KqueueError, NotCoordinator
 from kqueue.base.group_setting import BoundedGroupSetting
 from kqueue.base.promise import Promise
@@ -166,7 +167,9 @@ class TargetAssignments(Generic[G]):
         """Log why a group keeps its former target; once a minute at most for each group."""
         now_ms = self._clock.monotonic_ms()
         if now_ms >= group.failed_assignment[1] + RETRY_MS:
-            logger.error("group %r keeps its former assignment: %s", group.group_id, error)
+            events.GROUP_ASSIGNMENT_FAILED.log(
+                logger, "group %r keeps its former assignment: %s", group=group.group_id, error=error
+            )
             group.failed_assignment = epoch, now_ms
         else:
             group.failed_assignment = epoch, group.failed_assignment[1]

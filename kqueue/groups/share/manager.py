@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
+from kqueue.base import events
 from kqueue.base.errors import (
     GroupIdNotFound,
     IllegalGeneration,
@@ -245,7 +246,9 @@ class ShareGroupManager(ModernGroupManager[ShareGroup]):
             if self.find(group.group_id) is not group:
                 return
             if error is not None:
-                logger.warning("share partitions of group %.100r have no state yet: %s", group.group_id, error)
+                events.SHARE_STATE_NOT_CREATED.log(
+                    logger, "share partitions of group %.100r have no state yet: %s", group=group.group_id, error=error
+                )
                 self._retry(group)
             else:
                 self._queue.submit_late(group.group_id, lambda changes: self._initialized(changes, group, pending))

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
+from kqueue.base import events
 from kqueue.base.errors import PluginError
 from kqueue.base.extras import install_hint
 from kqueue.log.compaction import python_engine
@@ -90,5 +91,7 @@ def select_engine(name: str = "auto", log_bytes: int | None = None) -> Compactio
             how = f"get it with: {install_hint('fast')}"
             raise PluginError(f"the compaction engine 'fast' needs the extra 'fast' ({error}); {how}") from error
         if not isinstance(error, ModuleNotFoundError):
-            logger.warning("the compiled loops (the extra 'fast') do not work, compacting in plain Python: %r", error)
+            events.EXTRA_BROKEN.log(
+                logger, "the compiled loops (the extra 'fast') do not work, compacting in plain Python: %r", error=error
+            )
         return PYTHON

@@ -25,6 +25,7 @@ import contextlib
 import logging
 from collections.abc import Iterable
 
+from kqueue.base import events
 from kqueue.base.errors import CorruptBatch, CorruptIndex, StorageFailed
 from kqueue.log.compaction.model import SegmentGroup
 from kqueue.log.formats.filenames import (
@@ -124,7 +125,9 @@ class _Completion:
             try:
                 self._remove_covered(base, LOG)
             except CorruptBatch as error:
-                logger.error("%s; segments that a compaction has replaced may be left", error)
+                events.FILES_NOT_REMOVED.log(
+                    logger, "%s; segments that a compaction has replaced may be left", error=error
+                )
         self._sync()
         return self.changed
 
@@ -142,11 +145,12 @@ class _Completion:
         self._sync()
 
     def _roll_forward(self, base: int) -> None:
-        logger.warning(
+        events.COMPACTION_RESUMED.log(
+            logger,
             "%s in %s: a compaction was interrupted, completing it from offset %d",
-            self.folder,
-            self.storage.location,
-            base,
+            folder=self.folder,
+            location=self.storage.location,
+            base_offset=base,
         )
         self._remove_covered(base, LOG + SWAP)
         self._check_txnindex(base)

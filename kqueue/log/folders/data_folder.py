@@ -6,6 +6,7 @@ import logging
 import random
 from collections.abc import Callable
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.errors import CorruptIndex, FolderLost, StorageFailed, TooManyOpenFiles
 from kqueue.base.jobs import IoJob, Jobs
@@ -191,7 +192,9 @@ class DataFolder:
         except CorruptIndex as error:
             # without recovery points everything is checked, and without the others logs tell what
             # they hold
-            logger.error("%s: %s: %s; going on without it", self.storage.location, name, error)
+            events.CHECKPOINT_DAMAGED.log(
+                logger, "%s: %s: %s; going on without it", location=self.storage.location, file=name, error=error
+            )
             return {}
 
     def _list(self) -> None:
@@ -201,7 +204,9 @@ class DataFolder:
                 removed |= self._skip(entry.name)
                 continue
             if entry.name.endswith(FOLDER_DELETED):
-                logger.info("%s: completing the deletion of %s", self.storage.location, entry.name)
+                events.FILES_REMOVAL_RESUMED.log(
+                    logger, "%s: completing the deletion of %s", location=self.storage.location, path=entry.name
+                )
                 remove_folder(self.storage, entry.name)
                 removed = True
                 continue
@@ -223,8 +228,11 @@ class DataFolder:
             return True
         if parse_partition_folder(name) is not None:
             place = self.storage.location
-            logger.error(
-                "%s: %s: expected a folder, found a symbolic link or a file; its partition is not served", place, name
+            events.DATA_FOLDER_UNEXPECTED_FILE.log(
+                logger,
+                "%s: %s: expected a folder, found a symbolic link or a file; its partition is not served",
+                location=place,
+                path=name,
             )
         return False
 
@@ -238,7 +246,13 @@ class DataFolder:
         except CorruptIndex as error:
             # harmless: the broker knows the topic's id, and writes the file again when it opens the
             # partition
-            logger.warning("%s: %s: %s; it will be written again", self.storage.location, folder, error)
+            events.PARTITION_METADATA_DAMAGED.log(
+                logger,
+                "%s: %s: %s; it will be written again",
+                location=self.storage.location,
+                folder=folder,
+                error=error,
+            )
             return None
 
     # --- the lock
@@ -273,15 +287,21 @@ class DataFolder:
 
     def _report_lock(self, repaired: str | None, error: BaseException | None) -> None:
         if isinstance(error, FolderLost):
-            logger.error(
+            events.DATA_FOLDER_OFFLINE.log(
+                logger,
                 "data folder %s is offline until the next start, its partitions are not served: %s",
-                self.storage.location,
-                error,
+                location=self.storage.location,
+                error=error,
             )
         elif error is not None and str(error) != self._lock_error:
-            logger.error("%s: %s", self.storage.location, error)
+            events.LOCK_UNCHECKED.log(logger, "%s: %s", location=self.storage.location, error=error)
         elif repaired is not None:
-            logger.error("%s: %s. Remove a lock file only when no broker runs", self.storage.location, repaired)
+            events.LOCK_TAKEN_AGAIN.log(
+                logger,
+                "%s: %s. Remove a lock file only when no broker runs",
+                location=self.storage.location,
+                what=repaired,
+            )
         self._lock_error = None if error is None else str(error)
 
     def _check_ours(self) -> None:

@@ -16,6 +16,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.errors import StorageFailed, TooManyOpenFiles
 from kqueue.base.jobs import Jobs
@@ -127,7 +128,9 @@ class DataFolders:
                 f"no data folder can be used: {'; '.join(str(folder.error) for folder in self.offline)}"
             )
         for place, error in self.offline:
-            logger.error("data folder %s is offline, its partitions are not served: %s", place, error)
+            events.DATA_FOLDER_OFFLINE.log(
+                logger, "data folder %s is offline, its partitions are not served: %s", location=place, error=error
+            )
 
     def _settle_doubles(self) -> None:
         """Resolve partitions found in several folders. A copy without batches is left by a failed
@@ -144,7 +147,7 @@ class DataFolders:
             places = " and in ".join(folder.storage.location for folder in full or folders)
             if len(full) > 1:
                 self._blocked[key] = StorageFailed(f"partition {key[0]}-{key[1]} is in {places}: take one of them away")
-                logger.error("%s", self._blocked[key])
+                events.PARTITION_IN_SEVERAL_FOLDERS.log(logger, "%s", error=self._blocked[key])
             for folder in folders:
                 if folder is not (full or folders)[0]:
                     del folder.partitions[key]
@@ -167,10 +170,22 @@ class DataFolders:
             elif key not in target.partitions or target.partitions[key].topic_id != moved.topic_id:
                 return
         except (StorageFailed, FileNotFoundError) as error:
-            logger.error("%s-%d: its move to %s can't be finished: %s", *key, target.storage.location, error)
+            events.MOVE_FAILED.log(
+                logger,
+                "%s-%d: its move to %s can't be finished: %s",
+                topic=key[0],
+                partition=key[1],
+                target=target.storage.location,
+                error=error,
+            )
             return
         for folder in sources if is_whole else [target] if sources else []:
-            logger.info("%s: removing %s, which was moved", folder.storage.location, folder.partitions[key].path)
+            events.MOVE_SOURCE_REMOVED.log(
+                logger,
+                "%s: removing %s, which was moved",
+                location=folder.storage.location,
+                path=folder.partitions[key].path,
+            )
             folder.remove_soon(key, random_uuid(rng).hex(), None)
 
     # --- partitions
@@ -245,7 +260,9 @@ class DataFolders:
                 raise
             except (StorageFailed, FileNotFoundError) as error:
                 failed = folder.error = _as_failure(folder.storage, error)
-                logger.error("%s takes no new partition: %s", folder.storage.location, error)
+                events.DATA_FOLDER_NOT_USED.log(
+                    logger, "%s takes no new partition: %s", location=folder.storage.location, error=error
+                )
                 continue
             self._unmade.discard(key)
             return folder

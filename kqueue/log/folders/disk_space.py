@@ -19,6 +19,7 @@ import logging
 import math
 import threading
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.errors import DiskFull, StorageFailed
 from kqueue.base.settings import KiB, MiB
@@ -83,7 +84,12 @@ class DiskSpace:
         self.bytes_until_refresh = -1
         if now_ms >= self._warn_at_ms:
             self._warn_at_ms = now_ms + WARN_INTERVAL_MS
-            logger.warning("%s is full, appends are refused until there is room: %s", self._storage.location, error)
+            events.DISK_FULL.log(
+                logger,
+                "%s is full, appends are refused until there is room: %s",
+                location=self._storage.location,
+                error=error,
+            )
 
     def refresh(self) -> None:
         """Read the free bytes now. Never raises."""
@@ -115,8 +121,10 @@ class DiskSpace:
             except (StorageFailed, FileNotFoundError):
                 return False
         self.bytes_until_refresh = -1  # producers are refused until it is back
-        logger.warning(
-            "%s is full: the emergency file was removed to make room for the broker's own files", self._storage.location
+        events.DISK_EMERGENCY_FILE_REMOVED.log(
+            logger,
+            "%s is full: the emergency file was removed to make room for the broker's own files",
+            location=self._storage.location,
         )
         return True
 
@@ -130,7 +138,7 @@ class DiskSpace:
             self._refuse(free, wanted)
         elif self.refusal is not None:
             self.refusal = None
-            logger.info("%s has room again: producers are served", self._storage.location)
+            events.DISK_HAS_ROOM.log(logger, "%s has room again: producers are served", location=self._storage.location)
 
     def _refuse(self, free: int, wanted: int) -> None:
         if self.refusal is None:
@@ -138,7 +146,7 @@ class DiskSpace:
                 f"the disk is full: expected {wanted} free bytes at least in {self._storage.location}, found {free} "
                 "(kqueue.disk.reserve.bytes); delete records or topics, or make room, and producers are served again"
             )
-            logger.warning("producers are refused: %s", self.refusal)
+            events.PRODUCERS_REFUSED.log(logger, "producers are refused: %s", reason=self.refusal)
 
     def _sizes(self) -> tuple[int, int, int] | None:
         """Return bytes free, reserved, and of the emergency file; None: unknown, or no reserve."""

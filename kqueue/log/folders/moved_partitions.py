@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 
+from kqueue.base import events
 from kqueue.base.errors import CorruptIndex
 from kqueue.base.names import parse_partition_folder
 from kqueue.log.formats import checkpoints
@@ -45,7 +46,13 @@ class MovedPartitions:
         try:
             moved = decode_moved(checkpoints.read_small_file(storage, MOVED_PARTITIONS))
         except CorruptIndex as error:
-            logger.error("%s: %s: %s; unfinished moves begin again", storage.location, MOVED_PARTITIONS, error)
+            events.CHECKPOINT_DAMAGED.log(
+                logger,
+                "%s: %s: %s; unfinished moves begin again",
+                location=storage.location,
+                file=MOVED_PARTITIONS,
+                error=error,
+            )
             return
         self.entries = {one.key: one for one in moved}
 

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from kqueue.base import events
 from kqueue.base.errors import StorageFailed
 from kqueue.base.jobs import Jobs
 from kqueue.base.names import partition_folder
@@ -105,14 +106,18 @@ class PartitionFolderRemover(KeyedTaskQueue[TopicPartition, PendingRemoval]):
     def applied(self, key: TopicPartition, piece: PendingRemoval, error: BaseException | None) -> None:
         if error is not None:
             self.has_failed = True
-            logger.error(
-                "%s: %s could not be renamed for deletion: %s", self._storage.location, piece.folder.path, error
+            events.FILES_NOT_RENAMED.log(
+                logger,
+                "%s: %s could not be renamed for deletion: %s",
+                location=self._storage.location,
+                path=piece.folder.path,
+                error=error,
             )
             self._failed(key, piece, error)
 
     def slice_ended(self, error: BaseException | None) -> None:
         if error is not None:
-            logger.error("%s: %s", self._storage.location, error)
+            events.FILES_NOT_REMOVED.log(logger, "%s: %s", location=self._storage.location, error=error)
             self._renamed.clear()
             self.has_failed = True
         if self.is_idle:
@@ -177,10 +182,13 @@ class PartitionFolderCreator(KeyedTaskQueue[TopicPartition, bytes]):
     def slice_ended(self, error: BaseException | None) -> None:
         if self._error is None:
             return
-        logger.error(
+        events.PARTITION_FOLDERS_NOT_MADE.log(
+            logger,
             "%s: %d partition folders could not be made, the first use of each tries again: %s",
-            self._storage.location, self._failures, self._error,
-        )  # fmt: skip
+            location=self._storage.location,
+            folders=self._failures,
+            error=self._error,
+        )
         self._failed(self._error)
         self._error, self._failures = None, 0
 

@@ -27,6 +27,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from kqueue.base import events
 from kqueue.base.errors import CorruptIndex, DiskFull, StorageFailed
 from kqueue.log.formats import checkpoints
 from kqueue.storage import Storage
@@ -99,7 +100,7 @@ def read_registration_mark(storage: Storage) -> RegistrationMark:
     try:
         return _decode(checkpoints.read_small_file(storage, REGISTRATION_MARK))
     except CorruptIndex as error:
-        logger.error("%s: %s; going on without it", storage.location, error)
+        events.CHECKPOINT_DAMAGED.log(logger, "%s: %s; going on without it", location=storage.location, error=error)
         return RegistrationMark()
 
 

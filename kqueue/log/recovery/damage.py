@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import NamedTuple
 
+from kqueue.base import events
+
 LOGGED_MAX = 10
 KEPT_MAX = 1000
 logger = logging.getLogger("kqueue.log")
@@ -29,7 +31,15 @@ class Damage(NamedTuple):
 def report_damage(damages: list[Damage], kept: list[Damage | str], location: str, folder: str) -> None:
     """Log at most `LOGGED_MAX` damages of the log in `folder`, and append them to `kept`."""
     for damage in damages[:LOGGED_MAX]:
-        logger.error("%s: %s; these bytes are not served, the rest is", location, damage)
+        events.LOG_DAMAGED.log(
+            logger, "%s: %s; these bytes are not served, the rest is", location=location, damage=damage
+        )
     if len(damages) > LOGGED_MAX:
-        logger.error("%s: %s is damaged at %d more positions", location, folder, len(damages) - LOGGED_MAX)
+        events.LOG_DAMAGED.log(
+            logger,
+            "%s: %s is damaged at %d more positions",
+            location=location,
+            folder=folder,
+            positions=len(damages) - LOGGED_MAX,
+        )
     kept += damages[: max(KEPT_MAX - len(kept), 0)]

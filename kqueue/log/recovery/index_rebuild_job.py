@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 
+from kqueue.base import events
 from kqueue.base.errors import CorruptData, StorageFailed
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.log.formats.leader_epochs import LeaderEpochCache
@@ -51,17 +52,19 @@ def _job(log: Log, segment: Segment, limit: int | None, jobs: Jobs) -> IoJob[Non
 
     def finish(_: None, error: BaseException | None) -> None:
         if error is not None:
-            logger.error("%r: its index could not be rebuilt: %s", segment, error)
+            events.INDEX_NOT_REBUILT.log(logger, "%r: its index could not be rebuilt: %s", segment=segment, error=error)
             return
         if log.health.failure is not None or not log.segments.contains([segment]) or not segment.index_mismatch:
             return
         try:
             rebuild.write_indexes()
         except (StorageFailed, CorruptData, FileNotFoundError) as failed:
-            logger.error("%r: its index could not be written: %s", segment, failed)
+            events.INDEX_NOT_REBUILT.log(
+                logger, "%r: its index could not be written: %s", segment=segment, error=failed
+            )
             return
         segment.mark_indexes_rebuilt()
-        logger.warning("%r: its index was wrong and has been rebuilt", segment)
+        events.INDEX_REBUILT.log(logger, "%r: its index was wrong and has been rebuilt", segment=segment)
         files = segment.files.all()[1:]
         jobs.submit(IoJob(f"sync indexes of {log.folder}", lambda: _sync(files), _synced, log.storage.location))
 
@@ -75,4 +78,6 @@ def _sync(files: list[File]) -> None:
 
 def _synced(_: None, error: BaseException | None) -> None:
     if error is not None:
-        logger.error("a rebuilt index is not synced, the next start may have to rebuild it again: %s", error)
+        events.INDEX_NOT_REBUILT.log(
+            logger, "a rebuilt index is not synced, the next start may have to rebuild it again: %s", error=error
+        )

@@ -26,6 +26,7 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kqueue.base import events
 from kqueue.base.errors import CorruptData, CorruptIndex, StorageFailed
 from kqueue.log.compaction import swap_files
 from kqueue.log.config import LogConfig
@@ -205,7 +206,7 @@ class _LogLoader:
         if bases and (self.changed or not clean):
             self._sync(loaded, unclean=self.has_new_epochs or not clean)
         for damage in loaded.damage:
-            logger.error("%s: damaged: %s", self.storage.location, damage)
+            events.LOG_DAMAGED.log(logger, "%s: damaged: %s", location=self.storage.location, damage=damage)
         loaded.segments[-1].note_full(self.config.segment_index_bytes)
         return loaded
 
@@ -304,8 +305,12 @@ class _LogLoader:
             loaded.end_offset = last.read_tail()
             self._compare_end(loaded)
         except CorruptData as error:
-            logger.error(
-                "%s in %s was stopped cleanly, but %s; recovering it", self.folder, self.storage.location, error
+            events.LOG_NOT_CLEAN.log(
+                logger,
+                "%s in %s was stopped cleanly, but %s; recovering it",
+                folder=self.folder,
+                location=self.storage.location,
+                error=error,
             )
             return False
         self._rebuild_missing_indexes(loaded, len(loaded.segments) - 1, sizes)
@@ -474,12 +479,13 @@ class _LogLoader:
         # have read it.
         end_offset = max(log_end, self.flushed_end, loaded.start_offset)
         if end_offset > log_end or not self.is_whole:
-            logger.error(
+            events.LOG_END_MISSING.log(
+                logger,
                 "%s in %s continues at offset %d, its last whole batch ends at %d",
-                self.folder,
-                self.storage.location,
-                end_offset,
-                log_end,
+                folder=self.folder,
+                location=self.storage.location,
+                end_offset=end_offset,
+                last_end_offset=log_end,
             )
             self._continue_at(loaded, end_offset)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 
+from kqueue.base import events
 from kqueue.base.errors import CorruptBatch, CorruptIndex
 from kqueue.log.formats.checkpoints import read_small_file
 from kqueue.log.formats.filenames import SNAPSHOT, file_name
@@ -71,8 +72,12 @@ def _replay_segment(segment: Segment, producers: ProducerStateManager, position:
                 with contextlib.suppress(CorruptBatch):
                     apply_batch(producers, segment.log, batch.position, batch.header)
     except CorruptBatch as error:
-        logger.error(
-            "%r is damaged behind offset %d, producer state lacks what was there: %s", segment, last_offset, error
+        events.PRODUCER_STATE_DAMAGED.log(
+            logger,
+            "%r is damaged behind offset %d, producer state lacks what was there: %s",
+            segment=segment,
+            last_offset=last_offset,
+            error=error,
         )
     else:
         if position >= segment.size:
@@ -99,6 +104,8 @@ def read_snapshot(storage: Storage, folder: str, offset: int) -> ProducerStateMa
     try:
         return decode_snapshot(read_small_file(storage, path), offset)
     except CorruptIndex as error:
-        logger.warning("%s in %s: %s; an older snapshot is used", path, storage.location, error)
+        events.PRODUCER_SNAPSHOT_DAMAGED.log(
+            logger, "%s in %s: %s; an older snapshot is used", path=path, location=storage.location, error=error
+        )
         storage.remove(path)
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 
+from kqueue.base import events
 from kqueue.log.formats.filenames import LOG, file_name
 from kqueue.log.scanner.resync import next_batch
 from kqueue.log.segment import Segment
@@ -27,17 +28,20 @@ def cut_log(storage: Storage, folder: str, segment: Segment, position: int, end_
     """
     size = segment.log.size
     if next_batch(segment.log, position, size, after_offset=end_offset - 1) is None:
-        logger.warning("%r: %s; cut from %d to %d bytes", segment, why, size, position)
+        events.LOG_CUT.log(
+            logger, "%r: %s; cut from %d to %d bytes", segment=segment, reason=why, size=size, position=position
+        )
     else:
         name = _free_name(storage, folder, file_name(segment.base, LOG))
         _copy(storage, folder, segment, position, name)
-        logger.error(
+        events.LOG_CUT_KEPT.log(
+            logger,
             "%r: %s; cut from %d to %d bytes, the rest holds whole batches and is kept as %s",
-            segment,
-            why,
-            size,
-            position,
-            name,
+            segment=segment,
+            reason=why,
+            size=size,
+            position=position,
+            file=name,
         )
     segment.log.truncate(position)
 
@@ -49,7 +53,9 @@ def quarantine_segment(storage: Storage, folder: str, segment: Segment, why: str
     if segment.size:
         name = _free_name(storage, folder, names[0])
         storage.rename(f"{folder}/{names[0]}", f"{folder}/{name}")
-        logger.error("%r is quarantined as %s: the log ends before it (%s)", segment, name, why)
+        events.SEGMENT_QUARANTINED.log(
+            logger, "%r is quarantined as %s: the log ends before it (%s)", segment=segment, file=name, reason=why
+        )
         names = names[1:]
     for name in names:
         storage.remove(f"{folder}/{name}")

@@ -23,6 +23,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from kqueue.base import events
 from kqueue.base.errors import CorruptBatch, KqueueError, StorageFailed
 from kqueue.base.jobs import IoJob
 from kqueue.base.settings import KiB
@@ -167,7 +168,9 @@ class VerificationTask:
                 else StorageFailed(f"{self._verification.name}: {error!r}")
             )
             if failed is not None:
-                logger.error("%s could not be verified, and is not served: %s", self._verification.name, failed)
+                events.LOG_UNVERIFIED.log(
+                    logger, "%s could not be verified, and is not served: %s", log=self._verification.name, error=failed
+                )
             for call in self.dones:
                 call(failed)
 

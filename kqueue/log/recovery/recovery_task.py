@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from kqueue.base import events
 from kqueue.base.errors import StorageFailed
+from kqueue.base.log_event import ForwardedLine
 from kqueue.log.config import LogConfig
 from kqueue.log.folders.partition_folders import TopicPartition
 from kqueue.log.formats.checkpoints import LogCheckpoint
@@ -36,10 +38,10 @@ class LogToRecover:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryResult:
-    """Outcomes in the order of the task's logs; messages: (level, text) to log."""
+    """Outcomes in the order of the task's logs; messages: lines to log."""
 
     outcomes: list[RecoveredLog | StorageFailed]
-    messages: list[tuple[int, str]]
+    messages: list[ForwardedLine]
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class RecoveryTask:
 
     def __call__(self) -> RecoveryResult:
         """Recover all logs."""
-        messages: list[tuple[int, str]] = []
+        messages: list[ForwardedLine] = []
         storage = self.opener()
         if not self.sends_messages:
             return RecoveryResult([self._recover(storage, log) for log in self.logs], messages)
@@ -77,12 +79,12 @@ class RecoveryTask:
         except StorageFailed as error:
             return error
         except Exception as error:  # a storage may be a plugin's; the other logs must go on
-            logger.exception("%s: %s", storage.location, log.folder)
+            events.INTERNAL_ERROR.log(logger, "%s: %s", location=storage.location, folder=log.folder, exc_info=True)
             return StorageFailed(f"{storage.location}: {log.folder} can't be recovered: {error!r}")
 
 
 @contextmanager
-def _collected(messages: list[tuple[int, str]]) -> Iterator[None]:
+def _collected(messages: list[ForwardedLine]) -> Iterator[None]:
     """Put what is logged below ``kqueue.log`` into `messages` instead."""
     handler = _Collector(messages)
     propagate = logger.propagate
@@ -96,10 +98,10 @@ def _collected(messages: list[tuple[int, str]]) -> Iterator[None]:
 
 
 class _Collector(logging.Handler):
-    def __init__(self, messages: list[tuple[int, str]]) -> None:
+    def __init__(self, messages: list[ForwardedLine]) -> None:
         super().__init__(logging.INFO)
         self._messages = messages
 
     def emit(self, record: logging.LogRecord) -> None:
         if len(self._messages) < MESSAGES_MAX:
-            self._messages.append((record.levelno, self.format(record)))
+            self._messages.append(ForwardedLine.of(record, self.format(record)))

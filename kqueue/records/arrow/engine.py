@@ -7,6 +7,7 @@ import logging
 import sys
 from typing import Any, Literal, get_args
 
+from kqueue.base import events
 from kqueue.base.errors import ExtraNeeded
 from kqueue.base.extras import install_hint
 from kqueue.records.arrow.contract import ChunkBuilder, ChunkLimits
@@ -53,5 +54,5 @@ def load_compiled_engine(engine: EngineName = "auto", data_bytes: int | None = N
                 f"the engine 'fast' needs the extra 'fast' ({error}); get it with: {install_hint('fast')}"
             ) from error
         if not isinstance(error, ModuleNotFoundError):
-            logger.warning("kqueue[fast] does not work, going on without it: %r", error)
+            events.EXTRA_BROKEN.log(logger, "kqueue[fast] does not work, going on without it: %r", error=error)
         return None

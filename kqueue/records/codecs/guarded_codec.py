@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 from typing import NoReturn
 
+from kqueue.base import events
 from kqueue.base.errors import CorruptBatch, PluginError
 from kqueue.base.registry import RegistryEntry
 from kqueue.records.codecs.contract import Buffer, Codec, Levels
@@ -76,7 +77,7 @@ class GuardedCodec:
     def _tell(self, what: str, kind: str, failed: PluginError, error: Exception | None) -> None:
         if (what, kind) not in self._logged:
             self._logged.add((what, kind))
-            logger.error("%s", failed, exc_info=error)
+            events.CODEC_FAILED.log(logger, "%s", error=failed, exc_info=error)
 
     def _check_shape(self, codec: Codec) -> None:
         if isinstance(codec, type):

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from kqueue.base import events
 from kqueue.base.clock import Clock
 from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
@@ -72,7 +73,9 @@ def token_validator(
     where = f"listener.name.{listener.lower()}.oauthbearer"
     handler = value(HANDLER_CLASS) or SIGNED_HANDLERS[0]
     if handler == UNSECURED_HANDLER:
-        logger.warning("listener %s accepts unsecured tokens: every client can be whoever it says", listener)
+        events.LISTENER_INSECURE.log(
+            logger, "listener %s accepts unsecured tokens: every client can be whoever it says", listener=listener
+        )
         return UnsecuredTokens(_unsecured_rules(module, where), clock)
     if handler not in SIGNED_HANDLERS:
         expected = ", ".join((*SIGNED_HANDLERS, UNSECURED_HANDLER))

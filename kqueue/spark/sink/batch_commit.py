@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from kqueue.base import events
 from kqueue.client import Client, TopicPartition
 from kqueue.client.errors import BrokerRefused, ClientError
 from kqueue.spark.errors import OptionError, StagingLost, TransactionLost
@@ -167,4 +168,6 @@ def _delete_staged(journal: Journal, decided: DecidedBatch, now: JournalState) -
     try:
         journal.drop(before)
     except ClientError as error:
-        logger.warning("what was staged in %s is done with, but could not be dropped: %s", journal.topic, error)
+        events.SPARK_STAGING_LEFT.log(
+            logger, "what was staged in %s is done with, but could not be dropped: %s", topic=journal.topic, error=error
+        )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from kqueue.base import events
 from kqueue.base.errors import KqueueError
 from kqueue.client import Client
 from kqueue.spark.checked_pickle import CheckedPickle
@@ -154,7 +155,9 @@ def _abort(options: SinkOptions, messages: list[WriterCommitMessage | None], bat
         with Client(options.client) as client:
             abandon(client, query_id or query_id_of(options.checkpoint), batch_id)
     except KqueueError as error:
-        logger.warning("transactions of batch %s stay open until their timeout: %s", batch_id, error)
+        events.SPARK_TRANSACTIONS_OPEN.log(
+            logger, "transactions of batch %s stay open until their timeout: %s", batch=batch_id, error=error
+        )
 
 
 def _context() -> Any:

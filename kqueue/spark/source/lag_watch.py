@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from kqueue.base import events
 from kqueue.base.clock import monotonic_s, wall_ms
 from kqueue.base.errors import KqueueError
 from kqueue.spark.errors import OptionError
@@ -144,7 +145,7 @@ class LagWatch:
             topics = self._topics(one)
         except (KqueueError, OSError) as error:
             if not self._has_failed:
-                logger.warning("how far queries are behind is not known: %s", error)
+                events.SPARK_LAG_UNKNOWN.log(logger, "how far queries are behind is not known: %s", error=error)
             self._has_failed = True
             if ended and query in self.latest:
                 self.latest[query] = dataclasses.replace(self.latest[query], running=False)

@@ -17,6 +17,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 
+from kqueue.base import events
 from kqueue.base.clock import monotonic_s
 from kqueue.client.errors import ClientError
 from kqueue.client.topic_partition import TopicPartition
@@ -75,7 +76,7 @@ class MicroBatchPlanner:
         self._initial = _with_ids(offsets, self._ids(offsets))
         unread = self._reader.unread(partitions)
         if unread:
-            logger.warning("%s", unread)
+            events.SPARK_RECORDS_UNREAD.log(logger, "%s", what=unread)
         return self._initial
 
     def prepare_available_now(self) -> None:
@@ -160,7 +161,9 @@ class MicroBatchPlanner:
             self._reader.client.commit(group, offsets, timeout_ms=COMMIT_TIMEOUT_MS)
             self._committed |= offsets
         except ClientError as error:
-            logger.warning("group %r does not show how far the query is: %s", group, error)
+            events.SPARK_PROGRESS_NOT_SHOWN.log(
+                logger, "group %r does not show how far the query is: %s", group=group, error=error
+            )
 
     # --- what there is
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
+from kqueue.base import events
 from kqueue.base.patterns import compile_pattern
 from kqueue.client.options import ClientOptions
 from kqueue.client.topic_partition import TopicPartition
@@ -312,7 +313,9 @@ def _check_triggers(values: Mapping[str, Any], given: Mapping[str, str], *, stre
     names = {name.lower() for name in given}
     for name in TRIGGERS:
         if name.lower() in names and not streaming:
-            logger.warning("%s has no meaning in a batch query, which reads all there is", name)
+            events.SPARK_OPTION_WITHOUT_EFFECT.log(
+                logger, "%s has no meaning in a batch query, which reads all there is", option=name
+            )
     least, most = values["minOffsetsPerTrigger"], values["maxOffsetsPerTrigger"]
     if least is not None and most is not None and least > most:
         raise OptionError(

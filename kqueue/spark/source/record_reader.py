@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Protocol
 
+from kqueue.base import events
 from kqueue.base.names import nearest
 from kqueue.client.topic_partition import TopicPartition
 from kqueue.records.arrow.contract import ColumnChunk
@@ -98,7 +99,7 @@ def data_loss_handler(fail: bool) -> DataLossHandler:
     def on_data_loss(what: str) -> None:
         if fail:
             raise DataLost(f"{what}; set failOnDataLoss to false to go on with what is there")
-        logger.warning("%s; going on with what is there (failOnDataLoss is false)", what)
+        events.SPARK_RECORDS_MISSING.log(logger, "%s; going on with what is there (failOnDataLoss is false)", what=what)
 
     return on_data_loss
 

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from kqueue.base import events
 from kqueue.base.errors import KqueueError
 from kqueue.spark.checked_pickle import CheckedPickle
 from kqueue.spark.errors import OptionError
@@ -77,7 +78,7 @@ def _tell_unread(reader: RecordReader, ranges: Sequence[OffsetRange]) -> None:
         refuse_if_all_unread(reader, partitions)
     unread = reader.unread(partitions)
     if unread:
-        logger.warning("%s", unread)
+        events.SPARK_RECORDS_UNREAD.log(logger, "%s", what=unread)
 
 
 class KqueueReader(_Reader, DataSourceReader):

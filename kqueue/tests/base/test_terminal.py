@@ -75,7 +75,7 @@ from kqueue.cli.output import table_console
 from kqueue.supervisor.logs import log_to_stderr
 from rich.table import Table
 escape_terminal_output()
-log_to_stderr(verbose=False)
+log_to_stderr(verbose=False).use(None)
 hostile = {HOSTILE!r}
 sys.stdout.buffer.write(hostile.encode() + b"\\xff\\n")
 sys.stdout.buffer.flush()

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from kafka.errors import KafkaError
 from kqueue.cli.app import kqueue as root
 from kqueue.config.environment import ENVIRONMENT_PREFIX
 from kqueue.config.kafka_settings import reason_for
+from kqueue.supervisor.line_limit import LINES_MAX
 from kqueue.testing.process_environment import process_environment
 from kqueue.tests.processes import started
 from kqueue.tests.tables import for_each
@@ -117,6 +120,77 @@ def test_stop_does_not_wait_for_consumers_and_they_reconnect(tmp_path: Path) -> 
                 consumer.send_signal(signal.SIGINT)
                 assert consumer.communicate(timeout=60) == ("", "")
                 assert consumer.returncode == 130
+
+
+JSON = ("--set", "kqueue.log.format=json")
+
+
+@pytest.mark.long
+def test_each_line_is_an_object_from_the_first_to_the_last(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(f"listeners=PLAINTEXT://127.0.0.1:0\nlog.dirs={tmp_path}/a\nmade.up=1\nkqueue.log.format=json\n")
+    command = [sys.executable, "-m", "kqueue.cli", "-v", "serve", str(file), "-t", "orders"]
+    settings = ["--set", "kqueue.slow.request.ms=0", "--set", "kqueue.request.log.sample=1"]
+    with started([*command, *settings], stderr=subprocess.PIPE, text=True, env=process_environment()) as process:
+        assert process.stderr is not None
+        lines = []
+        for line in process.stderr:
+            lines.append(line)
+            if match := LISTENS.search(line):
+                break
+        host, port = match[1].split(":")  # type: ignore[index]
+        producer = KafkaProducer(bootstrap_servers=match[1], client_id="a\n\x1b[2J\u202e")  # type: ignore[index]
+        producer.send("orders", b"first").get(timeout=60)
+        producer.close()
+        for _ in range(30):
+            with socket.create_connection((host, int(port))) as client:
+                client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                assert client.recv(1) == b""
+        process.send_signal(signal.SIGTERM)
+        lines += process.communicate(timeout=60)[1].splitlines()
+    documents = [json.loads(line) for line in lines]
+    events = Counter(document["event"] for document in documents)
+    assert events["setting.left-out"] == events["broker.started"] == events["broker.stopped"] == 1
+    assert events["topic.created"] == 1
+    assert events["request.slow"] == events["request.sampled"] > 0
+    assert events["connection.closed"] == LINES_MAX
+    (left_out,) = (document["fields"] for document in documents if document["event"] == "log-lines.left-out")
+    assert left_out == {"of": "connection.closed", "lines": 30 - LINES_MAX}
+    of_client = [document for document in documents if document.get("fields", {}).get("api") == "Produce"]
+    assert of_client
+    assert {document["fields"]["client_id"] for document in of_client} == {"a\n\x1b[2J\u202e"}
+
+
+@pytest.mark.long
+def test_workers_write_objects_with_their_names(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "kqueue.cli", "serve", "--workers", "1", *JSON, "--set", ANY_PORT]
+    with started(
+        [*command, "--set", f"log.dirs={tmp_path}"], stderr=subprocess.PIPE, text=True, env=process_environment()
+    ) as process:
+        assert process.stderr is not None
+        lines = []
+        for line in process.stderr:
+            lines.append(json.loads(line))
+            if lines[-1]["event"] == "workers.started":
+                break
+        process.send_signal(signal.SIGTERM)
+        lines += map(json.loads, process.communicate(timeout=60)[1].splitlines())
+    assert {line["process"] for line in lines} == {"supervisor", "worker 0"}
+
+
+@for_each("setting", ["listeners=nonsense", "kqueue.slow.request.ms=-2", "node.id=many"])
+def test_why_a_broker_can_not_start_is_an_object(setting: str) -> None:
+    status, text = refused_here(*JSON, "--set", setting)
+    (document,) = map(json.loads, text.splitlines())
+    assert (status, document["event"], document["level"]) == (2, "broker.failed", "ERROR")
+    assert setting.partition("=")[0] in document["message"]
+
+
+def test_another_form_of_lines_is_refused(tmp_path: Path) -> None:
+    status, text = refused_here("--set", "kqueue.log.format=xml")
+    assert status == 2
+    assert "kqueue.log.format" in text
+    assert "plain, json" in text
 
 
 def refused_here(*args: str, env: dict[str, str] | None = None) -> tuple[int, str]:

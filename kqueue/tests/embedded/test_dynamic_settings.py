@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from kafka.errors import MessageSizeTooLargeError
 
 import kqueue
 from kqueue.base.errors import InvalidRequest, SettingError
+from kqueue.base.log_event import plain_fields
 
 
 @pytest.fixture
@@ -54,6 +56,30 @@ def test_reset_removes_what_was_changed(tmp_path: Path, kind: str) -> None:
         broker.reset()
         broker.create_topic("t")
         assert broker.topics["t"].config["retention.ms"] == 604_800_000
+
+
+def logged_requests(broker: kqueue.Broker, caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    """Produce a record; return the fields of the lines about that request."""
+    caplog.clear()
+    with KafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
+        producer.send("t", b"one").get(60)
+    records = [record for record in caplog.records if record.name == "kqueue.requests"]
+    return [fields for fields in map(plain_fields, records) if fields["api"] == "Produce"]
+
+
+def test_requests_are_logged_while_a_setting_asks_for_it(
+    broker: kqueue.Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "kqueue.requests")
+    assert logged_requests(broker, caplog) == []
+    broker.alter_config(kqueue_request_log_sample=1.0)
+    (line,) = logged_requests(broker, caplog)
+    assert line["listener"] == "PLAINTEXT"
+    assert line["took_ms"] == pytest.approx(line["queued_ms"] + line["handled_ms"] + line["waited_ms"], abs=0.01)
+    broker.alter_config(kqueue_request_log_sample=0.0, kqueue_slow_request_ms=0)
+    assert len(logged_requests(broker, caplog)) == 1
+    broker.alter_config(kqueue_slow_request_ms=-1)
+    assert logged_requests(broker, caplog) == []
 
 
 def test_kafka_pythons_admin_client(broker: kqueue.Broker) -> None:

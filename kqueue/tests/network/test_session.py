@@ -157,6 +157,38 @@ def test_request_larger_than_the_receive_buffer_is_received() -> None:
     run(test)
 
 
+def test_arrival_of_a_request_is_that_of_its_first_byte_while_it_is_noted() -> None:
+    async def test() -> None:
+        async with network_harness() as harness:
+            arrived: list[float] = []
+
+            def handle(request: HeartbeatRequest, call: RequestContext) -> HeartbeatResponse:
+                arrived.append(call.connection.take_arrival_ms())  # type: ignore[attr-defined]
+                return heartbeat(request, call)
+
+            harness.serve("Heartbeat", handle)
+            client, _ = await harness.connect()
+            await client.ask("Heartbeat", 4)
+            harness.connections.notes_arrivals = True
+            first, second, third = (
+                request_bytes(API["Heartbeat"], 4, HeartbeatRequest(member_id="m" * 100), number) for number in range(3)
+            )
+            began_ms = harness.clock.monotonic_ms()
+            (session,) = harness.connections.sessions
+            client.send_raw(first[:50])
+            await until(lambda: session._input.has_partial)  # type: ignore[attr-defined]
+            harness.clock.advance(30)
+            client.send_raw(first[50:] + second)
+            await client.receive("Heartbeat", 4)
+            await client.receive("Heartbeat", 4)
+            harness.clock.advance(30)
+            client.send_raw(third)
+            await client.receive("Heartbeat", 4)
+            assert arrived == [0.0, began_ms, began_ms + 30, began_ms + 60]
+
+    run(test)
+
+
 def produce_request(records: bytes, acks: int = 1) -> ProduceRequest:
     partition = PartitionProduceData(index=0, records=records)
     return ProduceRequest(acks=acks, topic_data=[TopicProduceData(name="t", partition_data=[partition])])

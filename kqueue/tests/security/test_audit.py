@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from kqueue.security.audit import NAME_LENGTH_MAX, AuditEvent, AuditLog, Decision, line_of
+from kqueue.security.audit import NAME_LENGTH_MAX, AuditEvent, AuditLog, Decision, fields_of
 from kqueue.security.principals import Principal
 from kqueue.testing.manual_clock import ManualClock
 
@@ -28,7 +28,7 @@ def _at_info(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_an_event_is_one_object_on_one_line() -> None:
-    assert json.loads(line_of(event(), 1_769_860_800_007)) == {
+    assert fields_of(event(), 1_769_860_800_007) == {
         "time": "2026-01-31T12:00:00.007Z",
         "principal": "User:ann",
         "client": "10.0.0.7:1",
@@ -42,7 +42,7 @@ def test_an_event_is_one_object_on_one_line() -> None:
 
 @pytest.mark.parametrize("name", ["a\nb", 'a", "decision": "allowed', "\u2028", "\x1b[2J", "\ud800", "%s %d"])
 def test_names_of_clients_can_not_forge_a_line(name: str) -> None:
-    line = line_of(event(name=name), 0)
+    line = json.dumps(fields_of(event(name=name), 0))
     assert line.isascii()
     assert line.isprintable()
     assert json.loads(line)["resource"] == f"TOPIC:{name}"
@@ -50,9 +50,9 @@ def test_names_of_clients_can_not_forge_a_line(name: str) -> None:
 
 
 def test_long_names_are_cut() -> None:
-    document = json.loads(line_of(event(name="x" * 30_000), 0))
-    assert document["resource"].endswith("... (30006 characters)")
-    assert len(document["resource"]) < NAME_LENGTH_MAX + 40
+    document = fields_of(event(name="x" * 30_000), 0)
+    assert str(document["resource"]).endswith("... (30006 characters)")
+    assert len(str(document["resource"])) < NAME_LENGTH_MAX + 40
 
 
 def test_lines_of_a_client_are_bounded_and_the_next_counts_what_is_missing(caplog: pytest.LogCaptureFixture) -> None:

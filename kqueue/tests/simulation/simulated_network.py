@@ -132,8 +132,12 @@ class ServerConnection:
         self._unanswered.clear()
         self._process.broker.share.connection_closed(self)
 
-    def cut_off(self, reason: str, error: BaseException | None = None, *, level: int = 0) -> NoReturn:
+    def cut_off(self, reason: str, error: BaseException | None = None, *, event: object = None) -> NoReturn:
         raise AssertionError(f"a request was cut off: {reason}") from error
+
+    def take_arrival_ms(self) -> float:
+        """Return 0: these connections do not note it."""
+        return 0.0
 
     def pause_requests(self) -> None:
         """Faults of the network are simulated by `Network`."""

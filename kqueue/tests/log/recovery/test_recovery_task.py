@@ -73,8 +73,8 @@ def test_messages_are_logged_here_or_sent(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.INFO, "kqueue.log"):
         sent = RecoveryTask(lambda: storage, to_recover("a"), START_MS, sends_messages=True)()
         assert caplog.messages == []
-        assert any("a-0" in text for _, text in sent.messages)
-        assert all(level >= logging.INFO for level, _ in sent.messages)
+        assert any("a-0" in line.text for line in sent.messages)
+        assert all(line.level >= logging.INFO and line.event for line in sent.messages)
         file.truncate(file.size - 1)
         assert RecoveryTask(lambda: storage, to_recover("a"), START_MS)().messages == []
         assert any("a-0" in text for text in caplog.messages)
