@@ -788,6 +788,20 @@ SPARK_TRANSACTIONS_OPEN = _Row(
     "spark.transactions-open", WARNING, "Transactions of a batch stay open until their timeout."
 )
 
+# --- the console in the browser
+
+CONSOLE_CHANGE = _Row(
+    "console.change",
+    INFO,
+    "A change or a login through the console, done or refused: the line says whose, and the outcome.",
+)
+CONSOLE_PAGE_FAILED = _Row(
+    "console.page-failed",
+    ERROR,
+    "A page of the console ended in an unexpected error: a defect of kqueue.",
+    "Report it with the traceback that follows. The console goes on.",
+)
+
 # --- the log itself
 
 LINES_LEFT_OUT = _Row(

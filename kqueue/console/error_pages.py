@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from kqueue.base import events
 from kqueue.console.page import Page
 from kqueue.console.problems import Problem, problem_of
 
@@ -41,7 +42,9 @@ class ErrorPages:
                 raise
             problem = _problem(error)
             if problem.status == 500:
-                logger.exception("%s %s failed", scope["method"], ascii(scope["path"]))
+                events.CONSOLE_PAGE_FAILED.log(
+                    logger, "%s %s failed", method=scope["method"], path=ascii(scope["path"]), exc_info=True
+                )
             response = Page(Request(scope)).problem(problem)
             await response(scope, receive, send)
 

@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Mapping
 
+from kqueue.base import events
 from kqueue.base.terminal import one_line
 
 logger = logging.getLogger("kqueue.console.audit")
@@ -23,7 +24,8 @@ def audit(
             never a secret.
     """
     values = {"action": action, "resource": resource, "user": user, "address": address, "outcome": outcome, **details}
-    logger.info("%s", " ".join(f"{name}={_quoted(value)}" for name, value in values.items() if value))
+    text = " ".join(f"{name}={_quoted(value)}" for name, value in values.items() if value)
+    logger.info("%s", text, extra=events.CONSOLE_CHANGE.extra(**values))
 
 
 def _quoted(value: str) -> str:
