@@ -127,7 +127,9 @@ class SnapshotReader:
         time_ms = self._clock.monotonic_ms()
         ends = log_ends(self._client, metadata.topics.values(), timeout_ms=self._timeout_ms)
         if ends.failed:
-            problems.append(f"log ends of {counted(len(ends.failed), 'partition')}: {next(iter(ends.failed.values()))}")
+            problems.append(
+                f"log ends of {counted(len(ends.failed), 'partition')}: {cause_of(next(iter(ends.failed.values())))}"
+            )
         dirs = self._slow.dirs.by_broker
         sample = Sample(
             time_ms / 1000,
@@ -163,15 +165,15 @@ class SnapshotReader:
             except (IncompatibleBroker, BrokerRefused):
                 pass  # an old broker, or a client that may not; the metadata has the most of it
             except ClientError as error:
-                problems.append(f"state of brokers: {error}")
-        problems += [f"data folders of broker {id}: {error}" for id, error in slow.dirs.failed.items()]
+                problems.append(f"state of brokers: {cause_of(error)}")
+        problems += [f"data folders of broker {id}: {cause_of(error)}" for id, error in slow.dirs.failed.items()]
 
     def _read_groups(self, problems: list[str]) -> dict[str, GroupProgress]:
         """Return where groups are, of those that there is time for: the longest unread first."""
         try:
             self._groups = self._client.groups(timeout_ms=self._timeout_ms)
         except ClientError as error:
-            problems.append(f"the list of groups is an older one: {error}")
+            problems.append(f"the list of groups is an older one: {cause_of(error)}")
         self._read_at_ms = {name: at_ms for name, at_ms in self._read_at_ms.items() if name in self._groups}
         end_ms = self._clock.monotonic_ms() + self._groups_ms
         progress: dict[str, GroupProgress] = {}
@@ -189,7 +191,9 @@ class SnapshotReader:
                 failed[name] = error
         if failed:
             name = next(iter(failed))
-            problems.append(f"offsets of {counted(len(failed), 'group')}, of {name} among them: {failed[name]}")
+            problems.append(
+                f"offsets of {counted(len(failed), 'group')}, of {name} among them: {cause_of(failed[name])}"
+            )
         return progress
 
     def _brokers(self, metadata: ClusterMetadata, ends: LogEnds) -> list[BrokerState]:
@@ -218,7 +222,11 @@ class SnapshotReader:
         return silent
 
 
+def cause_of(error: ClientError) -> ClientError:
+    """Return what was met before the timeout of a call expired, or the error itself."""
+    return error.__cause__ if isinstance(error.__cause__, ClientError) else error
+
+
 def _is_silence(error: ClientError) -> bool:
     """Return whether no answer came; a refusal is one, and so is a version that is not served."""
-    cause = error.__cause__ if isinstance(error.__cause__, ClientError) else error
-    return not isinstance(cause, (BrokerRefused, IncompatibleBroker))
+    return not isinstance(cause_of(error), (BrokerRefused, IncompatibleBroker))

@@ -36,6 +36,9 @@ COMMANDS = {
     "cluster": LazyCommand(
         "kqueue.cli.cluster:cluster", "Show a cluster's brokers and replicas; move partitions, elect leaders."
     ),
+    "top": LazyCommand(
+        "kqueue.cli.top.command:top", "Watch a cluster: rates of topics, lags of groups, slow requests, disks."
+    ),
     "metrics": LazyCommand("kqueue.cli.metrics:metrics", "List metrics; print a dashboard for Grafana, or alerts."),
     "health": LazyCommand("kqueue.cli.health:health", "Ask a broker whether it serves all it has, for scripts."),
     "acls": LazyCommand("kqueue.cli.acls:acls", "Add, remove and list ACLs: who may do what."),

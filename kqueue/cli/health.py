@@ -49,16 +49,20 @@ def health(ctx: click.Context, url: str, timeout_s: float, ca: str | None, as_js
     ctx.exit(1 if reasons else 0)
 
 
+def trusting(ca: str | None) -> TlsClientSettings | None:
+    """Return settings that trust the certificates of this PEM file; None: those of the system."""
+    if ca is None:
+        return None
+    trusted = StoreSettings("--ca", "PEM", ca)
+    return TlsClientSettings(StoreSettings("", "PEM"), trusted, TLS_VERSIONS, (), check_host=True)
+
+
 def _ask(url: str, timeout_s: float, ca: str | None) -> list[str]:
     """Return why the broker is not ready; empty: it is."""
     if urlsplit(url).scheme not in ("http", "https"):
         raise click.BadParameter(f"{url!r}: write http://HOST:PORT or https://HOST:PORT", param_hint="URL")
-    trusted = StoreSettings("--ca", "PEM", ca)
-    tls = TlsClientSettings(StoreSettings("", "PEM"), trusted, TLS_VERSIONS, (), check_host=True)
     try:
-        read_url(
-            Request(f"{url.rstrip('/')}/readyz"), HttpOptions(ANSWER_BYTES_MAX, timeout_s, None if ca is None else tls)
-        )
+        read_url(Request(f"{url.rstrip('/')}/readyz"), HttpOptions(ANSWER_BYTES_MAX, timeout_s, trusting(ca)))
     except HTTPError as error:
         with error:
             if error.code != NOT_READY:
