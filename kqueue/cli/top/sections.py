@@ -270,7 +270,8 @@ def _trend(row: GroupRow) -> Cell:
         return Cell(UNKNOWN, FAINT)
     if abs(growth) < STEADY_PER_S:
         return Cell("0", FAINT)
-    return Cell(f"+{number_text(growth)}", WARN) if growth > 0 else Cell(number_text(growth), GOOD)
+    text = f"+{number_text(growth)}" if growth > 0 else number_text(growth)
+    return Cell(text, WARN if growth > 0 and row.trend.lag else GOOD if growth < 0 else FAINT)
 
 
 def _caught_up(row: GroupRow) -> Cell:

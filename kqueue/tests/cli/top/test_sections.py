@@ -67,6 +67,14 @@ def test_groups_have_their_trend_and_when_they_have_caught_up(
     assert cells(GROUPS, row)[3:6] == [lag, growth, caught_up]
 
 
+def test_a_lag_that_is_over_is_no_warning() -> None:
+    def style(lag: int, growth: float) -> str:
+        trend = GroupTrend(lag, 0.0, growth, None)
+        return GROUPS.columns[4].cell(GroupRow(GroupListing("g", "", "", ""), trend, Picture("b:1"))).style
+
+    assert [style(5, 1.0), style(0, 1.0), style(5, -1.0)] == ["yellow", "dim", "green"]
+
+
 def test_groups_that_never_catch_up_are_sorted_before_those_that_do() -> None:
     def row(name: str, *trend: float | None) -> GroupRow:
         return GroupRow(GroupListing(name, "", "", ""), GroupTrend(*trend), Picture("b:1"))  # type: ignore[arg-type]
