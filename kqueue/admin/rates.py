@@ -16,6 +16,7 @@ from array import array
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice, takewhile
 from typing import NamedTuple, TypeVar
 
 from kqueue.admin.group_lags import GroupProgress
@@ -25,6 +26,7 @@ from kqueue.client import TopicPartition
 SAMPLES_MAX = 150
 WINDOW_S = 60.0
 MISSING = math.nan
+TOTAL = "total"
 K = TypeVar("K")
 
 
@@ -94,7 +96,7 @@ class History:
         self._ends = _Readings()
         self._sizes = _Readings()
         self._offsets = _Readings()
-        self._records, self._bytes, self._lags, self._consumed = (_Table(samples_max) for _ in range(4))
+        self._records, self._bytes, self._lags, self._consumed, self._totals = (_Table(samples_max) for _ in range(5))
 
     def add(self, sample: Sample) -> None:
         """Add what was read. Raises: ValueError: it is not newer than the latest sample."""
@@ -102,7 +104,9 @@ class History:
             raise ValueError(f"a sample of {sample.time_s} s is not newer than the latest, of {self._times[-1]} s")
         self._times.append(sample.time_s)
         oldest_s = self._times[0]
-        self._records.add(_topic_sums(self._ends.rates(sample.time_s, oldest_s, sample.ends)))
+        records = _topic_sums(self._ends.rates(sample.time_s, oldest_s, sample.ends))
+        self._records.add(records)
+        self._totals.add({TOTAL: sum(records.values())} if records else {})
         # a size of another broker is no later size of this one: segments differ between replicas
         sizes = {(partition, size.leader): size.bytes for partition, size in sample.sizes.items()}
         by_replica = self._sizes.rates(sample.time_s, oldest_s, sizes)
@@ -124,7 +128,9 @@ class History:
     def topics(self) -> dict[str, TopicRate]:
         """Return the rates of each topic with a known one."""
         names = self._records.names() | self._bytes.names()
-        return {name: TopicRate(self._records.latest(name), self._newest_bytes(name)) for name in sorted(names)}
+        # sizes may be read less often than log ends, and a hidden growth leaves a gap
+        count = self._recent_count()
+        return {name: TopicRate(self._records.latest(name), self._bytes.newest(name, count)) for name in sorted(names)}
 
     def total(self) -> TopicRate:
         """Return the rates of all topics together."""
@@ -136,7 +142,8 @@ class History:
 
     def groups(self) -> dict[str, GroupTrend]:
         """Return the trend of each group with a known lag or consumption."""
-        return {name: self._trend(name) for name in sorted(self._lags.names() | self._consumed.names())}
+        times_s = self.times_s[len(self._times) - self._recent_count() :]
+        return {name: self._trend(name, times_s) for name in sorted(self._lags.names() | self._consumed.names())}
 
     # --- series, for charts
 
@@ -155,8 +162,7 @@ class History:
 
     def total_records(self) -> list[float | None]:
         """Return the records per second of all topics at each of `times_s`."""
-        rows = [self._records.series(name, len(self._times)) for name in self._records.names()]
-        return [_sum(values) for values in zip(*rows, strict=True)] if rows else [None] * len(self._times)
+        return self._totals.series(TOTAL, len(self._times))
 
     def group_lags(self, name: str) -> list[float | None]:
         """Return the lag of a group at each of `times_s`; None: unknown."""
@@ -168,27 +174,25 @@ class History:
 
     # ---
 
-    def _newest_bytes(self, name: str) -> float | None:
-        """Sizes may be read less often than offsets, and a hidden growth leaves a gap."""
-        return next((value for _, value in reversed(self._in_window(self.topic_bytes(name)))), None)
+    def _recent_count(self) -> int:
+        """Return how many of the latest samples are within the window."""
+        from_s = self._times[-1] - self._window_s if self._times else 0.0
+        return sum(1 for _ in takewhile(lambda time_s: time_s >= from_s, reversed(self._times)))
 
-    def _trend(self, name: str) -> GroupTrend:
+    def _trend(self, name: str, times_s: list[float]) -> GroupTrend:
+        """Return the trend of a group. `times_s`: those of the samples within the window."""
         lag = self._lags.latest(name)
-        growth_per_s = _slope(self._in_window(self.group_lags(name))) if lag is not None else None
+        growth_per_s = None
+        if lag is not None:
+            values = self._lags.recent(name, len(times_s))
+            known = [(time_s, value) for time_s, value in zip(times_s, values, strict=True) if not math.isnan(value)]
+            growth_per_s = _slope(known)
         caught_up_s = None
         if lag == 0:
             caught_up_s = 0.0
         elif lag is not None and growth_per_s is not None and growth_per_s < 0:
             caught_up_s = lag / -growth_per_s
         return GroupTrend(None if lag is None else int(lag), self._consumed.latest(name), growth_per_s, caught_up_s)
-
-    def _in_window(self, values: list[float | None]) -> list[tuple[float, float]]:
-        from_s = self._times[-1] - self._window_s if self._times else 0.0
-        return [
-            (time_s, value)
-            for time_s, value in zip(self._times, values, strict=True)
-            if value is not None and time_s >= from_s
-        ]
 
 
 class _Readings:
@@ -242,6 +246,16 @@ class _Table:
         """Return the value of the latest sample."""
         row = self._rows.get(name)
         return None if row is None else _known(row[-1])
+
+    def recent(self, name: str, count: int) -> array[float]:
+        """Return the values of the latest samples of a known name."""
+        row = self._rows[name]
+        return row[len(row) - count :]
+
+    def newest(self, name: str, count: int) -> float | None:
+        """Return the newest value of the latest samples; None: they have none."""
+        row = self._rows.get(name, ())
+        return next((value for value in islice(reversed(row), count) if not math.isnan(value)), None)
 
     def series(self, name: str, length: int) -> list[float | None]:
         row = self._rows.get(name)
