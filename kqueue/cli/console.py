@@ -92,22 +92,14 @@ def console(
     """
     require("starlette", "console")
     require("uvicorn", "console")
-    from kqueue.client import ClientOptions
-    from kqueue.console.options import CLIENT_ID, CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, TIMEOUT_MS, ConsoleOptions
+    from kqueue.console.options import ConsoleOptions, client_options
     from kqueue.console.server import ConsoleServer
 
     if token is not None and token_file is not None:
         raise click.UsageError("--token and --token-file exclude each other")
     try:
         options = ConsoleOptions(
-            client=ClientOptions(
-                bootstrap=bootstrap,
-                security=client_security(),
-                client_id=CLIENT_ID,
-                timeout_ms=TIMEOUT_MS,
-                request_timeout_ms=REQUEST_TIMEOUT_MS,
-                connect_timeout_ms=CONNECT_TIMEOUT_MS,
-            ),
+            client=client_options(bootstrap, client_security()),
             host=host,
             port=port,
             allow_changes=allow_changes,

@@ -10,6 +10,7 @@ from typing import Any, Literal, NoReturn, Self, TypeVar
 from kqueue.base.config_resources import ConfigChange, ResourceType
 from kqueue.base.errors import CorruptBatch
 from kqueue.client.calls.contract import NodeCall
+from kqueue.client.calls.create_partitions import CreatePartitions
 from kqueue.client.calls.create_topics import CreateTopics, NewTopic
 from kqueue.client.calls.delete_records import DeleteRecords
 from kqueue.client.calls.delete_topics import DeleteTopics
@@ -224,6 +225,14 @@ class Client:
         with self._router.call(timeout_ms) as deadline:
             self._router.send_to_controller(CreateTopics(topics, deadline), deadline)
             return self._router.wait_for_leaders(names, deadline)
+
+    def create_partitions(self, name: str, count: int, *, timeout_ms: int | None = None) -> None:
+        """Add partitions to a topic. `count`: how many it has then.
+
+        Raises: BrokerRefused: there is no such topic, or it has as many. ClientError.
+        """
+        with self._router.call(timeout_ms) as deadline:
+            self._router.send_to_controller(CreatePartitions(name, count, deadline), deadline)
 
     def delete_topics(self, names: Iterable[str], *, timeout_ms: int | None = None) -> None:
         """Delete topics.

@@ -23,6 +23,7 @@ from kqueue.console.access.forms import FormGuard
 from kqueue.console.access.headers import SecurityHeaders
 from kqueue.console.access.hosts import AllowedHosts
 from kqueue.console.access.sessions import SessionCookie, Sessions, SessionStore
+from kqueue.console.cluster_cache import ClusterCache
 from kqueue.console.connections import ConnectionPool
 from kqueue.console.error_pages import ErrorPages, raise_again
 from kqueue.console.navigation import served_navigation
@@ -56,7 +57,9 @@ def create_app(options: ConsoleOptions, pool: ConnectionPool | None = None) -> S
         lifespan=_closing(pool),
     )
     paths = frozenset(route.path for route in routes if isinstance(route, Route))
-    app.state.console = Console(options, pool, sessions, cookie, Templates(), served_navigation(paths), paths)
+    app.state.console = Console(
+        options, pool, sessions, cookie, Templates(), ClusterCache(), served_navigation(paths), paths
+    )
     return app
 
 

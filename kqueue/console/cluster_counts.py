@@ -1,13 +1,15 @@
-"""Counts of a cluster's brokers, topics and partitions, from one Metadata response."""
+"""Counts of topics, partitions and brokers for lists, from the cluster's metadata."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import NamedTuple
 
-from kqueue.client import ClusterMetadata, TopicMetadata
-from kqueue.client.metadata import NO_LEADER
+from kqueue.admin.cluster_state import NO_LOAD, BrokerLoad, broker_loads
+from kqueue.admin.partition_conditions import NO_LEADER
+from kqueue.client import ClusterDescription, ClusterMetadata, TopicMetadata
+
+UP, FENCED, GONE = "up", "fenced", "down or removed"
 
 
 class TopicCounts(NamedTuple):
@@ -24,82 +26,59 @@ class TopicCounts(NamedTuple):
     under_replicated: int
 
 
-class BrokerCounts(NamedTuple):
-    """A broker in a list. `leads`, `replicas`, `out_of_sync`: partitions."""
+class BrokerRow(NamedTuple):
+    """A broker in a list. `address`: "" where the cluster does not list it. `state`: UP, FENCED
+    (registered, leads nothing) or GONE (only replicas name it).
+    """
 
     id: int
     address: str
     rack: str | None
+    state: str
     is_controller: bool
-    is_fenced: bool
-    leads: int
-    replicas: int
-    out_of_sync: int
+    load: BrokerLoad
 
 
-class ClusterCounts(NamedTuple):
-    """A cluster at one look. Internal topics count. `rows`: the brokers by id."""
-
-    cluster_id: str | None
-    brokers: int
-    topics: int
-    partitions: int
-    leaderless: int
-    under_replicated: int
-    rows: list[BrokerCounts]
-
-
-def topic_counts(topic: TopicMetadata) -> TopicCounts:
-    """Return the counts of one topic."""
-    partitions = topic.partitions.values()
-    return TopicCounts(
-        topic.name,
-        topic.is_internal,
-        len(topic.partitions),
-        max((len(partition.replicas) for partition in partitions), default=0),
-        sum(partition.leader == NO_LEADER for partition in partitions),
-        sum(len(partition.in_sync) < len(partition.replicas) for partition in partitions),
-    )
-
-
-def cluster_counts(metadata: ClusterMetadata, fenced: Iterable[int] = ()) -> ClusterCounts:
-    """Return the counts of all. `fenced`: brokers that lead nothing; they may be missing in
-    `metadata`.
+def topic_counts(topic: TopicMetadata, adding: Collection[tuple[str, int]] = ()) -> TopicCounts:
+    """Return the counts of one topic. `adding`: partitions that get replicas now, and are not
+    under-replicated for that.
     """
-    topics = [topic_counts(topic) for topic in metadata.topics.values()]
-    return ClusterCounts(
-        metadata.cluster_id,
-        len(metadata.brokers),
-        len(topics),
-        sum(topic.partitions for topic in topics),
-        sum(topic.leaderless for topic in topics),
-        sum(topic.under_replicated for topic in topics),
-        broker_counts(metadata, frozenset(fenced)),
-    )
+    replicas = leaderless = under_replicated = 0
+    for index, partition in topic.partitions.items():
+        replicas = max(replicas, len(partition.replicas))
+        leaderless += partition.leader == NO_LEADER
+        if len(partition.in_sync) < len(partition.replicas) and (topic.name, index) not in adding:
+            under_replicated += 1
+    return TopicCounts(
+        topic.name, topic.is_internal, len(topic.partitions), replicas, leaderless, under_replicated
+    )  # fmt: skip
 
 
-def broker_counts(metadata: ClusterMetadata, fenced: frozenset[int] = frozenset()) -> list[BrokerCounts]:
-    """Return the counts of each broker, by id; of replicas of brokers that are gone too."""
-    leads, replicas, out_of_sync = Counter[int](), Counter[int](), Counter[int]()
-    for topic in metadata.topics.values():
-        for partition in topic.partitions.values():
-            leads[partition.leader] += 1
-            replicas.update(partition.replicas)
-            if len(partition.in_sync) < len(partition.replicas):
-                out_of_sync.update(set(partition.replicas).difference(partition.in_sync))
+def broker_rows(metadata: ClusterMetadata, description: ClusterDescription | None = None) -> list[BrokerRow]:
+    """Return the brokers by id: of the metadata, of the description, and those that replicas name.
+
+    Args:
+        description: None: the brokers can't tell which of them are fenced.
+    """
+    loads = broker_loads(metadata)
+    listed = {**(description.brokers if description is not None else {}), **metadata.brokers}
+    fenced = (description.fenced if description is not None else frozenset()) - metadata.brokers.keys()
     rows = []
-    for node_id in sorted({*metadata.brokers, *replicas}):
-        endpoint = metadata.brokers.get(node_id)
+    for node_id in sorted(listed.keys() | loads.keys()):
+        endpoint = listed.get(node_id)
         rows.append(
-            BrokerCounts(
+            BrokerRow(
                 node_id,
-                str(endpoint.address) if endpoint is not None else "not registered, or down",
+                str(endpoint.address) if endpoint is not None else "",
                 endpoint.rack if endpoint is not None else None,
+                broker_state(node_id, listed, fenced),
                 node_id == metadata.controller,
-                node_id in fenced or endpoint is None,
-                leads[node_id],
-                replicas[node_id],
-                out_of_sync[node_id],
+                loads.get(node_id, NO_LOAD),
             )
         )
     return rows
+
+
+def broker_state(node_id: int, listed: Collection[int], fenced: Collection[int]) -> str:
+    """Return the state of a broker: UP, FENCED or GONE."""
+    return FENCED if node_id in fenced else UP if node_id in listed else GONE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from kqueue.base.errors import SettingError
 from kqueue.client.options import ClientOptions
@@ -14,8 +15,22 @@ from kqueue.security.sasl.login import MODULES, SaslLogin, checked_mechanism
 PORT = 8080
 TOKEN_CHARACTERS_MIN = 16
 CLIENT_ID = "kqueue-console"
-TIMEOUT_MS, REQUEST_TIMEOUT_MS, CONNECT_TIMEOUT_MS = 8_000, 6_000, 3_000
-"""Of a page's calls: a reader waits for them."""
+
+
+def client_options(bootstrap: str, security: ClientSecurity | None = None, **options: Any) -> ClientOptions:
+    """Return options of clients whose calls end while a reader still waits for the page.
+
+    Args:
+        options: others of `ClientOptions`, in place of these.
+    """
+    ours: dict[str, Any] = {
+        "client_id": CLIENT_ID,
+        "timeout_ms": 8_000,
+        "request_timeout_ms": 6_000,
+        "connect_timeout_ms": 3_000,
+        "missing_topic_ms": 100,
+    }
+    return ClientOptions(bootstrap=bootstrap, security=security, **(ours | options))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,21 +7,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from starlette.background import BackgroundTask
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from kqueue.base.version import __version__
-from kqueue.client import Client
+from kqueue.client import Client, ClusterMetadata
 from kqueue.client.errors import ClientError
 from kqueue.console.access.audit import audit
 from kqueue.console.access.forms import READ_ONLY
 from kqueue.console.access.sessions import Session, SessionCookie, SessionStore
+from kqueue.console.cluster_cache import ClusterCache
 from kqueue.console.connections import ConnectionPool
 from kqueue.console.navigation import SectionGroup
 from kqueue.console.options import ConsoleOptions
-from kqueue.console.problems import Problem, UnknownResource, problem_of, text_of
+from kqueue.console.problems import Problem, TooBusy, UnknownResource, problem_of, text_of
 from kqueue.console.templating import Templates
 
 THEME_COOKIE = "kqueue-theme"
@@ -42,6 +44,7 @@ class Console:
     sessions: SessionStore
     cookie: SessionCookie
     templates: Templates
+    cluster: ClusterCache
     navigation: tuple[SectionGroup, ...] = ()
     served: frozenset[str] = frozenset()
 
@@ -66,6 +69,7 @@ class Page:
         self.request = request
         self.console: Console = request.app.state.console
         self.session: Session | None = getattr(request.state, "session", None)
+        self._after: BackgroundTask | None = None
 
     @contextlib.contextmanager
     def client(self) -> Iterator[Client]:
@@ -76,6 +80,24 @@ class Page:
         session = self._session()
         with self.console.pool.client(session.login_id, session.client) as client:
             yield client
+
+    def cluster(self) -> ClusterMetadata:
+        """Return the brokers and all topics. Of a large cluster it may be some seconds old; after a
+        change through the console it never is.
+        """
+        metadata, is_stale = self.console.cluster.metadata(self._session().login_id, self._read_cluster)
+        if is_stale:
+            self._after = BackgroundTask(self._renew_cluster)
+        return metadata
+
+    def _read_cluster(self) -> ClusterMetadata:
+        with self.client() as client:
+            return client.metadata()
+
+    def _renew_cluster(self) -> None:
+        """The next page reports what fails here."""
+        with contextlib.suppress(ClientError, TooBusy):
+            self.console.cluster.renew(self._session().login_id, self._read_cluster)
 
     @property
     def may_change(self) -> bool:
@@ -141,7 +163,7 @@ class Page:
             "bootstrap": self.console.options.client.bootstrap,
             "version": __version__,
         }
-        return HTMLResponse(self.console.templates.render(template, shared | data), status)
+        return HTMLResponse(self.console.templates.render(template, shared | data), status, background=self._after)
 
     def problem(self, problem: Problem) -> Response:
         """Return the page of a failure."""
@@ -185,6 +207,8 @@ class Page:
         except Exception as error:
             self.audit(action, resource, outcome=f"failed: {text_of(error)}", details=details)
             raise
+        finally:
+            self.console.cluster.invalidate()
         self.audit(action, resource, details=details)
 
     @property

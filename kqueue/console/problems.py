@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 from kqueue.base.terminal import one_line
 from kqueue.client.errors import (
@@ -15,6 +16,7 @@ from kqueue.client.errors import (
     NotAuthenticated,
 )
 
+T = TypeVar("T")
 TEXT_CHARACTERS_MAX = 500
 MISSING = {
     "UNKNOWN_TOPIC_OR_PARTITION": "There is no such topic or partition.",
@@ -98,3 +100,16 @@ def shortened(text: str) -> str:
     """Return text as one line of at most `TEXT_CHARACTERS_MAX` characters."""
     line = one_line(" ".join(text[: 4 * TEXT_CHARACTERS_MAX].split()))
     return line if len(line) <= TEXT_CHARACTERS_MAX else f"{line[: TEXT_CHARACTERS_MAX - 1]}…"
+
+
+def or_problem(call: Callable[[], T], problems: list[Problem]) -> T | None:
+    """Return a call's result; None where the user may not see it, or the broker does not have it.
+
+    Args:
+        problems: gets the reason, for the rest of the page is shown without it.
+    """
+    try:
+        return call()
+    except (BrokerRefused, IncompatibleBroker) as error:
+        problems.append(problem_of(error))
+        return None

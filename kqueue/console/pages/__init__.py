@@ -35,6 +35,7 @@ Rules:
 - Errors may leave a page: `ClientError`, `UnknownResource`, ``ValueError`` (400) and Starlette's
   ``HTTPException`` become a page with a sentence. Where the form is to be shown again with what was
   typed, catch the error and pass ``form_error(error)`` to ``ui.problem_message``.
+- `Page.cluster()` has the metadata of all topics and is the cheaper one for large clusters.
 - Lists go through `listing.listing(items, page.query, name_of)`, and `ui.filter_form`, `ui.pager`.
 - Templates extend ``base.html`` (blocks: actions, content), with ``macros.html`` as ``ui``. Text is
   escaped, and control characters are shown as escapes; a value that a form sends back is

@@ -243,6 +243,14 @@ def test_topics_are_made_and_their_settings_told(client: Client) -> None:
         client.configs(ResourceType.TOPIC, ["made", "nowhere"])
 
 
+def test_partitions_are_added_once(client: Client) -> None:
+    client.create_topics([NewTopic("growing", 1)])
+    client.create_partitions("growing", 3)
+    assert len(client.metadata(["growing"]).topics["growing"].partitions) == 3
+    with pytest.raises(BrokerRefused, match="topic 'growing'"):
+        client.create_partitions("growing", 3)
+
+
 def test_topics_are_deleted(client: Client) -> None:
     topic_partition = TopicPartition("going", 0)
     for number in range(2):

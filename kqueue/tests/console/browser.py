@@ -12,9 +12,8 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from kqueue.client import ClientOptions
 from kqueue.console.app import create_app
-from kqueue.console.options import ConsoleOptions
+from kqueue.console.options import ConsoleOptions, client_options
 
 ADDRESS = "http://localhost"
 _CSRF = re.compile(r'name="csrf" value="([^"]*)"')
@@ -55,7 +54,7 @@ def visits() -> Iterator[Visit]:
     with contextlib.ExitStack() as stack:
 
         def visit(bootstrap: str, *, client: dict[str, Any] | None = None, **options: Any) -> Browser:
-            console = ConsoleOptions(client=ClientOptions(bootstrap=bootstrap, **(client or {})), **options)
+            console = ConsoleOptions(client=client_options(bootstrap, **(client or {})), **options)
             return stack.enter_context(Browser(create_app(console), base_url=ADDRESS))
 
         yield visit

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from kqueue.client import BrokerEndpoint, ClusterMetadata, PartitionMetadata, TopicMetadata
-from kqueue.console.cluster_counts import cluster_counts, topic_counts
+from kqueue.client import BrokerEndpoint, ClusterDescription, ClusterMetadata, PartitionMetadata, TopicMetadata
+from kqueue.console.cluster_counts import FENCED, GONE, UP, broker_rows, topic_counts
 
 ORDERS = TopicMetadata(
     "orders",
@@ -12,9 +12,8 @@ ORDERS = TopicMetadata(
         2: PartitionMetadata(-1, 0, (2, 3), ()),
     },
 )
-METADATA = ClusterMetadata(
-    {1: BrokerEndpoint(1, "a", 9092, "r1"), 2: BrokerEndpoint(2, "b", 9092)}, {"orders": ORDERS}, "id", 1
-)
+ONE, TWO = BrokerEndpoint(1, "a", 9092, "r1"), BrokerEndpoint(2, "b", 9092)
+METADATA = ClusterMetadata({1: ONE}, {"orders": ORDERS}, "id", 1)
 
 
 def test_partitions_without_leader_or_replica_in_sync_are_counted() -> None:
@@ -22,17 +21,17 @@ def test_partitions_without_leader_or_replica_in_sync_are_counted() -> None:
     assert (counts.partitions, counts.replicas, counts.leaderless, counts.under_replicated) == (3, 2, 1, 2)
 
 
-def test_the_counts_of_brokers_include_one_that_is_gone() -> None:
-    counts = cluster_counts(METADATA, fenced=[2])
-    assert (counts.brokers, counts.topics, counts.partitions, counts.leaderless) == (2, 1, 3, 1)
-    first, second, gone = counts.rows
-    assert (first.leads, first.replicas, first.out_of_sync, first.is_controller, first.is_fenced) == (
-        2,
-        2,
-        0,
-        True,
-        False,
-    )
-    assert (second.replicas, second.out_of_sync, second.is_fenced) == (3, 2, True)
-    assert (gone.id, gone.is_fenced, gone.replicas) == (3, True, 1)
-    assert "down" in gone.address
+def test_a_partition_that_gets_replicas_is_not_under_replicated() -> None:
+    assert topic_counts(ORDERS, {("orders", 1)}).under_replicated == 1
+
+
+def test_brokers_that_are_fenced_or_gone_are_listed() -> None:
+    description = ClusterDescription("id", 1, {1: ONE, 2: TWO}, frozenset({2}))
+    first, second, third = broker_rows(METADATA, description)
+    assert (first.state, first.is_controller, first.rack, first.load.leads) == (UP, True, "r1", 2)
+    assert (second.state, second.address, second.load.out_of_sync) == (FENCED, "b:9092", 2)
+    assert (third.id, third.state, third.address) == (3, GONE, "")
+
+
+def test_without_a_description_only_the_listed_brokers_run() -> None:
+    assert [row.state for row in broker_rows(METADATA)] == [UP, GONE, GONE]

@@ -30,7 +30,7 @@ def test_a_form_of_another_site_is_refused_with_the_right_token_too(editor: Brow
 
 
 def test_a_console_that_only_shows_refuses_every_other_form(browser: Browser) -> None:
-    response = browser.submit("/topics/create", {"name": "a"})
+    response = browser.submit("/create-topic", {"name": "a"})
     assert response.status_code == 403
     assert "--allow-changes" in response.text
 

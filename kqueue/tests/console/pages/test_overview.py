@@ -12,7 +12,7 @@ def test_the_overview_counts_what_there_is(browser: Browser, client: Client) -> 
     assert f"Partitions {sum(len(topic.partitions) for topic in metadata.topics.values())} " in text
     assert "Without a leader 0" in text
     assert metadata.cluster_id in text
-    assert "controller" in text
+    assert "up controller" in text
     assert "read-only" in text
 
 
