@@ -38,6 +38,7 @@ from kqueue.config.data_folders import data_folders, open_cluster_store, open_me
 from kqueue.config.exposure import check_exposure
 from kqueue.config.listeners import parse_listeners
 from kqueue.config.metrics_listener import NAMES_MAX, MetricsListener, metrics_listener
+from kqueue.config.metrics_push import ENDPOINT, MetricsPush, metrics_push
 from kqueue.log.folders.data_folders import cluster_id_of
 from kqueue.log.manager import LogManager, OfflineFolder
 from kqueue.metadata import MetadataStore
@@ -154,7 +155,7 @@ class Server:
             data=self._data_location(),
             seconds=monotonic_s() - began,
         )
-        if self.metrics is not None:
+        if self.metrics is not None and self.metrics.address is not None:
             events.METRICS_OPENED.log(logger, "metrics and health at %s", address=self.metrics.address)
 
     async def _finish_jobs_of_refused_start(self) -> None:
@@ -326,7 +327,7 @@ class Server:
         cleanup.enter_context(plugins.register_plugins(config, self._objects))
         plans = parse_listeners(config)
         check_exposure(config, plans)
-        to_metrics = metrics_listener(config)
+        listener, push = metrics_listener(config), metrics_push(config)
         self._listeners = Listeners(plans, config, self.clock, self._sockets)
         self._listeners.bind(cleanup)  # first: a port in use must leave no new folder
         quotas = ConnectionQuotas.of(config)
@@ -338,7 +339,7 @@ class Server:
         security = self.broker.security
         security.audit = AuditLog(self.clock)
         security.authorizer = plugins.open_authorizer(config, self._objects, lambda: security.acls.index)
-        meter = None if to_metrics is None else _open_meter()
+        meter = _open_meter(listener, push)
         self.connections = self._build_connections(loop, quotas, meter)
         self.connections.audit = security.audit
         cleanup.callback(self.connections.close)
@@ -362,17 +363,18 @@ class Server:
         self._watchdog = Watchdog(loop, config["kqueue.watchdog.ms"], plugins.plugin_sources)
         cleanup.callback(self._watchdog.stop)
         self._watchdog.start()
-        if to_metrics is not None and meter is not None:
-            self._serve_metrics(to_metrics, meter, cleanup)
+        if meter is not None:
+            self._export_metrics(listener, push, meter, cleanup)
 
-    def _serve_metrics(self, listener: MetricsListener, meter: RequestMeter, cleanup: ExitStack) -> None:
+    def _export_metrics(
+        self, listener: MetricsListener | None, push: MetricsPush | None, meter: RequestMeter, cleanup: ExitStack
+    ) -> None:
         from kqueue.base.histogram import Histogram
         from kqueue.broker.replicas.flush_meter import FlushMeter
         from kqueue.network.tls_context import TlsSettings, build_context
         from kqueue.telemetry.samples import Sources
         from kqueue.telemetry.service import MetricsService
 
-        tls = build_context(TlsSettings.of(listener.plan, self.config)).context if listener.uses_tls else None
         flushes = self.broker.replicas.host.flush_meter = FlushMeter()
         self.connections.measure()
         sources = Sources(
@@ -385,8 +387,13 @@ class Server:
             loop_delay=Histogram(),
             names_max=self.config[NAMES_MAX],
         )
-        self.metrics = MetricsService(listener, sources, self._on_owner, tls)
+        self.metrics = MetricsService(sources, self._on_owner)
         cleanup.callback(self.metrics.stop)
+        if listener is not None:
+            tls = build_context(TlsSettings.of(listener.plan, self.config)).context if listener.uses_tls else None
+            self.metrics.listen(listener, tls)
+        if push is not None:
+            self.metrics.push_to(push)
         self.metrics.start()
 
     def _connect_peers(self, loop: asyncio.AbstractEventLoop, cleanup: ExitStack) -> None:
@@ -568,10 +575,20 @@ class Server:
             )
 
 
-def _open_meter() -> RequestMeter:
-    """Raises: SettingError: what exports its counts is not installed."""
-    if importlib.util.find_spec("prometheus_client") is None:
+def _open_meter(listener: MetricsListener | None, push: MetricsPush | None) -> RequestMeter | None:
+    """Return what counts requests; None: nobody asks for its counts.
+
+    Raises: SettingError: what exports them is not installed.
+    """
+    if listener is not None and importlib.util.find_spec("prometheus_client") is None:
         raise SettingError(f"kqueue.metrics.listener needs prometheus-client: {install_hint('metrics')}")
+    if push is not None:
+        try:
+            importlib.import_module("opentelemetry.proto.collector.metrics.v1.metrics_service_pb2")
+        except ImportError:
+            raise SettingError(f"{ENDPOINT} needs opentelemetry-proto: {install_hint('otel')}") from None
+    if listener is None and push is None:
+        return None
     from kqueue.api.request_meter import RequestMeter
 
     return RequestMeter()

@@ -36,7 +36,9 @@ REASONS = {
 """Why an API is not served, by its name."""
 
 
-CONDITIONS = dict.fromkeys(WITH_RECEIVER, "served where `kqueue.client.metrics` names a receiver")
+CONDITIONS = dict.fromkeys(
+    WITH_RECEIVER, "served where `kqueue.client.metrics` names a receiver, or metrics are pushed"
+)
 """When an API with a handler is served, if not always."""
 
 

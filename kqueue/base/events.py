@@ -91,6 +91,19 @@ METRICS_NAMES_LIMITED = _Row(
     "Raise `kqueue.metrics.names.max` if Prometheus can take them.",
     is_limited=True,
 )
+METRICS_CLIENTS_LIMITED = _Row(
+    "metrics.clients-limited",
+    WARNING,
+    "More clients push metrics than are passed on to the collector; those of the others are dropped.",
+    "Raise `kqueue.metrics.names.max` if the collector can take them.",
+)
+METRICS_NOT_PUSHED = _Row(
+    "metrics.not-pushed",
+    WARNING,
+    "The collector of `kqueue.metrics.otlp.endpoint` does not take metrics. What is counted meanwhile comes later.",
+    "The line says why: start the collector, or mend the address or `kqueue.metrics.otlp.headers`.",
+)
+METRICS_PUSHED_AGAIN = _Row("metrics.pushed-again", INFO, "The collector takes metrics again.")
 
 # --- settings and changes
 

@@ -370,6 +370,34 @@ OWN_SETTINGS: tuple[Setting, ...] = (
         dynamic=UpdateMode.CLUSTER_WIDE,
     ),
     Setting(
+        "kqueue.metrics.otlp.endpoint",
+        SettingType.STRING,
+        None,
+        ANY,
+        Scope.BROKER,
+        "Push metrics to this collector by OpenTelemetry's protocol over HTTP, e.g. http://127.0.0.1:4318; /v1/metrics "
+        "is added where the URL has no path. Needs the extra `otel`. On other machines than this one it is to be "
+        "https, or needs kqueue.allow.insecure. What clients push (KIP-714) is passed on to it. Unset: nothing is "
+        "pushed.",
+    ),
+    Setting(
+        "kqueue.metrics.otlp.interval.ms",
+        SettingType.INT,
+        60_000,
+        at_least(1000),
+        Scope.BROKER,
+        "How often metrics are pushed.",
+    ),
+    Setting(
+        "kqueue.metrics.otlp.headers",
+        SettingType.PASSWORD,
+        None,
+        ANY,
+        Scope.BROKER,
+        "Headers of each push as name=value,name=value with percent-encoded values, e.g. a key that the collector "
+        "asks for: authorization=Bearer%20SECRET.",
+    ),
+    Setting(
         "kqueue.watchdog.ms",
         SettingType.INT,
         1000,

@@ -197,7 +197,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     ),
     (
         r"metrics?\.|kafka\.metrics\.",
-        "kqueue.metrics.listener serves all metrics; those of clients reach the receiver of kqueue.client.metrics",
+        "kqueue.metrics.listener serves all metrics, kqueue.metrics.otlp.endpoint pushes them and those of clients",
     ),
     (r"offsets\.load\.buffer\.size", "groups are loaded by the reads of the log"),
     (r"log\.flush\.start\.offset\.", "log start offsets are written with the recovery points"),

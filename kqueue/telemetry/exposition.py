@@ -10,31 +10,13 @@ from prometheus_client import Metric as Family
 from prometheus_client.samples import Sample
 from prometheus_client.utils import floatToGoString
 
-from kqueue.base.clock import monotonic_s, sleep
 from kqueue.base.histogram import BOUNDS_S, Histogram
 from kqueue.telemetry.foreign_names import ForeignName
 from kqueue.telemetry.metrics import METRICS, Kind
+from kqueue.telemetry.pace import Pace
 from kqueue.telemetry.samples import Labels, Samples, Value
 
 BUCKETS = (*map(floatToGoString, BOUNDS_S), "+Inf")
-WORK_S, PAUSE_S = 0.001, 0.001
-"""A thread that only computes holds the interpreter for 5 ms, and each system call of the broker's
-thread waits for it anew: during the text of 10,000 partitions a Produce took a hundred
-milliseconds. After `WORK_S` the interpreter is free for `PAUSE_S`.
-"""
-
-
-class Pace:
-    """Pauses a thread that writes text, so that the broker's thread goes on."""
-
-    def __init__(self) -> None:
-        self._until_s = monotonic_s() + WORK_S
-
-    def keep(self) -> None:
-        """Pause, if it is time to."""
-        if monotonic_s() >= self._until_s:
-            sleep(PAUSE_S)
-            self._until_s = monotonic_s() + WORK_S
 
 
 class SamplesCollector:

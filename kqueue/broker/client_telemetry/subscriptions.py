@@ -142,8 +142,10 @@ class ClientTelemetry:
         self._instances: OrderedDict[bytes, ClientInstance] = OrderedDict()
         self._subscriptions: list[_Subscription] = []
         self._generation = -1
+        self._forwards: list[Receiver] = []
+        self._timers = timers
         if receiver is not None:
-            timers.every(EXPIRY_MS_MIN, self._expire)
+            self._begin()
 
     def __len__(self) -> int:
         return len(self._instances)
@@ -151,7 +153,16 @@ class ClientTelemetry:
     @property
     def is_enabled(self) -> bool:
         """Whether there is a receiver; without one clients are not asked."""
-        return self.receiver is not None
+        return self.receiver is not None or bool(self._forwards)
+
+    def forward_to(self, receiver: Receiver) -> None:
+        """Give each push to `receiver` too, which must return at once."""
+        if not self.is_enabled:
+            self._begin()
+        self._forwards.append(receiver)
+
+    def _begin(self) -> None:
+        self._timers.every(EXPIRY_MS_MIN, self._expire)
 
     def subscribe(
         self, instance_id: bytes, identity: ClientIdentity, principal: Principal = ANONYMOUS
@@ -232,7 +243,6 @@ class ClientTelemetry:
             raise TelemetryTooLarge(f"metrics have at most {self.bytes_max} bytes, found {len(data)}")
 
     def _receive(self, instance_id: bytes, identity: ClientIdentity, payload: bytes, *, terminating: bool) -> None:
-        assert self.receiver is not None
         push = ClientMetricsPush(
             uuid_text(instance_id),
             identity.client_id,
@@ -244,7 +254,10 @@ class ClientTelemetry:
             payload,
         )
         try:
-            self.receiver(push)
+            for receive in self._forwards:
+                receive(push)
+            if self.receiver is not None:
+                self.receiver(push)
         except Exception as error:  # a program's own code may raise anything
             events.CLIENT_METRICS_RECEIVER_FAILED.log(logger, "the receiver of client metrics failed: %r", error=error)
             raise InvalidRecord("the receiver of client metrics failed; the broker's log says why") from None

@@ -67,6 +67,7 @@ def values_of(text: str) -> Values:
 def port_of(broker: kqueue.Broker | ClusterBroker) -> int:
     metrics = broker._server.metrics
     assert metrics is not None
+    assert metrics.address is not None
     return metrics.address.port
 
 

@@ -9,9 +9,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 
 import kqueue
-from kqueue.telemetry import exposition
-from kqueue.telemetry.exposition import PAUSE_S, WORK_S, SamplesCollector
+from kqueue.telemetry import pace
+from kqueue.telemetry.exposition import SamplesCollector
 from kqueue.telemetry.metrics import BY_NAME
+from kqueue.telemetry.pace import PAUSE_S, WORK_S
 from kqueue.telemetry.samples import Samples
 from kqueue.tests.telemetry.scraping import get, port_of, values_of
 
@@ -53,8 +54,8 @@ def test_names_that_need_it_are_escaped(broker: kqueue.Broker) -> None:
 def test_a_long_text_is_written_in_steps_with_the_interpreter_free_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
     times = count(step=WORK_S / 10)
     pauses: list[float] = []
-    monkeypatch.setattr(exposition, "monotonic_s", lambda: next(times))
-    monkeypatch.setattr(exposition, "sleep", pauses.append)
+    monkeypatch.setattr(pace, "monotonic_s", lambda: next(times))
+    monkeypatch.setattr(pace, "sleep", pauses.append)
     samples = Samples()
     for number in range(1000):
         samples.add("kqueue_partition_end_offset", number, "t", str(number))

@@ -19,7 +19,7 @@ from kqueue.base.names import UUID_ZERO
 from kqueue.base.promise import Promise
 from kqueue.base.timers import Timers
 from kqueue.broker.client_telemetry import subscriptions as client_telemetry
-from kqueue.broker.client_telemetry.receivers import MemoryReceiver
+from kqueue.broker.client_telemetry.receivers import ClientMetricsPush, MemoryReceiver
 from kqueue.broker.client_telemetry.subscriptions import (
     INTERVAL_MS_DEFAULT,
     ClientIdentity,
@@ -125,6 +125,20 @@ def test_a_push_reaches_the_receiver() -> None:
     world.advance(1000)
     world.push(instance, b"")
     assert len(world.receiver.pushes) == 1, "an empty push only says that the client is there"
+
+
+@for_each("has_receiver", [True, False])
+def test_a_push_is_forwarded_beside_the_receiver_or_without_one(has_receiver: bool) -> None:
+    world = World()
+    if not has_receiver:
+        world.telemetry.receiver = None
+    assert world.telemetry.is_enabled is has_receiver
+    forwarded: list[ClientMetricsPush] = []
+    world.telemetry.forward_to(forwarded.append)
+    assert world.telemetry.is_enabled
+    world.push(world.telemetry.subscribe(ID, PYTHON))
+    assert [push.payload for push in forwarded] == [DATA]
+    assert len(world.receiver.pushes) == has_receiver
 
 
 @for_each("codec", ["gzip", "snappy", "lz4", "zstd"])
