@@ -109,8 +109,8 @@ def waiting_steps(served: OwnBroker) -> Iterator[Step]:
     yield "consumers of an idle topic", lambda: consumers.idle(served)
 
 
-def measure(report: Report, console: Console, found: Iterator[Step]) -> None:
-    for name, step in found:
+def measure(report: Report, console: Console, steps: Iterator[Step]) -> None:
+    for name, step in steps:
         with console.status(name):
             report.rows.append(step())
 

@@ -23,10 +23,10 @@ ACLS, USERS, TOPICS, ASKED = 10_000, 500, 2_000, 20_000
 
 def bindings(rng: random.Random) -> list[AclBinding]:
     """One in four is prefixed, one in twenty denies."""
-    found: dict[AclBinding, None] = {}
-    while len(found) < ACLS:
+    acls: dict[AclBinding, None] = {}
+    while len(acls) < ACLS:
         topic, user = rng.randrange(TOPICS), rng.randrange(USERS)
-        found[
+        acls[
             AclBinding(
                 ResourceType.TOPIC,
                 f"topic-{topic}",
@@ -37,7 +37,7 @@ def bindings(rng: random.Random) -> list[AclBinding]:
                 AclPermission.DENY if rng.random() < 0.05 else AclPermission.ALLOW,
             )
         ] = None
-    return list(found)
+    return list(acls)
 
 
 def timed_us(call: Callable[[], object]) -> float:

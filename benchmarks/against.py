@@ -170,12 +170,12 @@ def available(
     for name in names:
         try:
             with console.status(f"{name}: fetching"):
-                found = columns(name)
+                peer_columns = columns(name)
         except Missing as reason:
             result.skipped[name] = str(reason)
             console.print(f"{name}: skipped, because {reason}")
         else:
-            yield from found
+            yield from peer_columns
 
 
 def compare(names: Sequence[str], sizes: Sizes, console: Console, *, compiled: bool = False) -> Comparison:

@@ -119,12 +119,12 @@ def one_batch(count: int, value: bytes, codec: str = "none") -> bytes:
     return bytes(builder.build())
 
 
-def wait_for(found: Callable[[], int | None]) -> int:
-    """Return what `found` returns once it is not None; errors are tried again."""
+def wait_for(poll: Callable[[], int | None]) -> int:
+    """Return what `poll` returns once it is not None; errors are tried again."""
     deadline = time.monotonic() + WAIT_S_MAX
     while True:
         try:
-            if (value := found()) is not None:
+            if (value := poll()) is not None:
                 return value
         except KqueueError:
             if time.monotonic() > deadline:
@@ -325,16 +325,16 @@ def rows() -> Iterator[tuple[str, Callable[[], Row]]]:
 
 def row() -> Row:
     """Return the row for `python -m benchmarks`."""
-    found = list(scenarios(None, full=False, partitions=PARTITIONS, megabytes=MEGABYTES))
-    figures = [Figure(each.at(0.999), f"ms p99.9, {each.name}", at_most=WAIT_MS_MAX) for each in found]
+    waits = list(scenarios(None, full=False, partitions=PARTITIONS, megabytes=MEGABYTES))
+    figures = [Figure(each.at(0.999), f"ms p99.9, {each.name}", at_most=WAIT_MS_MAX) for each in waits]
     return Row("beside heavy work", figures, "a good client's produce and fetch of one record; benchmarks.beside")
 
 
 @contextmanager
 def _reported() -> Iterator[list[Waits]]:
-    found: list[Waits] = []
-    yield found
-    slow = ", ".join(each.name for each in found if not each.at(0.999) <= WAIT_MS_MAX)
+    waits: list[Waits] = []
+    yield waits
+    slow = ", ".join(each.name for each in waits if not each.at(0.999) <= WAIT_MS_MAX)
     if slow:
         sys.exit(f"99.9 % of the requests must take {WAIT_MS_MAX} ms at most; not so: {slow}")
 
@@ -356,10 +356,10 @@ def main() -> None:
         embed(options.embed)
     else:
         sizes = {"partitions": options.partitions, "megabytes": options.megabytes}
-        with _reported() as found:
+        with _reported() as waits:
             for each in scenarios(options.only, full=options.full, **sizes, seconds_max=options.seconds_max):
                 print(each, flush=True)
-                found.append(each)
+                waits.append(each)
 
 
 if __name__ == "__main__":

@@ -72,13 +72,13 @@ class ServedCluster(ABC):
         with Client(self.bootstrap, timeout_ms=int(READY_TIMEOUT_S * 1000)) as client:
             client.create_topics(topics)
             names = [topic.name for topic in topics]
-            _until(lambda: all(_is_in_sync(found) for found in client.metadata(names).topics.values()))
+            _until(lambda: all(_is_in_sync(topic) for topic in client.metadata(names).topics.values()))
 
     def led_by(self, node: int, topic: str) -> list[TopicPartition]:
         """Return the partitions of a topic that a broker leads."""
         with Client(self.bootstrap) as client:
-            found = client.metadata([topic]).topics[topic]
-        return [TopicPartition(topic, index) for index, one in found.partitions.items() if one.leader == node]
+            metadata = client.metadata([topic]).topics[topic]
+        return [TopicPartition(topic, index) for index, one in metadata.partitions.items() if one.leader == node]
 
     def leader(self, topic: str) -> int:
         """Return the broker that leads the one partition of a topic."""
@@ -170,14 +170,14 @@ def fail_over(cluster: OwnCluster, victim: int, end: Callable[[OwnBroker], None]
     watched = next(broker for broker in survivors.values())
     with Client(cluster.bootstrap, timeout_ms=int(READY_TIMEOUT_S * 1000)) as client:
         client.produce(dict.fromkeys(led, SMALL), repeatable=True)
-        found: dict[str, float] = {}
+        seconds: dict[str, float] = {}
 
         def wait(name: str, holds: Callable[[Client], bool]) -> threading.Thread:
             def run() -> None:
                 addresses = ",".join(broker.bootstrap for broker in survivors.values())
                 with Client(addresses, timeout_ms=int(READY_TIMEOUT_S * 1000)) as own:
                     _until(lambda: holds(own))
-                found[name] = time.monotonic() - killed
+                seconds[name] = time.monotonic() - killed
 
             return threading.Thread(target=run)
 
@@ -197,19 +197,19 @@ def fail_over(cluster: OwnCluster, victim: int, end: Callable[[OwnBroker], None]
                 thread.join()
             time.sleep(SETTLE_S)
         wait_ms = watcher.longest_ms(began, time.time())
-    return Failover(len(led), found["leaders"], found["produced"], found["fetched"], wait_ms)
+    return Failover(len(led), seconds["leaders"], seconds["produced"], seconds["fetched"], wait_ms)
 
 
 def _are_led_without(client: Client, partitions: list[TopicPartition], victim: int) -> bool:
-    found = client.metadata([TOPIC]).topics[TOPIC].partitions
-    return all(found[each.partition].leader not in (NO_LEADER, victim) for each in partitions)
+    metadata = client.metadata([TOPIC]).topics[TOPIC].partitions
+    return all(metadata[each.partition].leader not in (NO_LEADER, victim) for each in partitions)
 
 
 def _reads_all(client: Client, partitions: list[TopicPartition]) -> bool:
     left = dict.fromkeys(partitions, 0)
     while left:
-        for place, found in client.fetch(left).items():
-            if len(found.records):
+        for place, fetched in client.fetch(left).items():
+            if len(fetched.records):
                 left.pop(place, None)
     return True
 

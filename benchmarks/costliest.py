@@ -85,8 +85,10 @@ class GoodClient:
 def resident(pid: int) -> tuple[float, float]:
     """Return resident memory and its peak since `forget_peak`, in MiB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    found = {line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines if line.startswith(("VmRSS", "VmHWM"))}
-    return found["VmRSS"], found["VmHWM"]
+    sizes_mib = {
+        line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines if line.startswith(("VmRSS", "VmHWM"))
+    }
+    return sizes_mib["VmRSS"], sizes_mib["VmHWM"]
 
 
 def forget_peak(pid: int) -> None:

@@ -65,14 +65,14 @@ class Connection:
         return self.read_exactly(struct.unpack(">i", self.read_exactly(4))[0])
 
     def read_exactly(self, size: int) -> bytes:
-        found = bytearray(size)
-        view = memoryview(found)
+        buf = bytearray(size)
+        view = memoryview(buf)
         while view:
             got = self.socket.recv_into(view)
             if not got:
                 raise ConnectionError("the broker closed the connection")
             view = view[got:]
-        return bytes(found)
+        return bytes(buf)
 
 
 def frame(api_key: int, version: int, request: Any) -> bytes:
@@ -142,9 +142,9 @@ def settled_end(bootstrap: str, topic: str, wanted: int) -> int:
     readers do not see yet.
     """
     deadline = time.monotonic() + CALL_TIMEOUT_S
-    while (found := end_offset(bootstrap, topic)) < wanted and time.monotonic() < deadline:
+    while (end := end_offset(bootstrap, topic)) < wanted and time.monotonic() < deadline:
         time.sleep(0.01)
-    return found
+    return end
 
 
 def greet(connection: Connection) -> None:

@@ -113,13 +113,13 @@ def cpu_us(served: Served, run: Callable[[], object], requests: int = REQUESTS, 
     """
     run()
     settle(served)
-    found = []
+    rounds_s = []
     with served.same_core():
         for _ in range(rounds):
             before = served.cpu_s()
             run()
-            found.append(served.cpu_s() - before)
-    return min(found) / requests * 1e6
+            rounds_s.append(served.cpu_s() - before)
+    return min(rounds_s) / requests * 1e6
 
 
 def settle(served: Served) -> None:

@@ -96,9 +96,9 @@ def measure(broker: kqueue.Broker) -> None:
                 ("embedded: noted", noted),
                 ("noted, and a hook asked", watched),
             ):
-                found = microseconds(starting(with_hooks(dispatcher, hooks, client_log), frame))
-                plain = plain or found
-                print(f"{found:8.2f} µs  {found - plain:+6.2f}  {name}, {title}")
+                cost_us = microseconds(starting(with_hooks(dispatcher, hooks, client_log), frame))
+                plain = plain or cost_us
+                print(f"{cost_us:8.2f} µs  {cost_us - plain:+6.2f}  {name}, {title}")
 
     broker._call(work)
 
@@ -133,9 +133,9 @@ def measure_appends() -> None:
             if file.size > FILE_BYTES_MAX:  # noqa: B023
                 file.truncate(0)  # noqa: B023
 
-        found = microseconds(append)
-        plain = plain or found
-        print(f"{found:8.2f} µs  {found - plain:+6.2f}  append of {len(data)} bytes to memory, {title}")
+        cost_us = microseconds(append)
+        plain = plain or cost_us
+        print(f"{cost_us:8.2f} µs  {cost_us - plain:+6.2f}  append of {len(data)} bytes to memory, {title}")
 
 
 def main() -> None:

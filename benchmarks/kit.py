@@ -53,13 +53,13 @@ def one_record(bootstrap: str, topic: str) -> None:
 
 
 def start() -> Row:
-    found = []
+    starts_ms = []
     for _ in range(START_ROUNDS):
         printed = subprocess.run(
             [sys.executable, "-c", _START], capture_output=True, text=True, check=True, timeout=60
         ).stdout
-        found.append(float(printed) * 1000)
-    figure = Figure(statistics.median(found), "ms", at_most=START_MS_MAX)
+        starts_ms.append(float(printed) * 1000)
+    figure = Figure(statistics.median(starts_ms), "ms", at_most=START_MS_MAX)
     return Row(
         "the first kafka_broker of a test run", [figure], "import and start, in a process that has imported pytest"
     )
@@ -88,14 +88,14 @@ def further_starts() -> Row:
 
 def help_text() -> Row:
     """What ``kqueue --help`` takes of a processor: it imports no subcommand."""
-    found = []
+    cpu_ms = []
     for _ in range(START_ROUNDS):
         with subprocess.Popen([sys.executable, "-m", "kqueue.cli", "--help"], stdout=subprocess.DEVNULL) as process:
             _, status, used = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
         assert process.returncode == 0
-        found.append((used.ru_utime + used.ru_stime) * 1000)
-    return Row("kqueue --help", [Figure(min(found), "ms of a processor", at_most=HELP_CPU_MS_MAX)])
+        cpu_ms.append((used.ru_utime + used.ru_stime) * 1000)
+    return Row("kqueue --help", [Figure(min(cpu_ms), "ms of a processor", at_most=HELP_CPU_MS_MAX)])
 
 
 def failover() -> Row:
@@ -167,12 +167,12 @@ def steps() -> Iterator[tuple[str, Callable[[], Row]]]:
 
 
 def _least_start_ms(make: Callable[[], AbstractContextManager[object]]) -> float:
-    found = []
+    starts_ms = []
     for _ in range(START_ROUNDS):
         began = time.perf_counter()
         with make():
-            found.append((time.perf_counter() - began) * 1000)
-    return min(found)
+            starts_ms.append((time.perf_counter() - began) * 1000)
+    return min(starts_ms)
 
 
 def _whole_ms(broker: kqueue.Broker, topic: str) -> float:
@@ -183,8 +183,8 @@ def _whole_ms(broker: kqueue.Broker, topic: str) -> float:
 
 
 def _alone_ms(answers: tuple[int, Answers]) -> float:
-    port, found = answers
-    with Replay(port, found):
+    port, recorded = answers
+    with Replay(port, recorded):
         began = time.perf_counter()
         one_record(f"127.0.0.1:{port}", TOPIC)
         return (time.perf_counter() - began) * 1000
@@ -207,6 +207,6 @@ def _bound(broker: kqueue.Broker) -> int:
 
 
 def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])

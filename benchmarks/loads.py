@@ -275,13 +275,13 @@ print(imported - begun, first - imported, second - again)
 
 
 def start_time() -> Row:
-    found = []
+    rounds_ms = []
     for _ in range(START_ROUNDS):
         printed = subprocess.run(
             [sys.executable, "-c", _START], capture_output=True, text=True, check=True, timeout=60
         ).stdout
-        found.append([float(part) * 1000 for part in printed.split()])
-    imported, first, second = (min(column) for column in zip(*found, strict=True))
+        rounds_ms.append([float(part) * 1000 for part in printed.split()])
+    imported, first, second = (min(column) for column in zip(*rounds_ms, strict=True))
     return Row(
         "start of kqueue.Broker()",
         [

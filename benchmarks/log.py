@@ -138,8 +138,8 @@ def void(_: object) -> None:
 
 def append_large(count: int) -> Row:
     buf = batch_of_bytes(1_000, 10**6)
-    found = [_append(buf, count) for _ in range(ROUNDS)]
-    appended, flushed, read = (min(column) for column in zip(*found, strict=True))
+    rounds_s = [_append(buf, count) for _ in range(ROUNDS)]
+    appended, flushed, read = (min(column) for column in zip(*rounds_s, strict=True))
     size = count * len(buf)
     return Row(
         "log append and sequential read, batches of 1 MB",

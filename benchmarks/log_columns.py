@@ -75,12 +75,12 @@ def _engines() -> list[EngineName]:
 
 def _best(work: Callable[[], object]) -> float:
     """Seconds of the quickest round; one goes before, which compiles what there is to compile."""
-    found = []
+    rounds_s = []
     for _ in range(ROUNDS + 1):
         began = time.perf_counter()
         work()
-        found.append(time.perf_counter() - began)
-    return min(found[1:])
+        rounds_s.append(time.perf_counter() - began)
+    return min(rounds_s[1:])
 
 
 def _values(record_bytes: int, count: int) -> list[bytes]:
@@ -138,9 +138,9 @@ def _write(folder: Path, size: int, record_bytes: int) -> int:
     header = read_header(batch)
     for _ in range(-(-size // len(batch))):
         log.append(batch, header, leader_epoch=0)
-    found = log.end_offset
+    records = log.end_offset
     log.close()
-    return found
+    return records
 
 
 def _export(engine: EngineName, folder: Path) -> None:

@@ -68,12 +68,12 @@ def write(folder: Path, records: int, keys: int) -> int:
 
 def _measure(folder: Path, name: str, aim: float, keys: int) -> list[Figure]:
     command = [sys.executable, "-m", "benchmarks.log_compaction", str(folder), name]
-    found = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
-    if found["kept"] > keys or found["kept"] != found["entries"]:
-        raise RuntimeError(f"{found['kept']} records stayed of {found['entries']} keys in the map, {keys} in all")
+    result = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    if result["kept"] > keys or result["kept"] != result["entries"]:
+        raise RuntimeError(f"{result['kept']} records stayed of {result['entries']} keys in the map, {keys} in all")
     return [
-        Figure(found["records"] / found["seconds"], f"records/s, {name}", at_least=aim),
-        Figure((found["peak"] - found["before"]) / 2**20, f"MiB at most, {name}"),
+        Figure(result["records"] / result["seconds"], f"records/s, {name}", at_least=aim),
+        Figure((result["peak"] - result["before"]) / 2**20, f"MiB at most, {name}"),
     ]
 
 
@@ -89,7 +89,7 @@ def main(folder: Path, name: str) -> None:
         if entry.name.endswith(CLEANED):
             storage.remove(f"{PARTITION}/{entry.name}")
     stats = done.stats
-    found = {
+    result = {
         "seconds": stats.seconds,
         "records": stats.records_read,
         "kept": stats.records_kept,
@@ -97,7 +97,7 @@ def main(folder: Path, name: str) -> None:
         "before": before,
         "peak": _peak_bytes(),
     }
-    print(json.dumps(found))
+    print(json.dumps(result))
 
 
 def _task(storage: LocalStorage, folder: Path, name: str) -> CompactionTask:

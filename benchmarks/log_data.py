@@ -53,11 +53,11 @@ def batch_of_bytes(count: int, size: int) -> bytearray:
     value_bytes = last_bytes = (size - BATCH_OVERHEAD) // count - 12
     while True:
         values = [bytes(value_bytes)] * (count - 1) + [bytes(last_bytes)]
-        found = build_batch([Record(number, START_MS, None, value, (), -1) for number, value in enumerate(values)])
-        if len(found) >= size:
-            assert len(found) == size, f"no batch of {size} bytes can be made"
-            return found
-        last_bytes += max(size - len(found) - 8, 1)  # a length field may grow on the way
+        buf = build_batch([Record(number, START_MS, None, value, (), -1) for number, value in enumerate(values)])
+        if len(buf) >= size:
+            assert len(buf) == size, f"no batch of {size} bytes can be made"
+            return buf
+        last_bytes += max(size - len(buf) - 8, 1)  # a length field may grow on the way
 
 
 @dataclass(frozen=True)

@@ -54,14 +54,14 @@ def values(count: int) -> Row:
 
 
 def _us(decoder: Decoder, encoded: list[bytes]) -> float:
-    found = []
+    rounds_us = []
     for _ in range(ROUNDS):
         began = time.process_time()
         decoded = decoder.decode(encoded)
-        found.append((time.process_time() - began) / len(encoded) * 1e6)
+        rounds_us.append((time.process_time() - began) / len(encoded) * 1e6)
         if decoded.errors or len(decoded.values) != len(encoded):
             raise RuntimeError(f"{len(decoded.errors)} of {len(encoded)} values were wrong")
-    return min(found)
+    return min(rounds_us)
 
 
 def _row(number: int) -> dict[str, Any]:
@@ -107,12 +107,12 @@ def _avro(types: dict[str, Any]) -> Any:
 def _encoded(schema: str, rows: list[dict[str, Any]]) -> list[bytes]:
     import fastavro
 
-    parsed, found = fastavro.parse_schema(json.loads(schema)), []
+    parsed, encoded = fastavro.parse_schema(json.loads(schema)), []
     for row in rows:
         file = io.BytesIO()
         fastavro.schemaless_writer(file, parsed, row)
-        found.append(file.getvalue())
-    return found
+        encoded.append(file.getvalue())
+    return encoded
 
 
 def _protobuf() -> Any:

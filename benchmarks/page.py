@@ -63,10 +63,10 @@ def _kit() -> str:
 
 def _profiles() -> str:
     """Return a table for each flush mode: the share of each area, in percent of the CPU time."""
-    found = Profiles.load(KEPT / profiles.KEPT)
-    parts = [_from(found.build, found.started_at, found.conditions) + "\n"]
+    run = Profiles.load(KEPT / profiles.KEPT)
+    parts = [_from(run.build, run.started_at, run.conditions) + "\n"]
     head = ["", *profiles.AREAS, profiles.OTHER, "functions with most"]
-    for flush, several in found.by_flush.items():
+    for flush, several in run.by_flush.items():
         lines = [f"| {' | '.join([f'flush={flush}', *head[1:]])} |", "|---" * len(head) + "|"]
         parts.append("\n".join([*lines, *(f"| {' | '.join(cells)} |" for cells in profiles.rows(several))]) + "\n")
     return "\n".join(parts)

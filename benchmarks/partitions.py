@@ -139,9 +139,9 @@ def rows() -> Iterator[tuple[str, Callable[[], Row]]]:
 def many_partitions() -> Row:
     """Return the row for `python -m benchmarks`."""
     with OwnBroker("group") as own:
-        found = steps(own, COUNT)
-    create = next(step for step in found if step.name.startswith("create"))
-    longest = max(step.wait_ms for step in found if step.name != "Metadata of all")
+        timed_steps = steps(own, COUNT)
+    create = next(step for step in timed_steps if step.name.startswith("create"))
+    longest = max(step.wait_ms for step in timed_steps if step.name != "Metadata of all")
     figures = [
         Figure(create.seconds, f"s to create {COUNT} partitions", at_most=SECONDS_MAX),
         Figure(longest, "ms, longest wait of another client", at_most=WAIT_MS_MAX),

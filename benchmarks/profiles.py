@@ -69,7 +69,7 @@ class Profiles:
     def load(cls, path: Path) -> Profiles:
         """Read what `save` wrote."""
         data = json.loads(path.read_text())
-        by_flush = {flush: [Profile(**one) for one in found] for flush, found in data["by_flush"].items()}
+        by_flush = {flush: [Profile(**one) for one in profiles] for flush, profiles in data["by_flush"].items()}
         return cls(data["started_at"], data["build"], Conditions(**data["conditions"]), by_flush)
 
 
@@ -131,8 +131,10 @@ def measure(console: Console) -> Profiles:
     for flush in ("kafka", "group"):
         with tempfile.TemporaryDirectory() as folder, SampledBroker(flush, Path(folder) / "samples") as served:
             loads = [load for load in LOADS if load.name != LOADS[-1].name]
-            found = [sample(served, load) for load in track(loads, f"flush={flush}", console=console, transient=True)]
-        result.by_flush[flush] = found
+            profiles = [
+                sample(served, load) for load in track(loads, f"flush={flush}", console=console, transient=True)
+            ]
+        result.by_flush[flush] = profiles
     result.conditions.finish()
     return result
 
@@ -157,9 +159,9 @@ def main() -> None:
     options = parser.parse_args()
     console = Console(stderr=True)
     measured = measure(console)
-    for flush, found in measured.by_flush.items():
+    for flush, profiles in measured.by_flush.items():
         print(f"flush={flush}: {', '.join((*AREAS, OTHER))}, functions")
-        for cells in rows(found):
+        for cells in rows(profiles):
             print("    " + " | ".join(cells))
     if options.keep:
         from benchmarks import page

@@ -98,10 +98,10 @@ def fetch(served: Served, topic: str, records: int) -> tuple[float, float]:
         started = time.perf_counter()
         got = 0
         while got < records:
-            found = consumer.consume(min(CHUNK, records - got), 10)
-            if not found:
+            messages = consumer.consume(min(CHUNK, records - got), 10)
+            if not messages:
                 raise RuntimeError(f"no more records after {got}")
-            got += len(found)
+            got += len(messages)
         return time.perf_counter() - started, served.cpu_s() - cpu_s
     finally:
         consumer.close()

@@ -64,7 +64,7 @@ class _Recorder(_Server):
 class _Replayer(_Server):
     def __init__(self, port: int, answers: Answers) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
-        self._left = {key: iter(found) for key, found in answers.items()}
+        self._left = {key: iter(responses) for key, responses in answers.items()}
         self._last: dict[int, bytes] = {}
 
     def serve_client(self, client: socket.socket) -> None:

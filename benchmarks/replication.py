@@ -102,14 +102,14 @@ def beside_copying(cluster: OwnCluster, flush: str) -> Row:
     place = TopicPartition("grown", 0)
     beside: list[float] = []
     with Client(cluster.bootstrap) as client:
-        found = client.metadata(["grown"]).topics["grown"].partitions[0]
-        added = next(node for node in cluster.brokers if node not in found.replicas)
+        partition = client.metadata(["grown"]).topics["grown"].partitions[0]
+        added = next(node for node in cluster.brokers if node not in partition.replicas)
         began = time.monotonic()
         copied = threading.Event()
         taken = threading.Thread(target=lambda: beside.extend(latencies_ms(cluster, "grown", copied)))
         taken.start()
         try:
-            refused = client.cluster.reassign({place: [*found.replicas, added]})
+            refused = client.cluster.reassign({place: [*partition.replicas, added]})
             if refused:
                 raise RuntimeError(f"the new replica was refused: {refused}")
             while client.cluster.reassignments([place]):

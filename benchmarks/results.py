@@ -118,13 +118,13 @@ def busy_processes(ours: set[int], seconds: float = 0.5) -> list[str]:
             except psutil.Error:
                 continue
     time.sleep(seconds)
-    found = []
+    usage = []
     for process in watched.values():
         try:
-            found.append((process.cpu_percent(), process.info["name"] or "?"))
+            usage.append((process.cpu_percent(), process.info["name"] or "?"))
         except psutil.Error:
             continue
-    return [f"{name} {percent:.0f}%" for percent, name in sorted(found, reverse=True)[:5] if percent >= BUSY_PERCENT]
+    return [f"{name} {percent:.0f}%" for percent, name in sorted(usage, reverse=True)[:5] if percent >= BUSY_PERCENT]
 
 
 def short(value: float | None) -> str:

@@ -211,13 +211,13 @@ def warm_pages(size: int) -> None:
 
 def fsync_ms(folder: Path, rounds: int = 200) -> list[float]:
     """Return the milliseconds of each append of 1 KB with its fsync in this folder."""
-    found = []
+    appends_ms = []
     path = folder / "fsync-probe"
     with path.open("wb", buffering=0) as file:
         for _ in range(rounds):
             started = time.perf_counter()
             file.write(bytes(1024))
             os.fdatasync(file.fileno()) if hasattr(os, "fdatasync") else os.fsync(file.fileno())
-            found.append((time.perf_counter() - started) * 1000)
+            appends_ms.append((time.perf_counter() - started) * 1000)
     path.unlink()
-    return found
+    return appends_ms

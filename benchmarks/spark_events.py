@@ -88,10 +88,10 @@ class EventBench:
         """Return the best rate of each frame; the frames take turns, so all meet the same load."""
         seconds: list[list[float]] = [[] for _ in frames]
         for _ in range(ROUNDS + 1):  # one round more, which warms it
-            for found, frame in zip(seconds, frames, strict=True):
+            for rounds_s, frame in zip(seconds, frames, strict=True):
                 frame.write.format("noop").mode("overwrite").save()
-                found.append(self._task_cpu_s())
-        return [self._records / min(found) for found in seconds]
+                rounds_s.append(self._task_cpu_s())
+        return [self._records / min(rounds_s) for rounds_s in seconds]
 
     def _task_cpu_s(self) -> float:
         """Return the CPU time of the tasks of the last job."""

@@ -105,7 +105,7 @@ class SinkBench:
             began = time.perf_counter()
             rows.write.format(variant.sink).mode("append").options(**given).save()
             seconds = time.perf_counter() - began
-            written = sum(found.offset or 0 for found in client.offsets(dict.fromkeys(partitions, LATEST)).values())
+            written = sum(end.offset or 0 for end in client.offsets(dict.fromkeys(partitions, LATEST)).values())
             written -= variant.beside * PARTITIONS
             client.delete_topics([topic])
         if written != load.rows:

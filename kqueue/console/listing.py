@@ -60,12 +60,12 @@ def listing(
     """
     query = parameters.get("q", "").strip()[:FILTER_CHARACTERS_MAX]
     wanted = query.casefold()
-    found = [item for item in items if wanted in name_of(item).casefold()] if wanted else items
-    pages = max(1, -(-len(found) // ROWS_PER_PAGE))
+    matching = [item for item in items if wanted in name_of(item).casefold()] if wanted else items
+    pages = max(1, -(-len(matching) // ROWS_PER_PAGE))
     page = min(page_number(parameters), pages)
-    rows = found[(page - 1) * ROWS_PER_PAGE : page * ROWS_PER_PAGE]
+    rows = matching[(page - 1) * ROWS_PER_PAGE : page * ROWS_PER_PAGE]
     kept = {name: parameters[name][:FILTER_CHARACTERS_MAX] for name in keep if parameters.get(name)}
-    return Listing(rows, len(found), len(items), page, pages, query, kept)
+    return Listing(rows, len(matching), len(items), page, pages, query, kept)
 
 
 def page_number(parameters: Mapping[str, str]) -> int:

@@ -527,7 +527,7 @@ def _is_entry_of(unit: AnyHeader, entry: IndexEntry) -> bool:
     return unit.last_offset == entry.offset or (unit.magic < 2 and unit.last_offset < entry.offset)
 
 
-def _index_error(entry: IndexEntry, found: str) -> CorruptIndex:
+def _index_error(entry: IndexEntry, actual: str) -> CorruptIndex:
     return CorruptIndex(
-        f"expected a batch that ends with offset {entry.offset} at position {entry.position}, found {found}"
+        f"expected a batch that ends with offset {entry.offset} at position {entry.position}, found {actual}"
     )

@@ -40,12 +40,12 @@ class ForeignName(NamedTuple):
 
     def values(self, samples: Samples) -> Mapping[Labels, Value]:
         """Return the values by labels."""
-        found = samples.values.get(self.source, {})
+        source_values = samples.values.get(self.source, {})
         led = samples.values.get(LED, {})
         skipped = len(self.where)
         end = skipped + len(self.labels)
         values: dict[Labels, Value] = {}
-        for labels, value in found.items():
+        for labels, value in source_values.items():
             if labels[:skipped] != self.where or (self.of_leader and labels not in led):
                 continue
             assert not isinstance(value, Histogram)

@@ -38,6 +38,6 @@ def test_the_page_shows_every_picture() -> None:
 def test_readme_has_the_kept_figures(title: str, unit: str, cell: str) -> None:
     row = next(row for row in Comparison.load(KEPT / against.KEPT).rows if row.unit == unit)
     kept = [cell.format(statistics.median(row.samples[name])) for name in (OURS[0].name, KAFKA_NAME, IN_MEMORY)]
-    found = re.search(rf"^\| {title} \| (.*?) \|$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert found is not None
-    assert [each.removesuffix(" ¹") for each in found[1].split(" | ")[:3]] == kept
+    match = re.search(rf"^\| {title} \| (.*?) \|$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert match is not None
+    assert [each.removesuffix(" ¹") for each in match[1].split(" | ")[:3]] == kept

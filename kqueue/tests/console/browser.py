@@ -25,9 +25,9 @@ class Browser(TestClient):
 
     def csrf(self, path: str = "/") -> str:
         """The token in the forms of a page."""
-        found = _CSRF.search(self.get(path).text)
-        assert found is not None, f"{path} has no form"
-        return html.unescape(found[1])
+        match = _CSRF.search(self.get(path).text)
+        assert match is not None, f"{path} has no form"
+        return html.unescape(match[1])
 
     def submit(self, path: str, fields: dict[str, Any] | None = None, *, on: str = "/", **options: Any) -> Any:
         """Send the form of the page `on`, with its token."""

@@ -27,12 +27,12 @@ def test_a_number_that_is_none_is_the_first_page(text: str) -> None:
 
 
 def test_the_filter_finds_parts_of_names_in_any_case() -> None:
-    found = listing(NAMES, {"q": " RDERS-11 "})
-    assert list(found.rows) == NAMES[110:]
-    assert (found.total, found.unfiltered) == (10, 120)
+    page = listing(NAMES, {"q": " RDERS-11 "})
+    assert list(page.rows) == NAMES[110:]
+    assert (page.total, page.unfiltered) == (10, 120)
 
 
 def test_links_keep_the_filter_and_what_a_page_names() -> None:
-    found = listing(NAMES, {"q": 'o"&', "state": "a b", "other": "1"}, keep=("state",))
-    assert found.link(1) == "?state=a+b&q=o%22%26"
+    page = listing(NAMES, {"q": 'o"&', "state": "a b", "other": "1"}, keep=("state",))
+    assert page.link(1) == "?state=a+b&q=o%22%26"
     assert listing(NAMES, {"page": "2"}).link(3) == "?page=3"
