@@ -34,7 +34,7 @@ KILLS = int(os.environ.get("KQUEUE_KILLS", "1"))
 STOPS = int(os.environ.get("KQUEUE_STOPS", "3"))
 SEED = int(os.environ.get("KQUEUE_SEED", "7"))
 DEADLINE_S = 240
-"""What ends a hang: a starved machine takes a minute to start Java."""
+"""Seconds until a hang is ended: a starved machine takes a minute to start Java."""
 
 
 def said(lines: Iterable[str]) -> Iterator[str]:

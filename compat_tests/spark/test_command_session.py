@@ -1,4 +1,4 @@
-"""How the Spark session of a `kqueue pipeline` command ends."""
+"""The Spark session of a `kqueue pipeline` command ends with one short message."""
 
 from __future__ import annotations
 

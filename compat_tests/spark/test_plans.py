@@ -1,4 +1,4 @@
-"""What Spark's optimizer repeats: an expression in place of each mention of its column.
+"""Jobs compute each expression once; Spark's optimizer would repeat it for each use of its column.
 
 The plans of the jobs are counted, not run.
 """

@@ -1,4 +1,4 @@
-"""How far queries are behind, measured by `LagListener`."""
+"""`LagListener` measures the lag of running queries."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ _MASTERS = re.compile(
     r"local(\[(\d+|\*)(\s*,\s*\d+)?\])?|local-cluster\[\s*\d+\s*(,\s*\d+\s*){2}\]"
     r"|spark://[^/:,]+:\d+.*|spark://\[.*\]:\d+.*|yarn|k8s://.+"
 )
-"""What Spark takes as a master."""
+"""The masters that Spark accepts."""
 
 
 def check_master(master: str, wait_s: float = MASTER_WAIT_S) -> None:

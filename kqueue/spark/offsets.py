@@ -47,7 +47,7 @@ class OffsetBound:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether it resolves to the same offsets each time, unless records are deleted."""
+        """Return whether it resolves to the same offsets each time, unless records are deleted."""
         if self.listed is not None:
             return LATEST not in self.listed.values()
         return self.everywhere == EARLIEST

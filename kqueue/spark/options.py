@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from kqueue.config.client_security import ClientSecurity
 
 STAGING_PREFIX = "_kqueue-sink-"
-"""How the names of the sink's own topics begin; patterns of the source leave them out."""
+"""Prefix of the names of the sink's own topics; patterns of the source leave them out."""
 KAFKA = "kafka."
 SECURE = ("kafka.security.", "kafka.ssl.", "kafka.sasl.")
-"""How the options of TLS and SASL begin: Kafka's client properties after ``kafka.``."""
+"""Prefixes of the options of TLS and SASL: Kafka's client properties after ``kafka.``."""
 CLIENTS_IGNORED = (
     "kafka.auto.include.jmx.reporter", "kafka.client.dns.lookup", "kafka.connections.max.idle.ms",
     "kafka.enable.metrics.push", "kafka.metadata.max.age.ms", "kafka.metadata.recovery.rebootstrap.trigger.ms",

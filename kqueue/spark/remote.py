@@ -25,7 +25,7 @@ VARIABLE = "SPARK_REMOTE"
 """Spark's environment variable that names a server."""
 PORT = 15002
 OF_SESSIONS = "spark.sql."
-"""How the settings begin that a session has for itself; others are the server's."""
+"""Prefix of the settings that each session has for itself; others are the server's."""
 ANSWER_TIMEOUT_S = 10.0
 
 

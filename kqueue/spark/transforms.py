@@ -38,7 +38,7 @@ _EVENT = "parsed event"
 `_text`.
 """
 UNDECODED = "can't be decoded"
-"""How the reason of such a value begins; the rest may be another for each value."""
+"""Beginning of the reason for a value that can't be decoded; the rest depends on the value."""
 _MS_MIN, _MS_MAX = -62_135_596_800_000, 253_402_300_799_999  # the years 1 to 9999
 
 

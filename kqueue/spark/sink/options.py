@@ -224,12 +224,12 @@ class SinkOptions:
 
     @property
     def is_exactly_once(self) -> bool:
-        """Whether each row is written once: delivery is exactly-once or transactional."""
+        """Return whether each row is written once: delivery is exactly-once or transactional."""
         return bool(self.values["delivery"] != AT_LEAST_ONCE)
 
     @property
     def is_transactional(self) -> bool:
-        """Whether delivery is transactional."""
+        """Return whether delivery is transactional."""
         return bool(self.values["delivery"] == TRANSACTIONAL)
 
     @property

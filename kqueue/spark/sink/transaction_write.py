@@ -31,7 +31,7 @@ GUARD_KEY = b"_kqueue"
 """Compacted topics refuse records without a key."""
 GUARD_HEADER = "kqueue.guard"
 GUARDS_MAX = 3
-"""How many guards a task tries: the first may be one that a timeout ended long ago."""
+"""Number of guards that a task tries: a timeout may have ended the first one long ago."""
 
 
 class TaskTransaction(NamedTuple):

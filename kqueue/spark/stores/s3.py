@@ -40,12 +40,12 @@ SETTINGS = (
     "AWS_ENDPOINT_URL", "AWS_ALLOW_HTTP", "AWS_VIRTUAL_HOSTED_STYLE_REQUEST", "AWS_SKIP_SIGNATURE",
     "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
 )  # fmt: skip
-"""What locations and environment variables say. Without a key the machine's own role counts."""
+"""Settings of locations and environment variables. Without a key the machine's own role is used."""
 KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 ROLES = ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_SKIP_SIGNATURE")
 """Settings that do without keys."""
 METADATA = ("169.254.169.254", 80)
-"""Where a machine of AWS asks for its role."""
+"""Address and port at which a machine of AWS requests its role."""
 METADATA_TIMEOUT_S = 2.0
 ENDPOINT_OF_S3 = "AWS_ENDPOINT_URL_S3"
 RETRIES: dict[str, Any] = {

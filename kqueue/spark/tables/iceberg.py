@@ -32,7 +32,7 @@ FILE_SETTINGS = {
     "AWS_REGION": "s3.region",
     "AWS_ENDPOINT_URL": "s3.endpoint",
 }
-"""What pyiceberg calls the settings of an object store."""
+"""The settings of an object store, and pyiceberg's names for them."""
 
 
 def check_installed() -> None:

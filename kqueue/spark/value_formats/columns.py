@@ -14,7 +14,7 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 LOCAL_TIMESTAMP = pa.timestamp("us")
 JSON_DEPTH_MAX = 4 * DEPTH_MAX
 WRONG = (pa.ArrowException, ValueError, TypeError, OverflowError)
-"""What pyarrow raises of values that have no place in a column."""
+"""Errors that pyarrow raises for values that do not fit a column."""
 
 
 def list_of(item: pa.DataType) -> pa.DataType:

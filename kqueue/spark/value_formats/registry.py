@@ -28,13 +28,11 @@ from kqueue.spark.value_formats.contract import (
 )
 
 TYPES: Mapping[FormatName, str] = {"avro": "AVRO", "protobuf": "PROTOBUF", "json-schema": "JSON"}
-"""What registries call the formats; without a name it is Avro."""
+"""The names that registries have for the formats. A schema without a name is Avro."""
 SUBJECT_UNKNOWN, VERSION_UNKNOWN, SCHEMA_UNKNOWN = 40401, 40402, 40403
 TIMEOUT_S = 5.0
 RETRY_S = (0.2, 1.0)
-"""How long to wait before each further try: of a registry that does not answer, or answers 5xx, or
-that it is busy.
-"""
+"""Seconds before each retry: the registry did not answer, answered 5xx, or is busy."""
 BUSY = (408, 429)
 ANSWER_BYTES_MAX = 2 * SCHEMA_BYTES_MAX
 REFERENCES_MAX = 100

@@ -73,7 +73,7 @@ def test_settings_of_the_server_are_refused() -> None:
 
 
 class Builder:
-    """What a builder of pyspark without grpcio does."""
+    """A builder of pyspark without grpcio."""
 
     def __init__(self) -> None:
         self.given: dict[str, str] = {}

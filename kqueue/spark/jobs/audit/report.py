@@ -70,7 +70,7 @@ class PartitionAudit:
 
     @property
     def keys_are_estimated(self) -> bool:
-        """Whether `keys` is an estimate."""
+        """Return whether `keys` is an estimate."""
         return self.keys >= KEYS_KEPT
 
     def as_json(self) -> dict[str, Any]:

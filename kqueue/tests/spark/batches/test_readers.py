@@ -1,4 +1,4 @@
-"""What is whole, for readers of any kind."""
+"""Readers of any kind see only whole batches."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def run_batch(
     tasks: Sequence[Sequence[str]],
     connect: Callable[[ClientOptions], Client] = Client,
 ) -> None:
-    """What Spark does for one micro-batch: its tasks, then the commit."""
+    """Write one micro-batch as Spark does: its tasks, then the commit."""
     staged: list[StagedBatch] | None = []
     transactions = []
     for number, values in enumerate(tasks):

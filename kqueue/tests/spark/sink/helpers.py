@@ -31,7 +31,7 @@ def rows_of(values: Iterable[str], **columns: Sequence[Any]) -> pa.RecordBatch:
 
 
 def records_in(broker: kqueue.Broker, topic: str) -> dict[int, list[Record]]:
-    """What stands in each partition."""
+    """Return the records of each partition."""
     records: dict[int, list[Record]] = {}
     with Client(broker.bootstrap) as client:
         for topic_partition in client.metadata([topic]).topics[topic].topic_partitions:

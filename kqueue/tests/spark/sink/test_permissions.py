@@ -1,4 +1,4 @@
-"""What users of the sink have to be allowed, as docs/spark.md says."""
+"""Users of the sink need the permissions that docs/spark.md lists."""
 
 from __future__ import annotations
 

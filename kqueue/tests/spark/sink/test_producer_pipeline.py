@@ -72,7 +72,7 @@ def test_much_is_sent_while_more_is_made(broker: kqueue.Broker, small_rounds: No
 
 @pytest.mark.parametrize("acks", ["1", "all"])
 def test_after_a_round_that_failed_none_is_sent(broker: kqueue.Broker, small_rounds: None, acks: str) -> None:
-    """What stands in the topic is a beginning of the rows, without holes."""
+    """The topic holds the first rows, without gaps."""
     broker.create_topic("one")
     with faults(broker) as chaos:
         chaos.fail("Produce", "POLICY_VIOLATION", after=5, times=1)

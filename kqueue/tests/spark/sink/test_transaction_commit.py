@@ -48,7 +48,7 @@ def options(broker: kqueue.Broker) -> Iterator[SinkOptions]:
 
 
 def forget() -> None:
-    """What a new process does not know."""
+    """Drop the state that a new process does not have."""
     drop_idle_producers()
     drop_free_ids()
 
@@ -196,7 +196,7 @@ def test_a_failed_batch_is_abandoned_and_readers_do_not_wait(broker: kqueue.Brok
 
 
 def lose(client: Client, producer: TransactionalProducer) -> None:
-    """What the coordinator does after the timeout."""
+    """Abort the transaction as the coordinator does after the timeout."""
     client.transactions.end(producer, committed=False)
 
 

@@ -1,4 +1,4 @@
-"""Which process may use a transactional id, and when again."""
+"""A transactional id belongs to one task at a time; a finished batch frees it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task leaves in its topics; `test_transaction_commit.py` has whole batches."""
+"""The records that a task leaves in its topics; `test_transaction_commit.py` has whole batches."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def options(broker: kqueue.Broker | None = None, *, streaming: bool = True, **gi
 
 
 def rows(source_options: SourceOptions, ranges: Iterable[OffsetRange]) -> list[Mapping[str, Any]]:
-    """What is read of these ranges."""
+    """Return the rows of these ranges."""
     return [row for piece in read_ranges(source_options, tuple(ranges)) for row in piece.to_pylist()]
 
 

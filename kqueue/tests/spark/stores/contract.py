@@ -1,4 +1,4 @@
-"""What every store promises (`kqueue.spark.stores.Store`)."""
+"""The contract of every store (`kqueue.spark.stores.Store`)."""
 
 from __future__ import annotations
 

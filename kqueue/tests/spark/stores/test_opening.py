@@ -1,4 +1,4 @@
-"""Which store a location has."""
+"""Each location opens the store of its kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What readers make of values of older and newer schemas, by the rules of Avro."""
+"""Readers resolve values of older and newer schemas by the rules of Avro."""
 
 from __future__ import annotations
 

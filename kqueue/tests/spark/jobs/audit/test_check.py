@@ -1,4 +1,4 @@
-"""What an audit refuses before Spark starts."""
+"""An audit refuses missing topics and groups before Spark starts."""
 
 from __future__ import annotations
 
