@@ -58,21 +58,21 @@ def failed(status: int, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_a_missing_topic(bootstrap: str, job: str) -> None:
+def test_missing_topic_is_reported_with_a_similar_name(bootstrap: str, job: str) -> None:
     arguments = [argument.replace("TOPIC", "order") for argument in JOBS[job]]
     said = failed(FAILED, *arguments, "-b", bootstrap)
     assert said == f"Error: there is no topic 'order' on {bootstrap}; did you mean 'orders'?"
 
 
 @pytest.mark.parametrize("job", [*JOBS, "replay", "sweep"])
-def test_a_broker_that_is_down(job: str) -> None:
+def test_unreachable_broker_is_reported_by_address(job: str) -> None:
     assert "no broker answers at 127.0.0.1:1 (Connection refused)" in failed(
         FAILED, *JOBS.get(job, [job, "out"] if job == "replay" else [job]), "-b", "127.0.0.1:1", "--timeout", "0"
     )
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_a_folder_of_which_nothing_can_be_read(job: str, tmp_path: Path) -> None:
+def test_folder_without_sealed_segments_is_refused(job: str, tmp_path: Path) -> None:
     with kqueue.Broker(tmp_path / "data") as broker:
         broker.create_topic("TOPIC", 2)
         for number in range(3):
@@ -82,7 +82,7 @@ def test_a_folder_of_which_nothing_can_be_read(job: str, tmp_path: Path) -> None
     assert "3 offsets in the last segments" in said
 
 
-def test_a_folder_that_is_no_archive(bootstrap: str, tmp_path: Path) -> None:
+def test_replay_of_a_folder_without_archive_is_refused(bootstrap: str, tmp_path: Path) -> None:
     assert failed(FAILED, "replay", "kept", "-b", bootstrap).endswith(
         "kept is no archive: expected a folder that `kqueue pipeline archive` has written"
     )
@@ -91,7 +91,7 @@ def test_a_folder_that_is_no_archive(bootstrap: str, tmp_path: Path) -> None:
     )
 
 
-def test_an_object_store_without_keys(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_object_store_without_keys_is_refused(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s3, "METADATA", ("127.0.0.1", 1))
     for arguments in (
         ["archive", "s3://bucket/kept", "-t", "orders"],
@@ -105,20 +105,20 @@ def test_an_object_store_without_keys(bootstrap: str, monkeypatch: pytest.Monkey
     assert said.endswith("AWS_SECRET_ACCESS_KEY is not set, and goes with AWS_ACCESS_KEY_ID")
 
 
-def test_a_report_that_can_not_be_written(bootstrap: str, tmp_path: Path) -> None:
+def test_unwritable_report_folder_is_refused(bootstrap: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     said = failed(FAILED, "audit", "-b", bootstrap, "--report", "file/report")
     assert said.endswith("file is no folder where you may write")
 
 
-def test_tables_of_other_settings(bootstrap: str, tmp_path: Path) -> None:
+def test_tables_of_another_version_are_refused(bootstrap: str, tmp_path: Path) -> None:
     (tmp_path / "out" / "checkpoints").mkdir(parents=True)
     (tmp_path / "out" / "checkpoints" / "tables.json").write_text('{"version": 0}')
     said = failed(FAILED, *JOBS["ingest"], "-b", bootstrap)
     assert said.endswith("was made by another version of kqueue: use that, or another folder")
 
 
-def test_a_registry_that_is_down(bootstrap: str) -> None:
+def test_unreachable_registry_is_reported_by_address(bootstrap: str) -> None:
     values = ["--value-format", "avro", "--value-registry", "http://127.0.0.1:1"]
     arguments = [argument.replace("TOPIC", "orders") for argument in JOBS["ingest"]]
     assert "127.0.0.1:1" in failed(FAILED, *arguments, *values, "-b", bootstrap)

@@ -38,7 +38,7 @@ COMMANDS = [
 ENDPOINT = "http://127.0.0.1:5000"
 
 
-def test_every_command(
+def test_documented_commands_succeed(
     spark: SparkSession,
     broker: kqueue.Broker,
     s3: dict[str, str],
@@ -96,7 +96,7 @@ def test_every_command(
     assert {path.name for path in (tmp_path / "tables").iterdir()} == {*told, "checkpoints"}
 
 
-def test_documented_limits_of_transformations() -> None:
+def test_documented_limits_of_transformations_are_those_of_the_code() -> None:
     assert f"the flights' is {FLIGHTS.lateness}" in TEXT
     schema = parse(TOML)
     bare = parse(re.sub(r"^(by|window|lateness).*$|^\[(rules|gold)\][^\[]*", "", TOML, flags=re.MULTILINE))

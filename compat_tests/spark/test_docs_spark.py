@@ -15,7 +15,9 @@ FOLDERS = re.compile(r'"(orders-data|orders-table|counts-table|(?:\w+-)?checkpoi
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_program(page: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_documented_programs_run(
+    page: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(SparkSession, "stop", lambda _: None)  # keep the tests' session running
     known: dict[str, object] = {}
     programs = re.findall(r"^```python\n(.*?)^```$", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)

@@ -51,7 +51,7 @@ def offsets(folder: str) -> list[tuple[int, int]]:
     return sorted((row["partition"], row["offset"]) for row in rows)
 
 
-def test_archive_and_replay(spark: SparkSession, broker: kqueue.Broker, tmp_path: Path) -> None:
+def test_replayed_archive_equals_its_topic(spark: SparkSession, broker: kqueue.Broker, tmp_path: Path) -> None:
     """The topic name looks like a date to Spark, and one record has no timestamp."""
     first, folder = "2013-01-31", str(tmp_path / "kept")
     broker.create_topic(first, 3, retention_ms=-1)
@@ -147,7 +147,7 @@ def test_kill_at_any_step_loses_and_duplicates_nothing(
     assert seen == [0, 0, 1, 2]  # before the decision, each file's move, and the manifest
 
 
-def test_errors_of_unarchivable_topics(
+def test_lost_records_and_recreated_topics_are_refused_by_the_archive(
     spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:
     topic, folder = new_topic(1), str(tmp_path / "kept")

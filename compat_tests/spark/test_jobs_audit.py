@@ -81,7 +81,7 @@ def test_ranges_of_other_tasks_are_not_gaps() -> None:
     assert [(one.first, one.last, one.records, one.gaps) for one in summaries] == [(0, 4, 3, [(2, 4)]), (22, 23, 2, [])]
 
 
-def test_unexplained_gaps(spark: SparkSession, tmp_path: Path) -> None:
+def test_unexplained_gaps_are_reported_as_missing(spark: SparkSession, tmp_path: Path) -> None:
     """Missing batches next to a control batch and an aborted transaction."""
     data = bytearray()
     for offset, count, how in (
@@ -136,7 +136,9 @@ def test_records_of_transactions_are_counted(spark: SparkSession, broker: kqueue
     assert [(row.markers, row.aborted, row.open) for row in report.partitions] == [(2, 5, 0), (1, 5, 0), (0, 0, 1)]
 
 
-def test_audit_command(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
+def test_audit_command_reports_partitions_lags_and_findings(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
+) -> None:
     topic, other = new_topic(2), new_topic(1)
     told = (
         ("a", None, None),

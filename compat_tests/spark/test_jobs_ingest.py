@@ -126,7 +126,9 @@ def check_tables(read: Callable[[str], list[dict[str, Any]]], told: list[Event])
     assert len(places["silver"]) == fine
 
 
-def test_parquet(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
+def test_parquet_tables_are_complete_after_a_killed_run(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
+) -> None:
     """A killed run, a complete run and a finishing run, as a plain Parquet reader sees them."""
     topic, folder = new_topic(2, retention_ms=-1), tmp_path / "tables"
     told = list(events(itertools.islice(Flights(), 900), seed=1, late_share=0.02, broken_share=0.02))
@@ -199,7 +201,7 @@ def order(number: int, hour: float, amount: int, **more: object) -> dict[str, An
     return {"number": number, "shop": "x", "at": int(hour * HOUR_MS), "amount": amount, "parts": number % 2, **more}
 
 
-def test_delta_and_schema_evolution(
+def test_delta_tables_gain_columns_and_hold_each_event_once(
     spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:
     topic, folder = new_topic(1, retention_ms=-1), tmp_path / "tables"

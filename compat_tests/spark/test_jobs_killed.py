@@ -92,7 +92,7 @@ def settings(request: pytest.FixtureRequest) -> dict[str, str]:
 
 
 @pytest.mark.timeout(300 + 300 * KILLS)
-def test_jobs_are_killed(
+def test_killed_jobs_lose_and_duplicate_nothing(
     late_spark: Callable[[], SparkSession], broker: kqueue.Broker, settings: dict[str, str], tmp_path: Path
 ) -> None:
     """The jobs go on in another Spark."""

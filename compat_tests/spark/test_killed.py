@@ -105,7 +105,9 @@ def is_cut(folder: Path, query: str) -> bool:
 
 @pytest.mark.timeout(300 + 300 * KILLS)
 @pytest.mark.parametrize("names", [COPIED, pytest.param(*WHOLE.values, id=WHOLE.id, marks=pytest.mark.thorough)])
-def test_a_process_is_killed(late_spark: Callable[[], SparkSession], tmp_path: Path, names: Sequence[str]) -> None:
+def test_queries_killed_with_their_broker_lose_and_duplicate_nothing(
+    late_spark: Callable[[], SparkSession], tmp_path: Path, names: Sequence[str]
+) -> None:
     """Kill the queries with their broker, alternately during a copy and at a random time."""
     rng = random.Random(SEED)
     cuts, turn = 0, 0
@@ -133,7 +135,9 @@ def test_a_process_is_killed(late_spark: Callable[[], SparkSession], tmp_path: P
 
 @pytest.mark.timeout(300 + 60 * STOPS)
 @pytest.mark.parametrize("names", [pytest.param(*COPIED.values, id=COPIED.id, marks=pytest.mark.thorough), WHOLE])
-def test_a_broker_is_killed(spark: SparkSession, tmp_path: Path, names: Sequence[str]) -> None:
+def test_queries_whose_broker_is_killed_lose_and_duplicate_nothing(
+    spark: SparkSession, tmp_path: Path, names: Sequence[str]
+) -> None:
     """Kill the broker or stop a query at a random time.
 
     Queries that fail without a broker resume from their checkpoints.

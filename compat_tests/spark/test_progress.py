@@ -17,7 +17,7 @@ NewTopic = Callable[..., str]
 DEADLINE_S = 240
 
 
-def test_how_far_a_query_is_behind(
+def test_lag_of_a_running_query_falls_to_zero(
     spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, checkpoint: str, tmp_path: Path
 ) -> None:
     """While its first batch is held, more records arrive; then it reads them, and ends."""

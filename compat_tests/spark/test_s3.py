@@ -54,7 +54,7 @@ def iceberg_rows(catalog: Path, name: str, s3: dict[str, str]) -> list[dict[str,
         opened.close()
 
 
-def test_archive_and_replay(
+def test_replayed_archive_equals_its_topic(
     spark: SparkSession,
     broker: kqueue.Broker,
     s3: dict[str, str],
@@ -90,7 +90,7 @@ def test_archive_and_replay(
 
 
 @pytest.mark.parametrize("format", [pytest.param("parquet", marks=pytest.mark.thorough), "delta", "iceberg"])
-def test_ingest(
+def test_ingest_into_object_store_is_complete_after_a_killed_run(
     spark: SparkSession, broker: kqueue.Broker, s3: dict[str, str], new_topic: NewTopic, tmp_path: Path, format: Any
 ) -> None:
     """A run that is killed, and one that finishes."""

@@ -141,7 +141,7 @@ def test_wrong_credentials_are_one_sentence_after_one_attempt(
         assert sum("invalid credentials" in message for message in caplog.messages) == 1, attempt
 
 
-def test_a_certificate_says_who_reads(spark: SparkSession) -> None:
+def test_certificate_identifies_the_reader(spark: SparkSession) -> None:
     """The private key is text among the options, so it comes to the workers without a file."""
     with kqueue.Broker(tls=True, acls=["User:CN=ann allow read topic:orders"]) as broker:
         broker.create_topic("orders")
@@ -182,7 +182,7 @@ class TestJobs:
         given = ["pipeline", *arguments, "--command-config", str(properties)]
         return CliRunner().invoke(command, given, env={"KQUEUE_BOOTSTRAP": secure.bootstrap, **environment})
 
-    def test_each_takes_command_config(
+    def test_jobs_connect_by_command_config(
         self,
         spark: SparkSession,
         secure: kqueue.Broker,
@@ -212,7 +212,7 @@ class TestJobs:
         assert not files_with_secret(tmp_path / "out")
         assert "hunter2" not in shown_by_spark(spark)
 
-    def test_wrong_credentials_are_told_before_spark_starts(
+    def test_wrong_credentials_are_reported_before_spark_starts(
         self, secure: kqueue.Broker, properties: Path, tmp_path: Path
     ) -> None:
         properties.write_text(properties.read_text().replace(SECRET, GUESSED))

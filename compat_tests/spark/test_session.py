@@ -67,7 +67,9 @@ def test_a_job_in_a_thread_leaves_the_session_to_its_user(spark: SparkSession) -
     assert spark.range(3).count() == 3
 
 
-def test_streams_that_start_at_once(spark: SparkSession, broker: kqueue.Broker, new_topic: Callable[..., str]) -> None:
+def test_concurrent_streams_start_without_changing_their_environment(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: Callable[..., str]
+) -> None:
     """Concurrent starts do not modify Spark's shared, unguarded map.
 
     The entries are registered before the streams start.

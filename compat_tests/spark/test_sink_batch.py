@@ -64,7 +64,7 @@ def test_rows_become_records(spark: SparkSession, broker: kqueue.Broker, new_top
     ]
 
 
-def test_what_was_read_can_be_written(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+def test_rows_read_from_a_topic_can_be_written(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
     first, second = new_topic(3), new_topic(3)
     write(spark.range(1000).selectExpr("cast(id as string) key", "cast(id * 2 as string) value"), broker, topic=first)
     read = (
@@ -88,7 +88,7 @@ def test_keys_are_partitioned_as_by_java_clients(
         assert {(murmur2(one.key or b"") & 0x7FFFFFFF) % 5 for one in part} == {partition}
 
 
-def test_topic_partitioner_and_named_partitioner(
+def test_partitioner_follows_from_topic_or_option(
     spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic
 ) -> None:
     own = new_topic(3, kqueue_partitioner="round_robin")
@@ -162,7 +162,7 @@ class TestMistakes:
         assert records(broker, "gong") == {0: []}
         assert records(broker, "small") == {0: []}
 
-    def test_unreachable_broker(self, spark: SparkSession) -> None:
+    def test_unreachable_broker_is_named(self, spark: SparkSession) -> None:
         with kqueue.Broker() as broker:
             gone = broker.bootstrap
         writer = spark.range(1).selectExpr("'x' value").write.format("kqueue").mode("append").option("topic", "t")

@@ -51,7 +51,7 @@ def values(broker: kqueue.Broker, topic: str) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("delivery", ["at-least-once", "exactly-once"])
-def test_each_row_arrives(
+def test_each_row_is_written_once(
     spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, checkpoint: str, delivery: str
 ) -> None:
     source, target = new_topic(2), new_topic(3)
@@ -101,7 +101,7 @@ def test_update_mode_is_refused_by_spark(
         writer.trigger(availableNow=True).start().awaitTermination()
 
 
-def test_mistakes_end_the_query(
+def test_wrong_options_end_the_query(
     spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, checkpoint: str
 ) -> None:
     source = new_topic()

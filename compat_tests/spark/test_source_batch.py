@@ -140,7 +140,9 @@ def test_user_schema_is_rejected(spark: SparkSession, broker: kqueue.Broker, new
         reader.schema("value string").load().collect()
 
 
-def test_deleted_records(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+def test_deleted_records_are_refused_or_skipped(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic
+) -> None:
     topic = new_topic()
     send(broker, topic, 0, [b"0"] * 3)
     send(broker, topic, 0, [b"1"] * 3)
@@ -167,7 +169,7 @@ def test_deleted_records(spark: SparkSession, broker: kqueue.Broker, new_topic: 
         pytest.param(golden.VERSIONS[-1], "read_uncommitted", marks=pytest.mark.thorough),
     ],
 )
-def test_every_record_of_a_kafka_folder(spark: SparkSession, version: str, isolation: str) -> None:
+def test_every_record_of_a_kafka_folder_is_read(spark: SparkSession, version: str, isolation: str) -> None:
     expected = golden.expected(version)
     reader = spark.read.format("kqueue").option("includeHeaders", "true").option("kafka.isolation.level", isolation)
     rows = reader.load(str(golden.data_folder(version))).collect()

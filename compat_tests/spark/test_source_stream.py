@@ -117,7 +117,7 @@ def test_query_resumes_from_checkpoint(
     assert committed == {(first, 0): 30, (first, 1): 7, (second, 0): 0, ("later", 0): 3}
 
 
-def test_latest_means_what_it_meant_at_first(
+def test_latest_is_resolved_once_per_query(
     spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:
     """A query that starts at latest and fails in its first batch misses no later record."""
@@ -174,7 +174,9 @@ def test_deleted_records_fail_query_or_are_skipped(
     assert going_on.rows() == [*offsets(topic, 0, 0, 5), *offsets(topic, 0, 10, 15)]
 
 
-def test_recreated_topic(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
+def test_recreated_topic_fails_the_query_or_is_read(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
+) -> None:
     """The new topic has as many records as the old one; only its topic id differs."""
     topic = new_topic()
     send(broker, topic, 0, [b"old"] * 5)
@@ -190,7 +192,7 @@ def test_recreated_topic(spark: SparkSession, broker: kqueue.Broker, new_topic: 
     assert sum(Job(spark, tmp_path, **options, failOnDataLoss="false").finish()) == 5
 
 
-def test_sealed_segments_of_running_broker(spark: SparkSession, tmp_path: Path) -> None:
+def test_sealed_segments_of_running_broker_are_read(spark: SparkSession, tmp_path: Path) -> None:
     with kqueue.Broker(tmp_path / "data") as broker:
         broker.create_topic("orders", 1, segment_bytes=1024)
         job = Job(spark, tmp_path, path=tmp_path / "data", startingOffsets="earliest")

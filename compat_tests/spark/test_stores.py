@@ -14,7 +14,7 @@ from kqueue.spark.stores.hadoop import HadoopStore
 from kqueue.tests.spark.stores.contract import check_store
 
 
-def test_a_file_system_of_hadoop(
+def test_hadoop_file_system_fulfils_the_contract_of_stores(
     spark: SparkSession, broker: kqueue.Broker, new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
     check_store(HadoopStore(spark, (tmp_path / "store").as_uri()))

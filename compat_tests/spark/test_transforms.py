@@ -219,7 +219,7 @@ ORDERED: list[tuple[Value, str | None]] = [
 ]
 
 
-def test_events_of_another_schema(spark: SparkSession) -> None:
+def test_events_are_checked_by_their_own_schema(spark: SparkSession) -> None:
     rows = judged(transforms.bronze(records_of(spark, ((value, NOON) for value, _ in ORDERED))), ORDERS)
     assert [row.reason for row in rows] == [reason for _, reason in ORDERED]
     first = rows[0].event
@@ -277,7 +277,7 @@ DAYS: dict[str, date | None] = {
 }
 
 
-def test_times_and_days_need_the_whole_form(spark: SparkSession) -> None:
+def test_incomplete_times_and_days_are_refused(spark: SparkSession) -> None:
     event = {"number": 1, "received": 1357041600000}
     texts = [("at", text) for text in MOMENTS] + [("due", text) for text in DAYS]
     values = (({**event, name: text}, NOON) for name, text in texts)

@@ -48,7 +48,9 @@ def avro(row: dict[str, Any], schema: dict[str, Any] = ORDER) -> bytes:
     return file.getvalue()
 
 
-def test_avro_by_a_schema(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, checkpoint: str) -> None:
+def test_avro_is_decoded_by_a_given_schema(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, checkpoint: str
+) -> None:
     topic = new_topic()
     values = [
         avro({"number": 1, "items": [{"sku": "a"}], "tags": {"x": 1}}),
@@ -88,7 +90,9 @@ def test_avro_by_a_schema(spark: SparkSession, broker: kqueue.Broker, new_topic:
     assert strict.where("offset < 2").schema["value"].dataType.simpleString() == COLUMN
 
 
-def test_avro_by_a_registry(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic) -> None:
+def test_avro_is_decoded_by_schemas_of_a_registry(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic
+) -> None:
     topic = new_topic()
     older = {**ORDER, "fields": [one for one in ORDER["fields"] if one["name"] != "shop"]}
     with RegistryServer() as registry:
@@ -114,7 +118,9 @@ def test_avro_by_a_registry(spark: SparkSession, broker: kqueue.Broker, new_topi
     assert str(caught.value).count("During handling") == 0
 
 
-def test_json_and_protobuf(spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path) -> None:
+def test_json_and_protobuf_are_decoded_by_a_given_schema(
+    spark: SparkSession, broker: kqueue.Broker, new_topic: NewTopic, tmp_path: Path
+) -> None:
     topic = new_topic()
     send(broker, topic, 0, [b'{"id": 1, "at": "2024-05-01T12:00:00Z"}', b'{"id": "1"}', b"\x08\x01\x10\x02"])
     (tmp_path / "sale.proto").write_text('syntax = "proto3"; message Sale { int64 id = 1; repeated sint32 n = 2; }')
@@ -198,7 +204,7 @@ MISTAKES: list[tuple[dict[str, str], str]] = [
 ]
 
 
-def test_mistakes_are_told_on_the_driver(spark: SparkSession) -> None:
+def test_wrong_value_options_are_refused_on_the_driver(spark: SparkSession) -> None:
     topic = {"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": "orders"}
     for options, words in MISTAKES:
         with pytest.raises(PySparkException) as caught:

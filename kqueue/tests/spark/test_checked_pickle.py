@@ -21,7 +21,7 @@ def test_pickled_object_comes_back() -> None:
     assert vars(read) == {"number": 7}
 
 
-def test_an_executor_without_this_kqueue_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_executor_without_this_kqueue_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")
     with pytest.raises(RuntimeError, match=rf"has kqueue {__version__}, and the driver has 0.0.1: pack it$"):
         module._unpickler("0.0.1", "pack it")(b"")

@@ -43,6 +43,6 @@ def refused_rows() -> list[str]:
     return rows
 
 
-def test_the_refused_options() -> None:
+def test_documented_refused_options_are_those_of_the_code() -> None:
     (rows,) = re.findall(r"why it is refused \|\n\|---\|---\|\n((?:\|[^\n]*\n)+)", TEXT)
     assert rows.splitlines() == refused_rows()

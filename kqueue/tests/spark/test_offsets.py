@@ -29,7 +29,7 @@ OFFSETS = st.dictionaries(st.tuples(TOPICS, st.integers(0, 30)), st.integers(-2,
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(OFFSETS)
-def test_they_come_back(given: dict[tuple[str, int], int]) -> None:
+def test_offsets_survive_a_round_trip_through_json(given: dict[tuple[str, int], int]) -> None:
     offsets = {TopicPartition(*topic_partition): offset for topic_partition, offset in given.items()}
     text = json.dumps(to_json(offsets))
     assert from_json(json.loads(text), "here") == offsets
@@ -37,7 +37,7 @@ def test_they_come_back(given: dict[tuple[str, int], int]) -> None:
     assert json.dumps(to_json(turned)) == text, "equal offsets are equal texts: Spark compares these"
 
 
-def test_the_form_is_sparks() -> None:
+def test_json_has_the_form_of_sparks_own_source() -> None:
     assert parse_listed('{"a":{"0":12,"1":-2},"b":{"0":-1}}', "startingOffsets") == {
         ("a", 0): 12,
         ("a", 1): EARLIEST,

@@ -53,7 +53,7 @@ def test_wrong_options_are_refused_with_the_reason(given: dict[str, str], messag
         values(**given)
 
 
-def test_one_of_tells_which() -> None:
+def test_unknown_choice_is_refused_with_the_known_ones() -> None:
     with pytest.raises(OptionError, match="^decoder: expected auto or fast, found 'slow'$"):
         values(streaming=False, decoder="slow")
 

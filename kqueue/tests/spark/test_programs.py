@@ -14,7 +14,7 @@ def test_cache_folder_follows_xdg() -> None:
     assert cache_folder({}) == Path.home() / ".cache" / "kqueue"
 
 
-def test_a_path_as_a_name() -> None:
+def test_path_becomes_a_plain_name() -> None:
     assert plain_name(Path("/opt/a b/bin/python3.11")) == "opt-a-b-bin-python3-11"
 
 

@@ -23,7 +23,7 @@ from kqueue.tests.tables import for_each
         (None, None, None),
     ],
 )
-def test_a_server_is_asked_for_by_master_or_variable(
+def test_server_url_comes_from_master_or_variable(
     monkeypatch: pytest.MonkeyPatch, master: str | None, variable: str | None, url: str | None
 ) -> None:
     monkeypatch.delenv(module.VARIABLE, raising=False)
@@ -50,7 +50,7 @@ def test_a_spark_of_its_own_does_not_see_the_server() -> None:
         ("sc://[::1]:1", ("::1", 1)),
     ],
 )
-def test_addresses_of_servers(url: str, address: tuple[str, int]) -> None:
+def test_server_address_is_parsed_from_its_url(url: str, address: tuple[str, int]) -> None:
     assert module._address(url) == address
 
 
@@ -60,7 +60,7 @@ def test_malformed_remote_address_is_refused(url: str) -> None:
         module._address(url)
 
 
-def test_a_server_that_is_not_there_is_one_sentence() -> None:
+def test_unreachable_server_is_reported_in_one_sentence() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
     with pytest.raises(PipelineFailed, match=rf"^no Spark Connect server answers at 127.0.0.1:{port} \(Connection"):

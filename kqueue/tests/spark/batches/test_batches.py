@@ -127,7 +127,9 @@ def test_a_kill_at_any_change_loses_nothing_and_shows_nothing_twice(make_store: 
 
 @settings(max_examples=examples(60), deadline=None)
 @given(cuts=st.lists(st.integers(0, 12), max_size=8), layout=st.sampled_from(sorted(LAYOUTS)))
-def test_kills_again_and_again(tmp_path_factory: pytest.TempPathFactory, cuts: list[int], layout: str) -> None:
+def test_batches_after_repeated_kills_are_whole_and_unique(
+    tmp_path_factory: pytest.TempPathFactory, cuts: list[int], layout: str
+) -> None:
     folder_each, renames = LAYOUTS[layout]
     store = LocalStore(tmp_path_factory.mktemp("store"))
     for cut in cuts:

@@ -58,12 +58,12 @@ def test_every_key_is_parsed() -> None:
     assert schema.names == ("number", "shop", "at", "paid", "amount")
 
 
-def test_the_built_in_ones() -> None:
+def test_flights_are_the_built_in_schema() -> None:
     assert [load(name) for name in BUILT_IN] == [FLIGHTS]
     assert FLIGHTS.names == ("id", "flight", "origin", "dest", "scheduled", "departed", "delay_min")
 
 
-def test_the_example_of_the_help_is_one() -> None:
+def test_example_of_the_help_is_parsed() -> None:
     text = textwrap.dedent(EXAMPLE.partition("behind it:\n")[2])
     schema = parse(text)
     assert schema.fields[3] == Field("paid", "timestamp", True)
@@ -119,14 +119,14 @@ WRONG = {
 
 
 @for_each("text, words", WRONG.items())
-def test_a_file_that_is_wrong_is_one_sentence_with_its_name(text: str, words: str) -> None:
+def test_wrong_file_is_reported_in_one_sentence_with_its_name(text: str, words: str) -> None:
     with pytest.raises(OptionError) as caught:
         parse(text, "orders.toml")
     assert str(caught.value).startswith(f"orders.toml: {words}")
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_can_not_be_read_is_one_sentence(tmp_path: Path) -> None:
+def test_unreadable_file_is_reported_in_one_sentence(tmp_path: Path) -> None:
     for name, data, words in [
         ("flight", None, "there is no file 'flight'; did you mean 'flights'?"),
         (str(tmp_path), None, "can't be read: Is a directory"),

@@ -25,7 +25,7 @@ def archive_in(folder: Path) -> tuple[Archive, CutStore]:
     return archive, store
 
 
-def test_a_batch_tells_the_state_after_it(tmp_path: Path) -> None:
+def test_archived_batch_records_the_state_after_it(tmp_path: Path) -> None:
     archive, store = archive_in(tmp_path)
     assert (archive.last(), archive.batches()) == (None, [])
     ends = {TopicPartition("a", 1): 7, TopicPartition("a", 0): 3}

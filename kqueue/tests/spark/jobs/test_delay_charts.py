@@ -35,7 +35,7 @@ def test_chart_is_drawn_from_any_results(tmp_path: Path, gold: list[AirportHour]
     assert file.read_bytes().startswith(b"\x89PNG")
 
 
-def test_after_midnight_is_the_day_before() -> None:
+def test_departure_after_midnight_belongs_to_the_day_before() -> None:
     assert module._local(row("JFK", "2013-01-01T23:00")) == (date(2013, 1, 1), 23)
     assert module._local(row("JFK", "2013-01-02T01:00")) == (date(2013, 1, 1), 25)
     assert module._local(row("JFK", "2013-01-02T04:00")) == (date(2013, 1, 2), 4)

@@ -45,7 +45,7 @@ def test_the_share_of_finished_tasks_is_the_share_of_rows(monkeypatch: pytest.Mo
     )
 
 
-def test_nobody_asks_for_progress_that_is_not_shown() -> None:
+def test_hidden_progress_is_not_queried() -> None:
     spark = FinishedStage()
     with watched(spark, "archive", 0, 50, 50, silent):  # type: ignore[arg-type]
         pass

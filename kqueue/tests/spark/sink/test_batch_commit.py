@@ -35,7 +35,7 @@ from kqueue.tests.thorough import corners
 
 
 @pytest.mark.parametrize("stride", corners([1, 13], 13))
-def test_a_kill_at_each_step_and_another_try_that_splits_the_rows_otherwise(
+def test_retry_with_other_tasks_after_a_kill_at_any_step_writes_each_row_once(
     broker: kqueue.Broker, options: SinkOptions, stride: int
 ) -> None:
     """Before and after each call to a broker; the second try has other tasks, in another order."""
@@ -54,7 +54,7 @@ def test_a_kill_at_each_step_and_another_try_that_splits_the_rows_otherwise(
     assert values_in(broker, "out") == sorted(expected)
 
 
-def test_kills_of_each_try_after_the_other(broker: kqueue.Broker, options: SinkOptions) -> None:
+def test_repeatedly_killed_batch_is_written_once(broker: kqueue.Broker, options: SinkOptions) -> None:
     """Nobody gets further than a few steps before the next kill, until one does."""
     for batch_id, stride in enumerate((11, 16)):
         mine = [f"{batch_id}: {row}" for row in ROWS]
@@ -105,7 +105,9 @@ def moments_of_a_batch(options: SinkOptions) -> int:
 
 
 @pytest.mark.parametrize("cut", corners([*range(0, 90, 5), *range(-14, 0)], 0, 45, -9, -2))
-def test_a_driver_that_was_thought_dead(broker: kqueue.Broker, options: SinkOptions, cut: int) -> None:
+def test_driver_that_resumes_after_its_replacement_duplicates_nothing(
+    broker: kqueue.Broker, options: SinkOptions, cut: int
+) -> None:
     """It stops at some percent of its way, or shortly before its end; another does the batch and
     the next one meanwhile.
     """
@@ -143,7 +145,7 @@ def test_a_batch_that_another_driver_does_meanwhile_is_done(
 
 @pytest.mark.parametrize("first", corners(range(60, 85, 3), 66, 78))
 @pytest.mark.parametrize("second", corners([76, 88, 96], 76, 96))
-def test_two_drivers_of_one_batch_and_the_second_is_killed(
+def test_batch_of_two_drivers_is_written_once_although_the_second_is_killed(
     broker: kqueue.Broker, options: SinkOptions, first: int, second: int
 ) -> None:
     moments = moments_of_a_batch(options)

@@ -75,7 +75,7 @@ def restarting(broker: kqueue.Broker, moment: int) -> Callable[[str, bool], None
 
 
 @pytest.mark.parametrize("moment", corners(MOMENTS, 1, 37))
-def test_exactly_once_while_the_broker_restarts(broker: kqueue.Broker, moment: int) -> None:
+def test_exactly_once_batch_survives_a_broker_restart(broker: kqueue.Broker, moment: int) -> None:
     run(once(broker), watched(restarting(broker, moment)))
     run(once(broker))  # Spark runs it again
     run(once(broker), batch_id=1)
@@ -83,7 +83,7 @@ def test_exactly_once_while_the_broker_restarts(broker: kqueue.Broker, moment: i
 
 
 @pytest.mark.parametrize("begun", corners([1, 4, 8], 4))
-def test_at_least_once_while_the_broker_restarts_and_loses_answers(broker: kqueue.Broker, begun: int) -> None:
+def test_at_least_once_rows_survive_restarts_and_lost_responses(broker: kqueue.Broker, begun: int) -> None:
     """Nothing is lost, and idempotence prevents duplicates."""
     options = options_for(broker, topic="out", kafka_batch_size=200)
 
@@ -106,7 +106,7 @@ def test_at_least_once_while_the_broker_restarts_and_loses_answers(broker: kqueu
     "api",
     corners(["Produce", "Fetch", "ListOffsets", "DeleteRecords", "InitProducerId", "Metadata"], "Produce", "Fetch"),
 )
-def test_exactly_once_while_answers_are_lost(broker: kqueue.Broker, api: str) -> None:
+def test_exactly_once_batch_survives_lost_responses(broker: kqueue.Broker, api: str) -> None:
     options = once(broker)
     for batch_id in range(3):
         drop_idle_producers()
@@ -133,7 +133,7 @@ def raises_with(kind: type[ClientError], words: str) -> Iterator[None]:
     assert "\n" not in str(error.value)
 
 
-def test_too_few_replicas_while_staging(broker: kqueue.Broker) -> None:
+def test_too_few_replicas_while_staging_fail_the_batch_until_its_retry(broker: kqueue.Broker) -> None:
     with faults(broker) as chaos, raises_with(DeadlinePassed, "no success within 2000 ms; .*NOT_ENOUGH_REPLICAS"):
         chaos.fail("Produce", "NOT_ENOUGH_REPLICAS", times=None, after=2)
         run(once(broker, kafka_delivery_timeout_ms=2000))
@@ -142,7 +142,7 @@ def test_too_few_replicas_while_staging(broker: kqueue.Broker) -> None:
     assert values_in(broker, "out") == ROWS
 
 
-def test_a_disk_that_is_full_while_staging(broker: kqueue.Broker) -> None:
+def test_full_disk_while_staging_fails_the_batch_until_its_retry(broker: kqueue.Broker) -> None:
     with faults(broker) as chaos, raises_with(ClientError, "KAFKA_STORAGE_ERROR"):
         chaos.disk_full(PREFIX + QUERY, free_bytes=3_000)
         run(once(broker, kafka_delivery_timeout_ms=2000))
@@ -152,7 +152,7 @@ def test_a_disk_that_is_full_while_staging(broker: kqueue.Broker) -> None:
     assert values_in(broker, "out") == ROWS
 
 
-def test_a_disk_that_is_full_while_copying(broker: kqueue.Broker) -> None:
+def test_batch_cut_by_a_full_disk_is_completed_by_its_retry(broker: kqueue.Broker) -> None:
     """Readers may see a beginning; the rest comes once there is room, and nothing twice."""
     options = once(broker, kafka_delivery_timeout_ms=2000)
     staged = stage(options)
@@ -169,7 +169,7 @@ def test_a_disk_that_is_full_while_copying(broker: kqueue.Broker) -> None:
     assert values_in(broker, "out") == ROWS
 
 
-def test_a_topic_that_is_deleted_after_its_rows_were_staged(broker: kqueue.Broker) -> None:
+def test_deleted_topic_refuses_the_commit_until_it_is_recreated(broker: kqueue.Broker) -> None:
     options = once(broker)
     staged = stage(options)
     with Client(options.client) as client:
@@ -190,7 +190,7 @@ def copy_some(broker: kqueue.Broker, options: SinkOptions) -> None:
     assert 0 < len(values_in(broker, "out")) < len(ROWS)
 
 
-def test_a_topic_that_is_deleted_in_the_middle_of_copying(broker: kqueue.Broker) -> None:
+def test_topic_recreated_while_copying_gets_the_whole_batch(broker: kqueue.Broker) -> None:
     """Made anew it gets the whole batch, since none of it is there any more."""
     options = once(broker)
     copy_some(broker, options)
@@ -201,7 +201,7 @@ def test_a_topic_that_is_deleted_in_the_middle_of_copying(broker: kqueue.Broker)
     assert values_in(broker, "out") == ROWS
 
 
-def test_a_query_that_rested_longer_than_brokers_remember_producers(broker: kqueue.Broker) -> None:
+def test_query_continues_after_its_producer_expired(broker: kqueue.Broker) -> None:
     options = once(broker)
     copy_some(broker, options)
     broker.clock.advance(days=3)

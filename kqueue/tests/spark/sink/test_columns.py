@@ -37,7 +37,7 @@ def test_wrong_columns_are_refused_with_the_reason(fields: list[tuple[str, str]]
     assert words in str(caught.value)
 
 
-def test_rows_by_their_topics_in_their_order() -> None:
+def test_rows_are_split_by_topic_in_their_order() -> None:
     rows = rows_of("abcde", topic=["x", "y", "x", "y", "x"])
     assert {name: part.column("value").to_pylist() for name, part in topics_of(rows)} == {
         "x": [b"a", b"c", b"e"],
@@ -51,7 +51,7 @@ def test_only_key_and_value_columns_are_encoded() -> None:
     assert record_columns(rows_of("a", topic=["x"], partition=[1], offset=[7])).schema.names == ["key", "value"]
 
 
-def test_headers_without_a_key() -> None:
+def test_headers_without_a_key_are_refused() -> None:
     check_headers(rows_of("ab", headers=pa.array([[{"key": "k", "value": None}], None], HEADERS)))
     check_headers(rows_of("ab", headers=pa.nulls(2)))
     with pytest.raises(RowRefused, match="1 headers have no key"):

@@ -25,7 +25,7 @@ def test_a_topic_that_is_no_staging_topic_is_left_alone(broker: kqueue.Broker, o
         run_batch(options, 0, [["x"]])
 
 
-def test_a_journal_whose_beginning_is_dropped_while_it_is_read(broker: kqueue.Broker, options: SinkOptions) -> None:
+def test_journal_truncated_while_read_is_read_to_its_end(broker: kqueue.Broker, options: SinkOptions) -> None:
     """Another driver has done a batch meanwhile."""
     run_batch(options, 0, [["a"]])
     dropped = []

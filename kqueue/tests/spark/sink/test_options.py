@@ -11,7 +11,7 @@ from kqueue.tests.tables import for_each
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
 
 
-def test_defaults_and_names_in_any_case() -> None:
+def test_names_are_accepted_in_any_case_and_defaults_apply() -> None:
     options = parse_options(
         {"KAFKA.Bootstrap.Servers": "a:1,b:2", "TOPIC": "orders", "kafka.ACKS": "1"}, streaming=True
     )
@@ -67,7 +67,7 @@ def test_levels_have_kafkas_ranges_and_defaults() -> None:
     assert (options.level("gzip"), options.level("zstd"), options.level("none")) == (-1, None, None)
 
 
-def test_the_broker_is_named() -> None:
+def test_missing_bootstrap_servers_are_refused() -> None:
     with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers=host:port"):
         parse_options({"topic": "t"}, streaming=False)
 

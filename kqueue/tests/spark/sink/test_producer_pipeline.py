@@ -23,7 +23,7 @@ from kqueue.tests.spark.sink.helpers import options_for, records_in, rows_of, va
 ROWS = [f"row {number:03}" for number in range(300)]
 
 
-def test_sequences_begin_anew_behind_the_last_one() -> None:
+def test_sequences_restart_after_the_last_one() -> None:
     assert sequence_after(2**31 - 1, 1) == 0
     assert sequence_after(2**31 - 3, 5) == 2
     producer = IdempotentProducer(ProducerIdAndEpoch(7, 0))
@@ -46,7 +46,7 @@ def small_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(producer_pipeline, "ROUND_BYTES_MAX", 1_000)
 
 
-def test_much_is_sent_while_more_is_made(broker: kqueue.Broker, small_rounds: None) -> None:
+def test_batches_are_sent_while_others_are_encoded(broker: kqueue.Broker, small_rounds: None) -> None:
     """Before the last batch is made answers have come in for others; in the end all rows are there,
     in their order, once.
     """
@@ -127,7 +127,7 @@ def test_refusal_of_the_broker_is_raised(broker: kqueue.Broker) -> None:
         send_rows(options_for(broker, topic="compacted"), [rows_of(["x"], key=[None])])
 
 
-def test_a_row_that_is_too_large_for_its_topic(broker: kqueue.Broker) -> None:
+def test_row_larger_than_max_message_bytes_is_refused(broker: kqueue.Broker) -> None:
     broker.create_topic("small", max_message_bytes=1_000)
     options = options_for(broker, topic="small", encoder="python")
     with pytest.raises(

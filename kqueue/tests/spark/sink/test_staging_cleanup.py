@@ -57,7 +57,7 @@ def test_staged_queries_are_listed_and_other_topics_left_out(
     assert all(candidate.last_ms is not None and now_ms - 60_000 < candidate.last_ms for candidate in queries)
 
 
-def test_a_query_is_forgotten_and_can_begin_anew(broker: kqueue.Broker, options: SinkOptions, client: Client) -> None:
+def test_forgotten_query_can_start_again(broker: kqueue.Broker, options: SinkOptions, client: Client) -> None:
     write(options, client, "q", 7)
     forget(client, "q")
     assert staged_queries(client) == []
@@ -106,14 +106,14 @@ def test_the_nearest_id_is_offered(options: SinkOptions, client: Client) -> None
         forget(client, "nihgtly")
 
 
-def test_those_that_were_not_used() -> None:
+def test_queries_unused_since_a_time_are_selected() -> None:
     old, new, never = (
         StagedQuery(name, last_ms, 3, None, 0) for name, last_ms in (("old", 10), ("new", 20), ("never", None))
     )
     assert unused_since([old, new, never], 20) == [old]
 
 
-def test_the_query_of_a_checkpoint(tmp_path: Path) -> None:
+def test_query_id_is_read_from_its_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "metadata").write_text(json.dumps({"id": "3f1c"}))
     assert query_id_of(str(tmp_path)) == "3f1c"
     with pytest.raises(OptionError, match="is no checkpoint of a streaming query"):

@@ -90,7 +90,7 @@ def test_readers_see_all_of_a_batch_or_nothing_at_every_step(broker: kqueue.Brok
 
 
 @pytest.mark.parametrize("stride", corners([1, 13], 13))
-def test_a_kill_at_each_step_and_another_try_that_splits_the_rows_otherwise(
+def test_retry_with_other_tasks_after_a_kill_at_any_step_writes_each_row_once(
     broker: kqueue.Broker, options: SinkOptions, stride: int
 ) -> None:
     """Before and after each call to a broker; the second try has other tasks, in another order."""
@@ -113,7 +113,7 @@ def test_a_kill_at_each_step_and_another_try_that_splits_the_rows_otherwise(
     assert step > 80
 
 
-def test_kills_of_each_try_after_the_other(broker: kqueue.Broker, options: SinkOptions) -> None:
+def test_repeatedly_killed_batch_is_written_once(broker: kqueue.Broker, options: SinkOptions) -> None:
     """Nobody gets further than a few steps before the next kill, until one does."""
     for batch_id, stride in enumerate((11, 16)):
         mine = [f"{batch_id}: {row}" for row in ROWS]
@@ -132,7 +132,9 @@ def test_kills_of_each_try_after_the_other(broker: kqueue.Broker, options: SinkO
 
 
 @pytest.mark.parametrize("cut", corners([*range(0, 90, 9), *range(-26, 0, 2)], 0, 45, -26, -8))
-def test_a_driver_that_was_thought_dead(broker: kqueue.Broker, options: SinkOptions, cut: int) -> None:
+def test_driver_that_resumes_after_its_replacement_duplicates_nothing(
+    broker: kqueue.Broker, options: SinkOptions, cut: int
+) -> None:
     """It stops at some percent of its way, or shortly before its end; another does the batch and
     the next one meanwhile.
     """
@@ -146,7 +148,7 @@ def test_a_driver_that_was_thought_dead(broker: kqueue.Broker, options: SinkOpti
 
 
 @pytest.mark.parametrize("before_end", corners(range(4, 40, 3), 4, 25))
-def test_a_driver_that_was_thought_dead_ends_nothing_of_a_later_batch(
+def test_driver_that_resumes_after_its_replacement_leaves_later_batches_alone(
     broker: kqueue.Broker, options: SinkOptions, before_end: int
 ) -> None:
     moments = moments_of_a_batch(options)
@@ -200,7 +202,9 @@ def lose(client: Client, producer: TransactionalProducer) -> None:
     client.transactions.end(producer, committed=False)
 
 
-def test_a_transaction_that_took_too_long_before_the_decision(broker: kqueue.Broker, options: SinkOptions) -> None:
+def test_transaction_that_timed_out_before_the_decision_fails_the_commit(
+    broker: kqueue.Broker, options: SinkOptions
+) -> None:
     transactions = written(options)
     with Client(options.client) as client:
         lose(client, transactions[1].producer)
@@ -211,9 +215,7 @@ def test_a_transaction_that_took_too_long_before_the_decision(broker: kqueue.Bro
     assert committed_in(broker, "out") == sorted(ROWS)
 
 
-def test_a_decided_batch_of_which_nothing_is_committed_is_written_anew(
-    broker: kqueue.Broker, options: SinkOptions
-) -> None:
+def test_decided_batch_without_committed_rows_is_written_again(broker: kqueue.Broker, options: SinkOptions) -> None:
     transactions = written(options)
     with Client(options.client) as client:
         decide(client, transactions)
@@ -226,7 +228,7 @@ def test_a_decided_batch_of_which_nothing_is_committed_is_written_anew(
     assert committed_in(broker, "out") == sorted(ROWS)
 
 
-def test_a_decided_batch_of_which_a_part_is_lost_says_so(broker: kqueue.Broker, options: SinkOptions) -> None:
+def test_decided_batch_with_lost_rows_is_reported(broker: kqueue.Broker, options: SinkOptions) -> None:
     transactions = written(options)
     with Client(options.client) as client:
         decide(client, transactions)
@@ -249,7 +251,7 @@ def test_a_guard_that_took_too_long_is_replaced(broker: kqueue.Broker, options: 
     assert committed_in(broker, "out") == sorted(ROWS)
 
 
-def test_a_timeout_that_brokers_do_not_allow(broker: kqueue.Broker) -> None:
+def test_transaction_timeout_above_the_brokers_maximum_is_refused(broker: kqueue.Broker) -> None:
     options = options_for(broker, topic="out", delivery="transactional", kafka_transaction_timeout_ms=900_001)
     with pytest.raises(OptionError, match=r"timeout\.ms=900001 is longer than the brokers' transaction\.max\.timeout"):
         run_batch(options, 0, [["x"]])
@@ -285,7 +287,7 @@ def test_uncommitted_readers_see_failed_attempts_in_transactions_only(broker: kq
 
 
 @pytest.mark.parametrize("at", corners(["transactions.end", "transactions.find"]))
-def test_a_broker_of_a_cluster_stops_while_a_batch_is_committed(tmp_path: Path, at: str) -> None:
+def test_batch_is_committed_although_a_broker_of_the_cluster_stops(tmp_path: Path, at: str) -> None:
     settings = {"transaction.state.log.replication.factor": 3, "transaction.state.log.min.isr": 1}
     with served_cluster(tmp_path, 3, {**settings, "default.replication.factor": 3}) as brokers:
         servers = bootstrap(brokers)

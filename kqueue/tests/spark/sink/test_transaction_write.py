@@ -124,7 +124,9 @@ def test_guards_that_end_at_once_are_not_tried_forever(options: SinkOptions) -> 
             writer.write(options, [rows_of(["x"])])
 
 
-def test_a_transaction_that_is_ended_while_its_task_writes(broker: kqueue.Broker, options: SinkOptions) -> None:
+def test_transaction_fenced_while_its_task_writes_is_reported_as_lost(
+    broker: kqueue.Broker, options: SinkOptions
+) -> None:
     with Client(options.client) as client, Client(options.client) as other:
         journal = Journal(client, "q")
         journal.open(1)

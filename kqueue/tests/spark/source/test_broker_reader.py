@@ -99,7 +99,7 @@ def test_just_the_range_is_read(broker: kqueue.Broker, fetch_bytes: int) -> None
     assert positions(source_options, []) == []
 
 
-def test_a_gap_at_the_end_of_a_range(broker: kqueue.Broker) -> None:
+def test_range_that_ends_in_a_compaction_gap_is_read_once(broker: kqueue.Broker) -> None:
     broker.create_topic("t", 1, cleanup_policy="compact", segment_bytes=1024, min_cleanable_dirty_ratio=0.01)
     for _ in range(40):
         send(broker, "t", 0, 3)
@@ -110,7 +110,9 @@ def test_a_gap_at_the_end_of_a_range(broker: kqueue.Broker) -> None:
     assert len(set(result)) == len(result)
 
 
-def test_records_that_go_while_they_are_read(broker: kqueue.Broker, caplog: pytest.LogCaptureFixture) -> None:
+def test_records_deleted_before_they_are_read_are_reported_or_skipped(
+    broker: kqueue.Broker, caplog: pytest.LogCaptureFixture
+) -> None:
     broker.create_topic("t")
     for _ in range(4):
         send(broker, "t", 0, 5)
@@ -140,7 +142,7 @@ def test_partition_and_offsets_that_are_gone_are_reported_as_lost(broker: kqueue
     )
 
 
-def test_an_end_that_never_comes(broker: kqueue.Broker) -> None:
+def test_range_beyond_the_log_end_fails_after_the_timeout(broker: kqueue.Broker) -> None:
     broker.create_topic("t")
     send(broker, "t", 0, 5)
     source_options = options(broker, subscribe="t", kafka__default__api__timeout__ms=900)
@@ -148,7 +150,7 @@ def test_an_end_that_never_comes(broker: kqueue.Broker) -> None:
         rows(source_options, [OffsetRange("t", 0, 0, 9)])
 
 
-def test_a_broker_that_goes_away_and_comes_back(broker: kqueue.Broker) -> None:
+def test_lost_connections_lose_and_duplicate_no_records(broker: kqueue.Broker) -> None:
     broker.create_topic("t")
     for _ in range(20):
         send(broker, "t", 0, 10)
@@ -159,7 +161,7 @@ def test_a_broker_that_goes_away_and_comes_back(broker: kqueue.Broker) -> None:
         assert wrong.fired
 
 
-def test_a_broker_that_restarts_again_and_again(broker: kqueue.Broker) -> None:
+def test_repeated_broker_restarts_lose_and_duplicate_no_records(broker: kqueue.Broker) -> None:
     """Whatever answer it was in the middle of: nothing is lost and nothing comes twice."""
     broker.create_topic("t")
     for _ in range(60):
@@ -179,7 +181,7 @@ def test_a_broker_that_restarts_again_and_again(broker: kqueue.Broker) -> None:
     assert restarts > 1
 
 
-def test_one_that_goes_away_in_the_middle_and_stays_there(broker: kqueue.Broker) -> None:
+def test_broker_that_stops_while_read_fails_after_the_timeout(broker: kqueue.Broker) -> None:
     broker.create_topic("t")
     for _ in range(100):
         send(broker, "t", 0, 10)
@@ -200,7 +202,7 @@ def test_one_that_goes_away_in_the_middle_and_stays_there(broker: kqueue.Broker)
                 pass
 
 
-def test_one_that_stays_away(broker: kqueue.Broker) -> None:
+def test_stopped_broker_fails_after_the_timeout(broker: kqueue.Broker) -> None:
     source_options = options(broker, subscribe="t", kafka__default__api__timeout__ms=300)
     broker.stop()
     with pytest.raises(ClientError, match="no success within 300 ms"):
@@ -226,7 +228,9 @@ def test_damage_names_the_partition(broker: kqueue.Broker, monkeypatch: pytest.M
         rows(options(broker, subscribe="t"), [OffsetRange("t", 0, 0, 10)])
 
 
-def test_offsets_that_go_back(broker: kqueue.Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_whose_offset_goes_back_is_reported_as_corrupt(
+    broker: kqueue.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No checksum covers a batch's offset."""
     broker.create_topic("t")
     for _ in range(3):
@@ -246,7 +250,7 @@ def test_offsets_that_go_back(broker: kqueue.Broker, monkeypatch: pytest.MonkeyP
         rows(options(broker, subscribe="t"), [OffsetRange("t", 0, 0, 15)])
 
 
-def test_damage_that_the_broker_finds(tmp_path: Path) -> None:
+def test_damage_reported_by_the_broker_names_the_batch_and_the_remedy(tmp_path: Path) -> None:
     with kqueue.Broker(tmp_path) as broker:
         broker.create_topic("t", 1)
         for _ in range(3):

@@ -24,7 +24,7 @@ def rows(data: bytes, *, headers: bool = False) -> list[dict[str, Any]]:
     return [row for candidate in result for row in candidate.to_pylist()]
 
 
-def test_all_that_a_record_has() -> None:
+def test_record_is_read_with_all_its_columns() -> None:
     builder = BatchBuilder("snappy", base_offset=7)
     builder.append(BEGIN_MS + 1, b"k", b"v", [("h", b"1"), ("h", None)])
     builder.append(BEGIN_MS + 2, None, None)

@@ -56,7 +56,7 @@ def test_partitions_are_found_by_names_and_patterns(folder: Path) -> None:
     assert only.find_partitions(EVERYTHING, strict=True) == [T0]
 
 
-def test_paths_that_lead_nowhere(tmp_path: Path) -> None:
+def test_paths_without_partitions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="no folder that is there"):
         FileReader(options(path=tmp_path / "gone"))
     (tmp_path / "file").write_text("")
@@ -76,7 +76,7 @@ def test_the_last_segment_counts_after_a_clean_stop(folder: Path, tmp_path: Path
     assert FileReader(options(path=folder)).earliest([T0, TopicPartition("gone", 0)]) == {T0: 0}
 
 
-def test_ranges_and_sizes(folder: Path) -> None:
+def test_only_the_ranges_are_read_and_row_bytes_are_estimated(folder: Path) -> None:
     source_options = options(path=folder)
     ranges = [OffsetRange("t", 0, 3, 17), OffsetRange("t", 0, 58, 60)]
     assert positions(source_options, ranges) == [("t", 0, offset) for offset in (*range(3, 17), 58, 59)]
@@ -100,7 +100,7 @@ def test_offsets_for_times_need_no_time_index(folder: Path, tmp_path: Path, has_
     assert reader.offsets_for_times({T0: BEGIN_MS + 5_000}) == {T0: None}
 
 
-def test_a_segment_that_is_deleted_meanwhile(folder: Path, tmp_path: Path) -> None:
+def test_deleted_segment_is_reported_or_skipped(folder: Path, tmp_path: Path) -> None:
     copied = Path(shutil.copytree(folder, tmp_path / "copy"))
     first, second, *_ = sorted((copied / "t-0").glob("*.log"))
     first.unlink()
@@ -148,7 +148,7 @@ def test_no_flip_changes_what_is_read(tmp_path: Path) -> None:
     assert missed == []
 
 
-def test_a_segment_that_ends_too_early(folder: Path, tmp_path: Path) -> None:
+def test_truncated_segment_is_reported_as_corrupt(folder: Path, tmp_path: Path) -> None:
     copied = Path(shutil.copytree(folder, tmp_path / "copy"))
     file = copied / "t-0" / f"{0:020d}.log"
     file.write_bytes(file.read_bytes()[:-20])
@@ -186,7 +186,7 @@ def test_aborted_transactions_of_kafka_are_hidden(version: str) -> None:
             assert single == sorted(one for one in wanted_positions if one[0] == topic_partition.partition)
 
 
-def test_a_folder_says_which_topic_it_is_of(folder: Path) -> None:
+def test_topic_id_is_read_from_the_folder_and_checked(folder: Path) -> None:
     reader = FileReader(options(path=folder))
     ids = reader.topic_ids(["t", "gone"])
     assert list(ids) == ["t"]

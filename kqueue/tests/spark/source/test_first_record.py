@@ -13,7 +13,7 @@ from kqueue.tests.spark.source.logs import BEGIN_MS, options, send
 T0 = TopicPartition("t", 0)
 
 
-def test_the_time_of_the_first_record(tmp_path: Path) -> None:
+def test_time_of_the_first_record_is_the_same_over_both_readers(tmp_path: Path) -> None:
     """Over the wire, and in the folder after a clean stop."""
     timeless = BatchBuilder("none")
     timeless.append(-1, None, b"x", [])

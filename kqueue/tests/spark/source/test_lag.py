@@ -34,7 +34,7 @@ def test_lag_is_measured_by_topic(broker: kqueue.Broker) -> None:
     lag.close()
 
 
-def test_deleted_records_and_records_from_the_future(broker: kqueue.Broker) -> None:
+def test_lag_excludes_deleted_records_and_is_never_negative(broker: kqueue.Broker) -> None:
     broker.create_topic("t", 1)
     for number in range(3):
         send(broker, "t", 0, 10, time_ms=BEGIN_MS + number * 100_000)
@@ -46,7 +46,7 @@ def test_deleted_records_and_records_from_the_future(broker: kqueue.Broker) -> N
     lag.close()
 
 
-def test_records_without_a_time(broker: kqueue.Broker) -> None:
+def test_records_without_a_time_have_no_lag_in_seconds(broker: kqueue.Broker) -> None:
     broker.create_topic("t", 1)
     send(broker, "t", 0, 10, time_ms=-1_000)
     lag = lag_of(broker)
@@ -88,7 +88,7 @@ def test_the_options_are_checked_at_once_and_requests_bounded() -> None:
     assert client.timeout_ms == client.request_timeout_ms == 5_000
 
 
-def test_sums_and_the_line() -> None:
+def test_lags_are_summed_and_shown_in_one_line() -> None:
     one, other = TopicLag(10, 1_000, 5.0), TopicLag(20, 2_000, None)
     assert one.plus(other) == TopicLag(30, 3_000, 5.0)
     assert TopicLag().plus(other) == TopicLag(20, 2_000, None)

@@ -59,7 +59,7 @@ def delete_topic(broker: kqueue.Broker, name: str) -> None:
     broker._call(delete)
 
 
-def test_batch_after_batch(broker: kqueue.Broker, tracker: Make) -> None:
+def test_each_batch_begins_where_the_last_one_ended(broker: kqueue.Broker, tracker: Make) -> None:
     broker.create_topic("t", 2)
     send(broker, "t", 0, 10)
     query = tracker(startingOffsets="earliest")
@@ -139,7 +139,7 @@ def test_restarted_query_does_not_wait_for_enough_offsets(broker: kqueue.Broker,
     assert query.latest(end, None) is end
 
 
-def test_available_now_ends(broker: kqueue.Broker, tracker: Make) -> None:
+def test_available_now_ends_at_the_offsets_of_its_start(broker: kqueue.Broker, tracker: Make) -> None:
     broker.create_topic("t", 2)
     send(broker, "t", 0, 10)
     query = tracker(subscribePattern="t|u")
@@ -201,7 +201,7 @@ def test_deleted_records_of_a_batch_are_reported_or_skipped(
     assert bounds(tracker(failOnDataLoss="false"), start, {"t": {"0": 4}}) == []
 
 
-def test_a_topic_that_is_gone(broker: kqueue.Broker, tracker: Make) -> None:
+def test_deleted_topic_is_reported_or_skipped(broker: kqueue.Broker, tracker: Make) -> None:
     broker.create_topic("t")
     broker.create_topic("u")
     send(broker, "t", 0, 5)
@@ -218,7 +218,9 @@ def test_a_topic_that_is_gone(broker: kqueue.Broker, tracker: Make) -> None:
         tracker(subscribe="t,u").ranges(start, {"t": {"0": 9}, "u": {"0": 5}})
 
 
-def test_a_topic_that_was_made_anew(broker: kqueue.Broker, tracker: Make) -> None:
+def test_topic_recreated_with_fewer_records_is_reported_or_read_from_its_start(
+    broker: kqueue.Broker, tracker: Make
+) -> None:
     broker.create_topic("t")
     send(broker, "t", 0, 3)
     start = {"t": {"0": 20}}
@@ -232,7 +234,9 @@ def test_a_topic_that_was_made_anew(broker: kqueue.Broker, tracker: Make) -> Non
 
 
 @pytest.mark.parametrize("count", [5, 8])
-def test_a_topic_that_was_made_anew_with_as_many_records(broker: kqueue.Broker, tracker: Make, count: int) -> None:
+def test_topic_recreated_with_as_many_records_is_recognized_by_its_id(
+    broker: kqueue.Broker, tracker: Make, count: int
+) -> None:
     """Its offsets say nothing, its id does."""
     broker.create_topic("t")
     send(broker, "t", 0, 5)
@@ -259,7 +263,7 @@ def test_a_topic_that_was_made_anew_with_as_many_records(broker: kqueue.Broker, 
     assert going_on.latest(end, None) is end
 
 
-def test_a_topic_that_is_made_anew_before_its_task_runs(broker: kqueue.Broker, tracker: Make) -> None:
+def test_topic_recreated_before_its_task_runs_is_reported_or_skipped(broker: kqueue.Broker, tracker: Make) -> None:
     broker.create_topic("t")
     send(broker, "t", 0, 5)
     query = tracker(startingOffsets="earliest")
@@ -273,7 +277,7 @@ def test_a_topic_that_is_made_anew_before_its_task_runs(broker: kqueue.Broker, t
     assert positions(tracker(failOnDataLoss="false").options, planned) == []
 
 
-def test_checkpoints_without_ids_go_on(broker: kqueue.Broker, tracker: Make) -> None:
+def test_checkpoint_without_topic_ids_is_continued(broker: kqueue.Broker, tracker: Make) -> None:
     broker.create_topic("t")
     send(broker, "t", 0, 5)
     old = {"t": {"0": 5}}
@@ -286,7 +290,7 @@ def test_checkpoints_without_ids_go_on(broker: kqueue.Broker, tracker: Make) -> 
     assert bounds(query, old, end) == [OffsetRange("t", 0, 5, 7)]
 
 
-def test_a_topic_that_was_never_there(broker: kqueue.Broker, tracker: Make) -> None:
+def test_unknown_topic_is_refused_with_a_similar_name(broker: kqueue.Broker, tracker: Make) -> None:
     broker.create_topic("orders")
     with pytest.raises(OptionError, match="there is no topic 'order' on 127.0.0.1:[0-9]+; did you mean 'orders'"):
         tracker(subscribe="order").initial()
@@ -311,7 +315,7 @@ def test_a_group_shows_how_far_it_is(broker: kqueue.Broker, tracker: Make, caplo
     assert "group 'g' does not show how far the query is" in caplog.text
 
 
-def test_each_record_once_through_many_batches(broker: kqueue.Broker, tracker: Make) -> None:
+def test_each_record_is_read_once_over_many_batches(broker: kqueue.Broker, tracker: Make) -> None:
     broker.create_topic("t", 3)
     query = tracker(startingOffsets="earliest", maxRecordsPerPartition=7)
     at = query.initial()

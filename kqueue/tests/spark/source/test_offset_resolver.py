@@ -96,7 +96,7 @@ def test_unusable_offsets_are_refused_with_the_reason(
     assert words in str(caught.value)
 
 
-def test_splits_take_samples(log: kqueue.Broker) -> None:
+def test_split_size_follows_from_sampled_row_bytes(log: kqueue.Broker) -> None:
     source_options = options(log, streaming=False, subscribe="t", splitBytes=1)
     reader = BrokerReader(source_options)
     try:

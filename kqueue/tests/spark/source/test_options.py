@@ -13,7 +13,7 @@ from kqueue.tests.tables import for_each
 WIRE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 
 
-def test_every_row_is_told_and_named_once() -> None:
+def test_option_names_are_unique_and_documented() -> None:
     names = [option.name.lower() for option in OPTIONS] + [name.lower() for name in IGNORED] + list(REFUSED)
     assert len(set(names)) == len(names)
     for option in OPTIONS:
@@ -33,7 +33,7 @@ def test_options_left_out_have_their_defaults() -> None:
     assert pickle.loads(pickle.dumps(stream)) == stream
 
 
-def test_names_and_words_in_any_case() -> None:
+def test_names_and_values_are_accepted_in_any_case() -> None:
     given = {name.lower(): value for name, value in WIRE.items()}
     parsed = parse_options(
         given | {"startingoffsets": "EARLIEST", "failondataloss": "False", "maxtriggerdelay": "5 MIN"}, streaming=True
@@ -121,7 +121,7 @@ def test_wrong_options_are_refused_with_the_reason(given: dict[str, str], words:
         ({"endingOffsets": '{"orders":{"0":-2}}'}, False, "can't end at the beginning"),
     ],
 )
-def test_mistakes_of_one_kind_of_query(given: dict[str, str], streaming: bool, words: str) -> None:
+def test_options_of_the_other_kind_of_query_are_refused(given: dict[str, str], streaming: bool, words: str) -> None:
     with pytest.raises(OptionError) as caught:
         parse_options(WIRE | given, streaming=streaming)
     assert words in str(caught.value)

@@ -13,7 +13,7 @@ from kqueue.tests.spark.source.logs import options, send
 
 
 @pytest.mark.parametrize("headers", [False, True])
-def test_the_columns_that_were_asked_for(broker: kqueue.Broker, headers: bool) -> None:
+def test_batches_have_the_requested_columns(broker: kqueue.Broker, headers: bool) -> None:
     broker.create_topic("t", 2)
     for partition in (0, 1):
         send(broker, "t", partition, 5)
@@ -26,7 +26,7 @@ def test_the_columns_that_were_asked_for(broker: kqueue.Broker, headers: bool) -
 
 
 @pytest.mark.parametrize("engine", ["python", "fast", "auto"])
-def test_engines_read_the_same(broker: kqueue.Broker, engine: str) -> None:
+def test_every_engine_reads_all_records_of_a_range(broker: kqueue.Broker, engine: str) -> None:
     broker.create_topic("t")
     for _ in range(3):
         send(broker, "t", 0, 8_000, codec="lz4")

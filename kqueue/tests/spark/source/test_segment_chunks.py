@@ -38,7 +38,7 @@ def read(topic_partition: Path, start: int, end: int) -> list[int]:
     return offsets
 
 
-def test_all_segments_that_hold_a_part(tmp_path: Path) -> None:
+def test_every_segment_that_overlaps_the_range_is_read(tmp_path: Path) -> None:
     topic_partition = log(
         tmp_path, (0, batch(0) + batch(1)), (2, batch(2) + batch(5)), (6, batch(6) + batch(7)), (8, batch(8))
     )
@@ -48,7 +48,7 @@ def test_all_segments_that_hold_a_part(tmp_path: Path) -> None:
     assert read(topic_partition, 9, 12) == [8]
 
 
-def test_more_than_a_chunk(tmp_path: Path) -> None:
+def test_log_larger_than_a_chunk_is_read_whole(tmp_path: Path) -> None:
     data = b"".join(batch(number, size=100_000) for number in range(60))
     assert len(data) > FIRST_BYTES + CHUNK_BYTES
     assert read(log(tmp_path, (0, data)), 0, 60) == list(range(60))
@@ -59,7 +59,7 @@ def test_chunks_end_with_the_range(tmp_path: Path) -> None:
     assert read(log(tmp_path, (0, data)), 0, 2) == [0, 1]
 
 
-def test_a_batch_that_is_larger_than_a_chunk(tmp_path: Path) -> None:
+def test_batch_larger_than_a_chunk_is_read_whole(tmp_path: Path) -> None:
     topic_partition = log(tmp_path, (0, batch(0) + batch(1, size=CHUNK_BYTES + 10) + batch(2)))
     assert read(topic_partition, 0, 3) == [0, 1, 2]
 
@@ -82,7 +82,7 @@ def test_chunks_stop_before_a_doubtful_batch(tmp_path: Path, wrong: bytes) -> No
     assert read(topic_partition, 0, 60) in ([0, 1], [0, 1, 2]), "what nothing bears out is for those who look closer"
 
 
-def test_an_offset_that_is_too_high(tmp_path: Path) -> None:
+def test_batch_with_too_high_an_offset_ends_the_read(tmp_path: Path) -> None:
     """No checksum covers it; what follows tells."""
     topic_partition = log(tmp_path, (0, batch(0) + batch(1) + batch(40) + batch(3) + batch(4)), (50, batch(50)))
     assert read(topic_partition, 0, 60) == [0, 1]
@@ -90,11 +90,11 @@ def test_an_offset_that_is_too_high(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [-1, 0, 1, 26, 27, 28, 60, 61])
-def test_chunks_that_end_anywhere(tmp_path: Path, more: int) -> None:
+def test_batches_cut_by_a_chunk_are_read_whole(tmp_path: Path, more: int) -> None:
     first = batch(0, size=FIRST_BYTES - len(batch(0, size=FIRST_BYTES - 100)) + FIRST_BYTES - 100 - more)
     assert len(first) == FIRST_BYTES - more
     assert read(log(tmp_path, (0, first + batch(1) + batch(2))), 0, 3) == [0, 1, 2]
 
 
-def test_a_torn_end(tmp_path: Path) -> None:
+def test_torn_batch_at_the_end_is_left_out(tmp_path: Path) -> None:
     assert read(log(tmp_path, (0, batch(0) + batch(1) + batch(2)[:-1])), 0, 60) == [0, 1]

@@ -132,7 +132,7 @@ ENDS_BEFORE_IT_BEGINS = ENTRY.pack(0, 1, 5, 3, 0)
 
 
 @for_each("damage", [b"\0", UNKNOWN_VERSION, ENDS_BEFORE_IT_BEGINS])
-def test_an_index_that_can_not_be_right_is_not_believed(damage: bytes) -> None:
+def test_implausible_index_is_ignored(damage: bytes) -> None:
     storage = random_log(2)
     put(storage, CLEAN_SHUTDOWN, b"{}")
     for name in names(storage, TXNINDEX):

@@ -75,7 +75,7 @@ def test_written_files_are_read_in_order(places: list[tuple[str, int]], size: in
     assert read(objects, [file["name"] for file in files]) == rows
 
 
-def test_without_partitions_and_without_rows() -> None:
+def test_unpartitioned_rows_are_one_file_and_no_rows_are_none() -> None:
     objects = Objects()
     (file,) = told(write_task(objects, "data", [], "none")(batches([row(1), row(2)], 1)))
     assert file["name"].startswith("part-00000-")

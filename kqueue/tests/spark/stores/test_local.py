@@ -11,12 +11,12 @@ from kqueue.spark.stores.local import LocalStore
 from kqueue.tests.spark.stores.contract import check_store
 
 
-def test_a_folder_is_a_store(tmp_path: Path) -> None:
+def test_folder_fulfils_the_contract_of_stores(tmp_path: Path) -> None:
     check_store(LocalStore(tmp_path / "not" / "there"))
     assert (tmp_path / "not" / "there" / "batches2" / "1.json").is_file()
 
 
-def test_two_do_not_hold_one_lock(tmp_path: Path) -> None:
+def test_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     with store.lock(".lock"), pytest.raises(FolderInUse), LocalStore(tmp_path).lock(".lock"):
         pass

@@ -13,13 +13,13 @@ from kqueue.spark.stores.local import LocalStore
 from kqueue.tests.tables import for_each
 
 
-def test_a_folder_needs_no_spark(tmp_path: Path) -> None:
+def test_folder_is_opened_without_spark(tmp_path: Path) -> None:
     store = open_store(location_of(str(tmp_path)), None)
     assert isinstance(store, LocalStore)
     assert store.of("a", "b") == str(tmp_path / "a" / "b")
 
 
-def test_other_urls_are_spark_s() -> None:
+def test_url_of_hadoop_needs_a_running_spark() -> None:
     with pytest.raises(OptionError, match="'hdfs://here/kept' needs a running Spark"):
         open_store(Location("hdfs://here/kept"), None)
 
@@ -42,6 +42,6 @@ def test_a_url_that_is_almost_right_is_refused_with_the_right_spelling(url: str,
 
 
 @for_each("url", ["s3://lake/x", "hdfs://here/x", "/data/s3:/x", "./s3:/x", "kept", "a:b", "file:///x"])
-def test_urls_and_folders_are_taken_as_they_are(url: str) -> None:
+def test_urls_and_folders_are_accepted_unchanged(url: str) -> None:
     check_url(url)
     assert needs_spark(Location(url)) == url.startswith(("hdfs:", "file:"))

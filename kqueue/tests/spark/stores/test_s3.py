@@ -30,7 +30,7 @@ def server() -> Iterator[dict[str, str]]:
         yield settings
 
 
-def test_a_prefix_is_a_store(server: dict[str, str]) -> None:
+def test_prefix_fulfils_the_contract_of_stores(server: dict[str, str]) -> None:
     check_store(S3Store(s3_place(server, "pre/fix")))
     check_store(S3Store(s3_place(server, "pre/fix2/")))
     assert S3Store(s3_place(server, "")).names("") == ["pre/fix/batches2/1.json", "pre/fix2/batches2/1.json"]
@@ -45,7 +45,7 @@ def test_tasks_get_the_bucket_without_connections(server: dict[str, str]) -> Non
     assert again.get("a b=ä/x") == b"2"
 
 
-def test_a_write_whose_response_is_lost_is_no_other_s(server: dict[str, str]) -> None:
+def test_repeated_write_succeeds_and_another_writers_is_refused(server: dict[str, str]) -> None:
     store = S3Store(s3_place(server, "again"))
     assert store.put_new("x", b"mine")
     assert store.put_new("x", b"mine")
@@ -57,7 +57,7 @@ def test_requests_that_fail_are_repeated(server: dict[str, str]) -> None:
         check_store(S3Store(s3_place({**server, "AWS_ENDPOINT_URL": address}, "failing")))
 
 
-def test_servers_that_refuse_or_are_down_are_one_sentence(
+def test_refusing_or_unreachable_server_is_reported_in_one_sentence(
     server: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(RETRIES, "max_retries", 1)
@@ -79,7 +79,9 @@ def test_servers_that_refuse_or_are_down_are_one_sentence(
         (Location("s3://bucket/kept", {"AWS_ENDPOINT_URL": "https://store"}), "store:443"),
     ],
 )
-def test_the_server_of_an_object_store(place: Location, server: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_follows_from_url_and_endpoint(
+    place: Location, server: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
         monkeypatch.delenv(name, raising=False)
     assert s3.server_of(place) == server
@@ -146,12 +148,12 @@ def test_settings_go_before_the_environment() -> None:
 
 
 @for_each("url", ["s3://", "s3://B/x", "s3://bucket/x?y", "s3:///x"])
-def test_urls_are_checked(url: str) -> None:
+def test_malformed_url_is_refused(url: str) -> None:
     with pytest.raises(OptionError, match="expected s3://BUCKET/PREFIX"):
         S3Store(Location(url))
 
 
-def test_a_package_that_is_missing_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_reported_with_its_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
     with pytest.raises(ExtraNeeded, match=r"pip install '\.\[s3\]'"):
         S3Store(Location("s3://bucket/kept"))

@@ -63,7 +63,7 @@ def test_each_batch_is_there_once(tmp_path: Path) -> None:
     assert deltalake.DeltaTable(tmp_path).metadata().partition_columns == ["date"]
 
 
-def test_files_tell_where_their_numbers_and_times_go(tmp_path: Path) -> None:
+def test_log_entries_have_statistics_of_numbers_and_times(tmp_path: Path) -> None:
     log = log_of(tmp_path)
     added = [(1, NOON, "x"), (5, NOON + dt.timedelta(microseconds=1), None)]
     another = file(tmp_path, "batch=0/date=2013-01-02/a.parquet", (9, None, "z"))
@@ -87,7 +87,7 @@ def test_files_tell_where_their_numbers_and_times_go(tmp_path: Path) -> None:
     assert table.to_pyarrow_dataset().count_rows(filter=pa.compute.field("id") > 5) == 1
 
 
-def test_columns_may_come(tmp_path: Path) -> None:
+def test_added_column_is_null_in_earlier_rows(tmp_path: Path) -> None:
     log_of(tmp_path).commit(0, [file(tmp_path, "batch=0/date=2013-01-01/a.parquet", (1, NOON, "x"))])
     wider = schema(id="long", at="timestamp", name="string", date="date", gate="string")
     log_of(tmp_path, wider).commit(1, [file(tmp_path, "batch=1/date=2013-01-01/a.parquet", (2, NOON, "x"))])
@@ -117,7 +117,7 @@ def test_one_of_two_racing_commits_is_refused(tmp_path: Path, monkeypatch: pytes
     assert len(rows(tmp_path)) == 1
 
 
-def test_after_others_have_made_one_file_of_many(tmp_path: Path) -> None:
+def test_committed_batch_is_recognized_after_files_were_compacted(tmp_path: Path) -> None:
     log = log_of(tmp_path)
     for batch in range(2):
         log.commit(batch, [file(tmp_path, f"batch={batch}/date=2013-01-01/a.parquet", (batch, NOON, "x"))])
@@ -127,7 +127,7 @@ def test_after_others_have_made_one_file_of_many(tmp_path: Path) -> None:
     assert log.has(1)
 
 
-def test_a_package_that_is_missing_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_reported_with_its_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     check_installed()
     monkeypatch.setitem(__import__("sys").modules, "deltalake", None)
     with pytest.raises(ExtraNeeded, match=r"pip install '\.\[delta\]'"):

@@ -45,7 +45,7 @@ def test_staging_folders_of_the_first_release_are_removed(tmp_path: Path) -> Non
     assert not left.exists()
 
 
-def test_two_at_once_are_told_apart(tmp_path: Path) -> None:
+def test_folder_in_use_is_refused_until_it_is_closed(tmp_path: Path) -> None:
     with (
         open_tables(Location(str(tmp_path)), FLIGHTS, "parquet", SOURCE),
         pytest.raises(FolderInUse, match="another ingest is at work on .*: wait"),
@@ -101,7 +101,7 @@ def test_settings_of_other_tables_are_refused_in_one_sentence(tmp_path: Path, wo
     assert (tmp_path / "checkpoints" / "tables.json").read_bytes() == before
 
 
-def test_rules_fields_that_may_be_null_and_topics_may_come(tmp_path: Path) -> None:
+def test_nullable_fields_rules_and_topics_can_be_added(tmp_path: Path) -> None:
     first = opened(tmp_path)
     later = changed(fields=MORE, rules={})
     again = opened(tmp_path, later, source={"subscribe": "b,c,a"})

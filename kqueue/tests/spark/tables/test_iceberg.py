@@ -69,13 +69,13 @@ def test_each_batch_is_there_once(tmp_path: Path, opened: Opened) -> None:
     assert ids(log) == [1, 2, 3]
 
 
-def test_an_empty_file_is_no_obstacle(tmp_path: Path, opened: Opened) -> None:
+def test_empty_file_adds_no_rows(tmp_path: Path, opened: Opened) -> None:
     log = opened()
     log.commit(0, [file(tmp_path, 0)])
     assert ids(log) == []
 
 
-def test_columns_may_come(tmp_path: Path, opened: Opened) -> None:
+def test_added_column_is_null_in_earlier_rows(tmp_path: Path, opened: Opened) -> None:
     opened().commit(0, [file(tmp_path, 0, 1)])
     wider = SCHEMA.append(pa.field("gate", pa.string()))
     log = opened(wider)
@@ -113,7 +113,7 @@ def test_catalog_with_other_tables_is_refused(tmp_path: Path, opened: Opened) ->
         opened(root=tmp_path / "others")
 
 
-def test_a_package_that_is_missing_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package_is_reported_with_its_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     check_installed()
     monkeypatch.setitem(sys.modules, "pyiceberg.catalog.sql", None)
     with pytest.raises(ExtraNeeded, match=r"pip install '\.\[iceberg\]'"):

@@ -120,7 +120,7 @@ def in_avro(row: dict[str, Any]) -> dict[str, Any]:
 
 @settings(deadline=None, max_examples=examples(50))
 @given(st.lists(ROWS, max_size=3))
-def test_every_type_comes_back(rows: list[dict[str, Any]]) -> None:
+def test_value_of_every_type_survives_a_round_trip(rows: list[dict[str, Any]]) -> None:
     format = AvroFormat(text(ALL))
     assert str(format.type).replace(" not null", "") == TYPE
     values, errors = format.decoder(None).decode([encoded(ALL, in_avro(row)) for row in rows])
@@ -165,7 +165,7 @@ def test_any_bytes_of_lists_are_errors_or_values(values: list[bytes]) -> None:
     assert len(decoded(lists, values).values) == len(values)
 
 
-def test_blocks_with_sizes_and_several_blocks() -> None:
+def test_arrays_of_several_and_of_sized_blocks_are_decoded() -> None:
     schema = record(("a", {"type": "array", "items": "int"}), ("b", "int"))
     value = b"\x04\x02\x04" + b"\x03\x04\x06\x08" + b"\x00" + b"\x0a"  # a block of 2, and 2 of 2 bytes
     result = decoded(schema, [value, b"\x00\x02"])
@@ -185,7 +185,7 @@ def test_hostile_bytes_are_errors_or_values(values: list[bytes], data: st.DataOb
     assert {index for index, one in enumerate(rows.is_valid().to_pylist()) if not one} == set(errors)
 
 
-def test_the_readers_schema_counts() -> None:
+def test_value_is_resolved_to_the_readers_schema() -> None:
     old = record(("id", "int"), ("gone", "string"), ("state", {"type": "enum", "name": "S", "symbols": ["A", "B"]}))
     new = record(("state", {"type": "enum", "name": "S", "symbols": ["B", "A"]}), ("id", ["null", "long"]))
     new["fields"].append({"name": "shop", "type": "string", "default": "x"})

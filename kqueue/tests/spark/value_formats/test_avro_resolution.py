@@ -66,12 +66,12 @@ def with_default(kind: Any, default: Any) -> Any:
          {"m": {"k": 1}}, {"p": 3, "m": [("k", 1)]}),
     ],
 )  # fmt: skip
-def test_defaults_of_fields(kind: Any, default: Any, value: Any) -> None:
+def test_missing_field_has_its_default(kind: Any, default: Any, value: Any) -> None:
     assert with_default(kind, default) == value
 
 
 @for_each("kind, default", [("bytes", "日"), (STATE, "GONE"), (A, {})])
-def test_defaults_of_another_type(kind: Any, default: Any) -> None:
+def test_default_of_another_type_is_refused(kind: Any, default: Any) -> None:
     assert with_default(kind, default) == "not Avro of Order: the default of 'new' is not of its type"
 
 
@@ -109,7 +109,7 @@ def test_defaults_of_another_type(kind: Any, default: Any) -> None:
         (STATE, "PAID", {**STATE, "symbols": ["NEW"], "default": "NEW"}, "NEW"),
     ],
 )  # fmt: skip
-def test_types_that_fit(written: Any, value: Any, read_as: Any, expected: Any) -> None:
+def test_written_type_that_fits_is_promoted(written: Any, value: Any, read_as: Any, expected: Any) -> None:
     result = read(written, value, read_as)
     assert (result.microsecond if read_as is MOMENT else result) == expected
 
@@ -127,7 +127,7 @@ def test_types_that_fit(written: Any, value: Any, read_as: Any, expected: Any) -
          "fixed F of 2 bytes is written, expected 3"),
     ],
 )  # fmt: skip
-def test_types_that_do_not_fit(written: Any, value: Any, read_as: Any, words: str) -> None:
+def test_written_type_that_does_not_fit_is_reported(written: Any, value: Any, read_as: Any, words: str) -> None:
     assert read(written, value, read_as) == words
 
 
@@ -141,14 +141,14 @@ def test_long_decimals_are_decoded_or_refused_quickly() -> None:
     assert errors == {2: "not Avro of Order: a decimal has more than 38 digits"}
 
 
-def test_an_alias_that_is_the_name_of_another_field() -> None:
+def test_name_of_a_field_takes_precedence_over_an_alias() -> None:
     reader = record(("new", A), ("old", "A"), name="Order")
     reader["fields"][0] |= {"aliases": ["old"], "default": {"x": 3}}
     decoder = AvroFormat(text(reader)).decoder(text(record(("old", A), name="Order")))
     assert decoder.decode([b"\x02"]).values.to_pylist() == [{"new": {"x": 3}, "old": {"x": 1}}]
 
 
-def test_a_part_that_is_not_read_may_have_any_type() -> None:
+def test_mismatched_type_is_reported_only_for_values_that_contain_it() -> None:
     """Only values that reach what does not fit are wrong."""
     writer = text(record(("f", {"type": "array", "items": "string"})))
     decoder = AvroFormat(text(record(("f", {"type": "array", "items": "int"})))).decoder(writer)
@@ -172,7 +172,7 @@ def test_numbers_of_one_union_keep_their_types() -> None:
     ]
 
 
-def test_columns_called_as_types_are() -> None:
+def test_fields_may_be_named_like_types() -> None:
     schema = record(("int", "int"), ("long", "long"))
     schema["fields"].append({"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["int", "long"]}})
     rows, errors = AvroFormat(text(schema)).decoder(None).decode([b"\x02\x04\x02"])

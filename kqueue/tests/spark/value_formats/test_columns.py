@@ -39,7 +39,7 @@ def test_timestamps_have_sparks_unit_at_every_level() -> None:
     assert (values.type, list(errors)) == (unit_type, [2])
 
 
-def test_names_that_differ_in_case() -> None:
+def test_names_that_differ_only_in_case_are_refused() -> None:
     Nesting("it").count(["a", "b"], "it")
     with pytest.raises(SchemaRefused, match="'a' and 'A'"):
         Nesting("it").count(["a", "b", "A"], "it")

@@ -12,7 +12,7 @@ from kqueue.spark.value_formats.frames import DecodeFrame
 SCHEMA = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]})
 
 
-def test_columns_are_added() -> None:
+def test_decoded_frame_gains_value_and_error_columns() -> None:
     decode = pickle.loads(pickle.dumps(DecodeFrame(ValueSchema("avro", SchemaText(SCHEMA), None, None, True))))
     batch = pa.record_batch({"offset": [5, 6, 7], "value": pa.array([b"\2", None, b""], pa.binary())})
     (table,) = decode([batch])

@@ -28,7 +28,7 @@ def framed(schema_id: int, value: bytes, indexes: list[int] | None = None) -> by
 
 
 @given(st.integers(0, 2**32 - 1), st.binary(max_size=20), INDEXES)
-def test_frames_come_back(schema_id: int, value: bytes, indexes: list[int]) -> None:
+def test_frame_survives_a_round_trip(schema_id: int, value: bytes, indexes: list[int]) -> None:
     plain = framed(schema_id, value)
     frame = read_frame(plain, with_indexes=False)
     assert (frame.schema_id, frame.indexes, plain[frame.start :]) == (schema_id, (), value)
@@ -37,7 +37,7 @@ def test_frames_come_back(schema_id: int, value: bytes, indexes: list[int]) -> N
     assert (frame.schema_id, frame.indexes, whole[frame.start :]) == (schema_id, tuple(indexes), value)
 
 
-def test_short_form_of_the_first_message() -> None:
+def test_short_form_means_the_first_message() -> None:
     assert read_frame(b"\0\0\0\0\7\0rest", with_indexes=True) == (7, (0,), 6)
 
 

@@ -108,7 +108,7 @@ def test_any_json_is_an_error_or_a_value(value: Any) -> None:
     assert (rows[0] is None) == (0 in errors)
 
 
-def test_references_and_the_writers_schema() -> None:
+def test_references_are_resolved_and_values_checked_by_the_readers_schema() -> None:
     item = {"type": "object", "properties": {"sku": {"type": "string"}}}
     order = {"type": "object", "properties": {"item": {"$ref": "item.json"}}}
     format = JsonFormat(text(order, ("item.json", item)))
@@ -136,7 +136,7 @@ def test_references_and_the_writers_schema() -> None:
         ("item.json", "http://shop/order.json", "order.json#own"),
     ],
 )
-def test_ways_to_refer(name: str, own: str | None, reference: str) -> None:
+def test_reference_of_any_form_is_resolved(name: str, own: str | None, reference: str) -> None:
     part = {"type": "object", "properties": {"sku": {"type": "string"}}}
     item = {
         "$id": "http://shop/item.json",

@@ -13,7 +13,7 @@ from kqueue.spark.value_formats.opening import find_schema, schema_text
 SCHEMA = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]})
 
 
-def test_text_or_file(tmp_path: Path) -> None:
+def test_schema_is_taken_from_text_or_file(tmp_path: Path) -> None:
     file = tmp_path / "order.avsc"
     file.write_text(SCHEMA)
     for given in (SCHEMA, str(file)):
@@ -23,7 +23,7 @@ def test_text_or_file(tmp_path: Path) -> None:
     assert schema_text('syntax = "proto3"; message A {}').startswith("syntax")
 
 
-def test_files_of_no_use(tmp_path: Path) -> None:
+def test_unreadable_schema_file_is_refused_with_the_reason(tmp_path: Path) -> None:
     file = tmp_path / "order.avsc"
     with pytest.raises(OptionError, match="as a file: No such file"):
         schema_text(str(file))

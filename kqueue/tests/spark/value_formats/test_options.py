@@ -26,7 +26,7 @@ def test_subject_follows_from_topic_and_options() -> None:
         assert settings.subject == subject
 
 
-def test_names_in_any_case() -> None:
+def test_option_names_are_accepted_in_any_case() -> None:
     settings = value_settings(GIVEN)
     assert settings is not None
     assert (settings.format, settings.schema, settings.permissive) == ("avro", "order.avsc", True)

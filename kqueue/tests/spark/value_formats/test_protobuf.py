@@ -123,7 +123,7 @@ def test_times_of_no_year_and_missing_fields_are_wrong(schema: SchemaText) -> No
 
 
 @pytest.mark.parametrize("gives_descriptors", [True, False])
-def test_by_a_registry(gives_descriptors: bool, schema: SchemaText) -> None:
+def test_messages_are_decoded_by_schemas_of_a_registry(gives_descriptors: bool, schema: SchemaText) -> None:
     text = PROTO.replace("google/protobuf/duration.proto", "shop/item.proto").replace("google.protobuf.Duration", "Sku")
     sku = 'syntax = "proto3"; package shop; message Sku { string code = 1; }'
     with RegistryServer() as server:

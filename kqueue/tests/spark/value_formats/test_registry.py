@@ -23,7 +23,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RegistryServer]:
         yield running
 
 
-def test_schemas_by_id_and_by_subject(server: RegistryServer) -> None:
+def test_schemas_are_read_by_id_and_by_subject(server: RegistryServer) -> None:
     registry = Registry(RegistrySettings(server.url + "/"), "avro")
     assert server.register("orders-value", '"int"') == 1
     assert server.register("orders-value", '"long"') == 2
@@ -56,7 +56,7 @@ def test_references_come_after_what_they_need(server: RegistryServer) -> None:
             registry.by_id(schema_id)
 
 
-def test_user_token_and_authority(tmp_path: Path) -> None:
+def test_registry_is_authenticated_by_user_or_token_over_a_trusted_connection(tmp_path: Path) -> None:
     with RegistryServer(tmp_path) as server:
         server.register("orders-value", '"int"')
         given = {"subscribe": "orders", "valueFormat": "avro", "valueSchemaRegistry": server.url}
@@ -102,7 +102,7 @@ def test_failures_end_in_one_sentence(server: RegistryServer) -> None:
         registry.newest("larger-value")
 
 
-def test_no_registry_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_or_missing_registry_fails_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RETRY_S", (0.01, 0.01))
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"

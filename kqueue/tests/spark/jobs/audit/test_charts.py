@@ -13,12 +13,12 @@ pytest.importorskip("matplotlib")
 
 
 @pytest.mark.parametrize("span", [0, -(2**43), 2**43])
-def test_times_that_no_calendar_has(tmp_path: Path, span: int) -> None:
+def test_times_outside_the_calendar_are_charted(tmp_path: Path, span: int) -> None:
     charts = draw(AuditReport("here", 0, [partition_audit(0, Times(0, {span: 3}))], []), tmp_path)
     assert [one.file for one in charts] == ["records.png", "skew.png"]
 
 
-def test_no_records_are_no_chart(tmp_path: Path) -> None:
+def test_report_without_records_has_no_charts(tmp_path: Path) -> None:
     assert draw(AuditReport("here", 0, [PartitionAudit("empty", 0, 0, 0)], []), tmp_path) == []
 
 
@@ -32,7 +32,7 @@ def test_a_few_times_that_are_far_off_do_not_hide_the_others() -> None:
     assert most - least < SPANS_MAX
 
 
-def test_the_most_skewed_of_many_partitions() -> None:
+def test_partitions_with_most_skew_are_charted() -> None:
     """Far from the average of their own topic, in both directions."""
     even = [PartitionAudit("big", number, 0, 1_000, 1_000) for number in range(ROWS_MAX)]
     skewed = [PartitionAudit("big", ROWS_MAX, 0, 10, 10), PartitionAudit("big", ROWS_MAX + 1, 0, 5_000, 5_000)]
@@ -44,7 +44,7 @@ def test_the_most_skewed_of_many_partitions() -> None:
     assert most_skewed(even) == even
 
 
-def test_those_with_most_gaps_of_many_partitions() -> None:
+def test_partitions_with_most_gaps_are_charted() -> None:
     whole = [PartitionAudit("t", number, 0, 1_000, 1_000) for number in range(ROWS_MAX)]
     compacted = PartitionAudit("t", ROWS_MAX, 0, 1_000, 900, compacted=100)
     missing = PartitionAudit("t", ROWS_MAX + 1, 0, 10, 9, missing=1)

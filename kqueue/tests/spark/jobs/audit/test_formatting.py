@@ -6,7 +6,7 @@ from kqueue.spark.jobs.audit.group_lag import GroupLag
 from kqueue.spark.jobs.audit.report import AuditReport, PartitionAudit
 
 
-def test_times_and_ages() -> None:
+def test_times_and_ages_are_shown_as_text() -> None:
     assert time_text(1_700_000_000_000) == "2023-11-14 22:13"
     assert time_text(10**17) == "100,000,000,000,000,000 ms"
     assert time_text(None) == age_text(None) == "-"
@@ -18,7 +18,7 @@ def test_times_and_ages() -> None:
     ]
 
 
-def test_names_give_no_orders() -> None:
+def test_control_characters_of_names_are_escaped() -> None:
     assert plain("billing [1]") == "billing [1]"
     assert plain("a\x1b[31mb\n") == "a\\x1b[31mb\\n"
 

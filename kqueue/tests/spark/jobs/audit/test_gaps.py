@@ -46,7 +46,7 @@ def test_only_gaps_near_the_ranges_are_kept() -> None:
     assert report.ranges == [Gap(10, 11, MARKER), Gap(11, 12, MISSING), Gap(12, 13, MARKER)]
 
 
-def test_a_look_that_begins_and_ends_within_batches() -> None:
+def test_gaps_outside_the_scanned_range_are_not_reported() -> None:
     """Offsets outside are nobody's business; those inside of batches that are cut can't be told."""
     report = find_gaps(
         [BatchSpan(0, 9, 10), BatchSpan(10, 10, 1, control=COMMIT, producer=1), BatchSpan(12, 20, 9)], 5, 15, [(10, 12)]

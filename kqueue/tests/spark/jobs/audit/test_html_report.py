@@ -17,7 +17,7 @@ from kqueue.tests.spark.jobs.audit.sample_audits import HOUR, HOURS, partition_a
 pytest.importorskip("matplotlib")
 
 
-def test_a_page_that_stands_alone(tmp_path: Path) -> None:
+def test_page_refers_to_no_other_file_and_escapes_names(tmp_path: Path) -> None:
     gaps = [Gap(3, 5, "missing"), Gap(9, 10, "marker"), Gap(20, 100, "compacted")]
     rows = [
         partition_audit(number, Times(HOUR, {HOURS + number: 4}), gaps=gaps, holes=gaps, missing=2)
@@ -48,5 +48,5 @@ def page_folder(tmp_path: Path) -> Path:
     return tmp_path / "new" / "report"
 
 
-def test_a_report_without_partitions_is_a_page(tmp_path: Path) -> None:
+def test_report_without_partitions_is_written_as_a_page(tmp_path: Path) -> None:
     assert write_report(AuditReport("here", 0, [], []), tmp_path).exists()

@@ -16,11 +16,11 @@ def test_a_partition_as_json_has_all_but_the_data_of_charts() -> None:
     assert document.keys() == set(PartitionAudit.__slots__) - {"cells", "times", "holes"}
 
 
-def test_sums_over_partitions() -> None:
+def test_counts_of_partitions_are_summed() -> None:
     report = AuditReport("here", 0, [FIRST, PartitionAudit("a", 1, 0, 9, missing=3)], [])
     assert (report.missing, report.repeated, FIRST.bytes) == (5, 1, 7)
 
 
-def test_many_keys_are_an_estimate() -> None:
+def test_large_count_of_keys_is_an_estimate() -> None:
     assert FIRST.keys_are_estimated
     assert not PartitionAudit("a", 0, 0, 9, keys=1_023).keys_are_estimated
