@@ -51,9 +51,9 @@ sys.stdin.readline()
 if what == "fetch":
     consumer.assign([TopicPartition(topic, partition, 0) for partition in mine])
     while count > 0:
-        found = consumer.consume(min(count, 10_000), 30)
-        assert found, "no more records"
-        count -= len(found)
+        messages = consumer.consume(min(count, 10_000), 30)
+        assert messages, "no more records"
+        count -= len(messages)
     consumer.close()
 else:
     several = [{"value": bytes(size)}] * (count // partitions)

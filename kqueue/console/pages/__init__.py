@@ -8,11 +8,11 @@ Starlette runs in a thread, and gets all it needs from a `Page`:
         page = Page(request)
         name = request.path_params["name"]
         with page.client() as client:                       # the session's credentials
-            found = client.groups().get(name)
-        if found is None:
+            group = client.groups().get(name)
+        if group is None:
             raise UnknownResource(f"There is no group {name!r}.")          # 404
         crumbs = (Crumb("Groups", "/groups"),)
-        return page.render("group.html", title=name, crumbs=crumbs, group=found)
+        return page.render("group.html", title=name, crumbs=crumbs, group=group)
 
     def delete(request: Request) -> Response:               # POST: the CSRF token has been checked
         page = Page(request)

@@ -8,10 +8,10 @@ from kqueue.schema.source_builder import SourceBuilder
 def test_lines_are_indented_by_their_blocks_and_run() -> None:
     source = SourceBuilder(limit=3)
     with source.block("def count(values)"):
-        source.line("found = 0")
+        source.line("count = 0")
         with source.block("for value in values"), source.block("if value > limit"):
-            source.line("found += 1")
-        source.line("return found")
+            source.line("count += 1")
+        source.line("return count")
     assert source.compile("count", "test")([1, 4, 9]) == 2
 
 
