@@ -14,7 +14,7 @@ from functools import partial
 
 from kqueue.base import events
 from kqueue.base.clock import Clock
-from kqueue.base.errors import FolderLost, StorageFailed
+from kqueue.base.errors import DiskFull, FolderLost, StorageFailed
 from kqueue.base.jobs import Jobs
 from kqueue.base.names import METADATA_TOPIC, random_uuid, uuid_text
 from kqueue.base.sliced_task import SlicedWork
@@ -376,6 +376,11 @@ class LogManager:
             assert self._jobs is not None
             start_index_rebuild(log, self._jobs)
             yield None
+
+    @property
+    def refusals(self) -> list[DiskFull]:
+        """Why data folders take no records of producers: their disks have too little room."""
+        return [folder.space.refusal for folder in self._folders if folder.space.refusal is not None]
 
     def check_space(self) -> None:
         """Read the free bytes of data folders that refuse producers; something else may have freed

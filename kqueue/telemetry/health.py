@@ -11,6 +11,7 @@ def reasons_not_ready(broker: Broker) -> list[str]:
     ready. Thread: the owner thread.
     """
     reasons = [f"data folder {place} can't be used: {error}" for place, error in broker.logs.offline]
+    reasons += [f"producers are refused: {refusal}" for refusal in broker.logs.refusals]
     member = broker.member
     if member is not None and member.store_error is not None:
         reasons.append(f"the metadata store does not answer: {member.store_error}")

@@ -12,8 +12,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 import kqueue
+from kqueue.base.errors import KqueueError
 from kqueue.cli.app import kqueue as main
+from kqueue.testing import faults
 from kqueue.tests.network.tls_harness import authority, broker_pair
+from kqueue.tests.waits import eventually
 
 
 def health(*arguments: str) -> Result:
@@ -44,6 +47,27 @@ def test_reasons_are_printed_and_the_status_is_1(broker: kqueue.Broker, monkeypa
     result = health(url_of(broker))
     assert (result.exit_code, result.stdout) == (1, "3 logs still to be recovered\ndata folder /d can't be used\n")
     assert json.loads(health(url_of(broker), "-o", "json").stdout) == {"ready": False, "reasons": why}
+
+
+def test_a_disk_that_can_not_be_written_is_printed(broker: kqueue.Broker) -> None:
+    with faults(broker) as made:
+        broker.create_topic("t")
+        made.torn_write("t")
+        with pytest.raises(KqueueError, match="EIO"):
+            broker.topics["t"].produce_all([b"x"])
+    result = health(url_of(broker))
+    assert (result.exit_code, result.stdout) == (1, "since a failure of its disk 1 partition takes no records\n")
+
+
+def test_a_store_that_does_not_answer_is_printed_until_it_does() -> None:
+    with kqueue.Cluster(2, kqueue_metrics_listener="127.0.0.1:0") as cluster:
+        cluster.wait_in_sync()
+        url = url_of(cluster.brokers[1])
+        cluster.partition(without_store={1})
+        eventually(lambda: "the metadata store does not answer: " in health(url).stdout)
+        assert health(url).exit_code == 1
+        cluster.heal()
+        eventually(lambda: health(url).stdout == "ready\n")
 
 
 def test_no_broker_is_told_with_the_setting(broker: kqueue.Broker) -> None:

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 import kqueue
 from kqueue.base.errors import KqueueError
+from kqueue.storage.local import LocalStorage
 from kqueue.telemetry.health import reasons_not_ready
 from kqueue.testing import faults
 from kqueue.testing.simulation import Simulation
@@ -27,6 +31,32 @@ def test_a_partition_whose_disk_failed_is_a_reason() -> None:
         with pytest.raises(KqueueError, match="EIO"):
             broker.topics["t"].produce_all([b"x"])
         assert reasons(broker) == ["since a failure of its disk 1 partition takes no records"]
+
+
+def test_a_disk_without_room_for_producers_is_a_reason_until_it_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free_bytes = 0
+    monkeypatch.setattr(LocalStorage, "free_bytes", lambda self: free_bytes)
+    monkeypatch.setattr(LocalStorage, "total_bytes", lambda self: 2**40)
+    with kqueue.Broker(tmp_path) as broker:
+        (reason,) = reasons(broker)
+        assert reason.startswith("producers are refused: the disk is full: expected ")
+        assert str(tmp_path) in reason
+        free_bytes = 2**39
+        broker.clock.advance(minutes=1)
+        assert reasons(broker) == []
+
+
+def test_a_data_folder_that_can_not_be_used_is_a_reason(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    with kqueue.Broker(log_dirs=[str(one), str(two)]):
+        pass
+    shutil.rmtree(two)
+    two.touch()  # its disk is gone, and something else is in its place
+    with kqueue.Broker(log_dirs=[str(one), str(two)]) as broker:
+        (reason,) = reasons(broker)
+        assert reason.startswith(f"data folder {two} can't be used: ")
 
 
 def test_logs_that_are_recovered_and_groups_that_are_loaded_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
