@@ -48,6 +48,7 @@ ELSEWHERE = {
     "docs/log-events.md": "kqueue/tests/test_docs_log_events.py",
     "docs/log-tools.md": "kqueue/tests/test_docs_log_tools.py",
     "docs/metrics.md": "kqueue/tests/test_docs_metrics.py",
+    "docs/operations.md": "kqueue/tests/test_docs_operations.py",
     "docs/migrating.md": "kqueue/tests/test_docs_testing.py",
     "docs/pipeline.md": "compat_tests/spark/test_docs_pipeline.py",
     "docs/plugins.md": "kqueue/tests/test_docs_plugins.py",
