@@ -10,6 +10,7 @@ import click
 
 from kqueue.base.errors import KqueueError
 from kqueue.cli.connect import bootstrap_option, client_security, require
+from kqueue.cli.console_process import watch
 from kqueue.cli.signals import stop_on_signal
 
 TOKEN_BYTES_MAX = 4096
@@ -63,6 +64,7 @@ TOKEN_BYTES_MAX = 4096
     metavar="NAME",
     help="A name by which browsers reach the console, beside its own; may be repeated.",
 )
+@click.option("--while-stdin-is-open", is_flag=True, hidden=True)  # of the process of `kqueue serve --console`
 def console(
     bootstrap: str,
     host: str,
@@ -75,6 +77,7 @@ def console(
     tls_key: str | None,
     allow_plain_http: bool,
     allowed_hosts: tuple[str, ...],
+    while_stdin_is_open: bool,
 ) -> None:
     """Serve pages that show a cluster in a browser, until Ctrl-C or TERM.
 
@@ -114,6 +117,8 @@ def console(
         server = ConsoleServer(options)
     except (KqueueError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from None
+    if while_stdin_is_open:
+        watch(sys.stdin.buffer, server.stop)
     with stop_on_signal(server.stop):
         click.echo(f"The console of {bootstrap} is at {server.url}" + ("" if allow_changes else " (read-only)"))
         sys.stdout.flush()

@@ -17,6 +17,7 @@ from kqueue.base.log_event import LOG_FORMAT
 from kqueue.base.names import check_topic
 from kqueue.base.settings import INT_MAX
 from kqueue.cli.completion import complete_settings
+from kqueue.cli.console_process import ConsoleChoice, console_beside, console_options
 from kqueue.cli.exit_status import INTERRUPTED
 from kqueue.cli.signals import stop_on_signal
 from kqueue.network.event_loop import BrokerEventLoop
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from kqueue.base.config import Config
+    from kqueue.config.properties import SourcedValue
 
 REMEDIES = {
     FolderInUse.__name__: "Stop the broker that uses it, or name another folder: kqueue serve --set log.dirs=FOLDER",
@@ -73,6 +75,7 @@ class BadSetting(click.ClickException):
     type=click.IntRange(1, WORKERS_MAX),
     help="Serve with N brokers, each in a process of its own and with a part of the partitions.",
 )
+@console_options
 @click.option(
     "--check",
     is_flag=True,
@@ -87,6 +90,7 @@ def serve(
     as_version: str | None,
     topics: tuple[str, ...],
     workers: int | None,
+    console: ConsoleChoice | None,
     check: bool,
 ) -> None:
     """Run a broker until Ctrl-C or TERM stops it cleanly.
@@ -110,6 +114,8 @@ def serve(
     folders in it. A worker that dies is started again. Serve the folder with as many workers, or
     more, from then on: `kqueue cluster reassign` moves partitions.
 
+    --console serves pages in a browser at http://127.0.0.1:8080/: see `kqueue console --help`.
+
     --check reads settings, key stores, users and ACLs and says who could do what. Its exit status
     is 1 if other machines reach something that is not secured, 2 if the broker would not start.
     """
@@ -117,13 +123,9 @@ def serve(
     verbose = bool(ctx.find_root().params.get("verbose"))
     log = log_to_stderr(verbose=verbose, label=None if workers is None else "supervisor")
     try:
-        from kqueue.config.properties import make_config, read_values
+        from kqueue.config.properties import make_config
 
-        if port is not None:
-            pairs = (*pairs, f"listeners=PLAINTEXT://{LOOPBACK}:{_checked_port(port, pairs)}")
-        if as_version is not None:
-            pairs = (*pairs, f"kqueue.as.version={as_version}")
-        given = read_values(file, os.environ, pairs)
+        given = _given_values(file, pairs, port, as_version)
         log.use(given_form(given))
         if check:
             from kqueue.cli.exposure_report import report_exposure
@@ -132,12 +134,13 @@ def serve(
         if workers is not None:
             from kqueue.supervisor.supervisor import serve_workers
 
-            if serve_workers(given, workers, partitions_by_topic, verbose=verbose) == signal.SIGINT:
-                ctx.exit(INTERRUPTED)
+            with console_beside(console, lambda: make_config(given)):
+                if serve_workers(given, workers, partitions_by_topic, verbose=verbose) == signal.SIGINT:
+                    ctx.exit(INTERRUPTED)
             return
         config = make_config(given)
         log.use(config[LOG_FORMAT])  # a config provider may have resolved it
-        with asyncio.Runner(loop_factory=BrokerEventLoop) as runner:
+        with console_beside(console, lambda: config), asyncio.Runner(loop_factory=BrokerEventLoop) as runner:
             runner.run(_serve(config, partitions_by_topic))
     except BrokenPipeError:  # the reader of the output has ended
         raise
@@ -156,6 +159,19 @@ def _failure(error: KqueueError | OSError) -> click.ClickException:
     remedy = REMEDIES.get(kind)
     text = f"{error}. {remedy}" if remedy else str(error)
     return BadSetting(text) if kind == SettingError.__name__ else click.ClickException(text)
+
+
+def _given_values(
+    file: Path | None, pairs: tuple[str, ...], port: int | None, as_version: str | None
+) -> dict[str, SourcedValue]:
+    """Return the settings of file, environment and command line. Raises: SettingError."""
+    from kqueue.config.properties import read_values
+
+    if port is not None:
+        pairs = (*pairs, f"listeners=PLAINTEXT://{LOOPBACK}:{_checked_port(port, pairs)}")
+    if as_version is not None:
+        pairs = (*pairs, f"kqueue.as.version={as_version}")
+    return read_values(file, os.environ, pairs)
 
 
 def _checked_port(port: int, pairs: Iterable[str]) -> int:

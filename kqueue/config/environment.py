@@ -33,7 +33,7 @@ ENVIRONMENT_PREFIX = "KQUEUE_"
 PLUGIN_VARIABLES = "kqueue.variables"
 # Variables of the command line, and those that Kubernetes sets for a service called kqueue.
 _NO_SETTING = re.compile(
-    r"KQUEUE_(BOOTSTRAP|COMMAND_CONFIG|PROFILE|TIMEOUT|CLIENT_\w+|SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)\Z"
+    r"KQUEUE_(BOOTSTRAP|COMMAND_CONFIG|CONSOLE_TOKEN|PROFILE|TIMEOUT|CLIENT_\w+|SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)\Z"
 )
 _LISTENER = "LISTENER_NAME_"
 _FAMILIES = (PROVIDER_PREFIX, "metric.reporters.", "rsm.config.", "rlmm.config.", "zookeeper.ssl.")

@@ -9,6 +9,7 @@ import shlex
 import pytest
 
 from kqueue.cli.console import console
+from kqueue.cli.serve import serve
 from kqueue.client import ClientOptions
 from kqueue.console.access.audit import audit
 from kqueue.console.access.sessions import IDLE_S, LIFE_S
@@ -30,7 +31,9 @@ def test_every_command_is_accepted(command: str) -> None:
 def test_every_option_is_one_of_the_command() -> None:
     named = set(re.findall(r"`(--[a-z-]+)", PAGE.text))
     assert named
-    assert named <= {option for parameter in console.params for option in parameter.opts}
+    assert named <= {
+        option for command in (console, serve) for parameter in command.params for option in parameter.opts
+    }
 
 
 def test_mechanisms_and_times_are_those_of_the_code() -> None:
