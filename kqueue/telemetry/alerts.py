@@ -50,6 +50,11 @@ ALERTS = (
         "Its disk has failed: the broker's log says how. Restart once it is well.",
     ),
     Alert(
+        "KqueueDiskAtReserve", PAGE, "kqueue_folder_free_bytes < kqueue_folder_reserve_bytes", "1m",
+        "The disk of {{ $labels.folder }} of {{ $labels.instance }} is full: producers are refused.",
+        "Delete topics or records, or add disk: kqueue log-dirs shows what takes it.",
+    ),
+    Alert(
         "KqueueDiskFillsUp", TICKET, "kqueue_folder_free_bytes < 0.1 * kqueue_folder_total_bytes", "10m",
         "{{ $labels.folder }} of {{ $labels.instance }} has less than a tenth of its disk free.",
         "Shorten retention, move partitions, or add disk: kqueue log-dirs shows what takes it.",
@@ -59,6 +64,43 @@ ALERTS = (
         "sum by (group) (kqueue_group_lag) > 10000 and sum by (group) (delta(kqueue_group_lag[15m])) > 0", "15m",
         "The group {{ $labels.group }} is {{ $value }} records behind, and falls further behind.",
         "kqueue groups describe shows where; see whether its members run and keep up.",
+    ),
+    Alert(
+        "KqueueNoController", PAGE, "sum by (job) (kqueue_active_controller) == 0", "2m",
+        "No broker of {{ $labels.job }} is the controller: no leader is elected.",
+        "See whether the metadata store answers; each broker's log says when it tries.",
+    ),
+    Alert(
+        "KqueueStoreSessionLost", PAGE, "kqueue_store_session == 0", "2m",
+        "The metadata store does not take the signs of life of {{ $labels.instance }}.",
+        "kqueue health says why; without a session the broker is fenced, and leads nothing.",
+    ),
+    Alert(
+        "KqueueInSyncSetsShrink", TICKET,
+        'sum by (instance) (increase(kqueue_isr_changes_total{change="shrink"}[30m])) > 5', "5m",
+        "Replicas of {{ $labels.instance }} leave the in-sync sets again and again.",
+        "A broker or its disk is slow, or the network between them; its log names which has not caught up.",
+    ),
+    Alert(
+        "KqueueFlushFails", PAGE, "increase(kqueue_flush_failures_total[5m]) > 0", "1m",
+        "A flush of {{ $labels.instance }} failed: its records are not safe on the disk.",
+        "The broker's log names the folder and the error of its disk.",
+    ),
+    Alert(
+        "KqueueCompactionFails", TICKET, "kqueue_cleaner_excluded_logs > 0", "30m",
+        "{{ $value }} logs of {{ $labels.instance }} are not compacted, and grow.",
+        "The broker's log says why; kqueue log verify checks a log that is damaged.",
+    ),
+    Alert(
+        "KqueueTransactionHangs", TICKET, "kqueue_transaction_age_seconds_max > 900", "5m",
+        "A transaction that {{ $labels.instance }} coordinates is open for {{ $value }} seconds.",
+        "kqueue transactions list shows it; consumers with read_committed wait for its end.",
+    ),
+    Alert(
+        "KqueueAuthenticationFails", TICKET,
+        "sum by (instance, listener, mechanism) (rate(kqueue_authentication_failures_total[5m])) > 1", "10m",
+        "Clients of {{ $labels.instance }} fail to authenticate at {{ $labels.listener }} by {{ $labels.mechanism }}.",
+        "The audit log names their addresses: a password that was changed, or somebody who tries them.",
     ),
     Alert(
         "KqueueErrors", TICKET,

@@ -33,6 +33,10 @@ def _rate(metric: str, by: str) -> str:
     return f'sum by ({by}) (rate({metric}{{job=~"$job"}}[$__rate_interval]))'
 
 
+def _ratio(metric: str, by_metric: str, by: str) -> str:
+    return f"{_rate(metric, by)} / {_rate(by_metric, by)}"
+
+
 def _of_topics(metric: str) -> str:
     return f'sum by (topic) (rate({metric}{{job=~"$job", topic=~"$topic"}}[$__rate_interval]))'
 
@@ -60,6 +64,26 @@ ROWS = (
                 ),
             ),
             Panel("Lag of groups", "short", ((_all("kqueue_group_lag", "group"), "{{group}}"),), "Records to read."),
+            Panel(
+                "Age of the lag", "s",
+                (('max by (group) (kqueue_group_lag_age_seconds{job=~"$job"})', "{{group}}"),),
+                "For how long the oldest record that a group has not read has been there, at least.",
+            ),
+            Panel(
+                "Replication", "short",
+                (
+                    (_all("kqueue_replication_lag", "follower"), "records that broker {{follower}} lacks"),
+                    (_rate("kqueue_isr_changes_total", "change"), "in-sync sets, {{change}} per second"),
+                ),
+            ),
+            Panel(
+                "Cluster", "short",
+                (
+                    (_all("kqueue_active_controller"), "controller, {{instance}}"),
+                    (_all("kqueue_store_session"), "session with the store, {{instance}}"),
+                    ('max by (state) (kqueue_cluster_brokers{job=~"$job"})', "brokers, {{state}}"),
+                ),
+            ),
         ),
     ),
     Row(
@@ -71,6 +95,34 @@ ROWS = (
             Panel("Size of logs", "bytes", ((_all("kqueue_topic_size_bytes", "topic"), "{{topic}}"),)),
             Panel("Groups by state", "short", ((_all("kqueue_groups", "type, state"), "{{type}} {{state}}"),)),
             Panel("Transactions", "short", ((_all("kqueue_transactions", "state"), "{{state}}"),)),
+            Panel(
+                "Transactions that end", "ops", ((_rate("kqueue_transactions_ended_total", "result"), "{{result}}"),),
+            ),
+            Panel(
+                "Oldest open transaction", "s",
+                (('max by (instance) (kqueue_transaction_age_seconds_max{job=~"$job"})', "{{instance}}"),),
+                "Consumers with read_committed wait for it.",
+            ),
+        ),
+    ),
+    Row(
+        "Share groups",
+        (
+            Panel("Records in flight", "short", ((_all("kqueue_share_records_in_flight", "group"), "{{group}}"),)),
+            Panel(
+                "Deliveries", "rps",
+                (
+                    (_rate("kqueue_share_delivered_records_total", "group"), "{{group}}"),
+                    (_rate("kqueue_share_redelivered_records_total", "group"), "{{group}}, not the first"),
+                ),
+            ),
+            Panel(
+                "Given up", "rps",
+                (
+                    (_rate("kqueue_share_given_up_records_total", "group, reason"), "{{group}}, {{reason}}"),
+                    (_rate("kqueue_share_dead_lettered_records_total", "group"), "{{group}}, dead-lettered"),
+                ),
+            ),
         ),
     ),
     Row(
@@ -86,7 +138,20 @@ ROWS = (
                 "Waiting, 99 of 100", "s", ((_quantile("0.99", "kqueue_request_waiting_seconds"), "{{api}}"),),
                 "For a flush, for other replicas, for records.",
             ),
-            Panel("Connections", "short", ((_all("kqueue_connections", "listener"), "{{listener}}"),)),
+            Panel(
+                "Connections", "short",
+                ((_all("kqueue_connections", "listener, principal"), "{{listener}}, {{principal}}"),),
+            ),
+            Panel("In the purgatory", "short", ((_all("kqueue_delayed_requests", "api"), "{{api}}"),)),
+            Panel(
+                "Held back by quotas", "short",
+                ((_rate("kqueue_throttled_seconds_total", "quota"), "{{quota}}"),),
+                "Seconds of waiting per second, of all clients.",
+            ),
+            Panel(
+                "Failed authentications", "ops",
+                ((_rate("kqueue_authentication_failures_total", "listener, mechanism"), "{{listener}} {{mechanism}}"),),
+            ),
             Panel(
                 "Loop delay, 99 of 100", "s",
                 (
@@ -103,7 +168,36 @@ ROWS = (
         (
             Panel(
                 "Free disk", "bytes",
-                ((_all("kqueue_folder_free_bytes", "instance, folder"), "{{instance}} {{folder}}"),),
+                (
+                    (_all("kqueue_folder_free_bytes", "instance, folder"), "{{instance}} {{folder}}"),
+                    (_all("kqueue_folder_reserve_bytes", "instance, folder"), "reserve, {{instance}} {{folder}}"),
+                ),
+            ),
+            Panel(
+                "Flush, 99 of 100", "s",
+                (
+                    (
+                        f"histogram_quantile(0.99, {_rate('kqueue_flush_seconds_bucket', 'le, instance')})",
+                        "{{instance}}",
+                    ),
+                ),
+            ),
+            Panel(
+                "Records in a flush", "short",
+                (
+                    (_ratio("kqueue_flushed_records_total", "kqueue_flush_seconds_count", "instance"), "{{instance}}"),
+                ),
+            ),
+            Panel(
+                "Compaction", "Bps",
+                (
+                    (_rate("kqueue_cleaner_read_bytes_total", "instance"), "read, {{instance}}"),
+                    (_rate("kqueue_cleaner_written_bytes_total", "instance"), "written, {{instance}}"),
+                ),
+            ),
+            Panel(
+                "Largest share that is not compacted", "percentunit",
+                (('max by (instance) (kqueue_cleaner_dirty_ratio_max{job=~"$job"})', "{{instance}}"),),
             ),
             Panel("Memory", "bytes", ((_all("process_resident_memory_bytes"), "{{instance}}"),)),
             Panel("Processor", "short", ((_rate("process_cpu_seconds_total", "instance"), "{{instance}}"),), "Cores."),

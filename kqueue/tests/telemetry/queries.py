@@ -20,9 +20,9 @@ def check_query(query: str) -> set[str]:
     for name in names:
         if name in OF_PROCESS:
             continue
-        metric = BY_NAME[re.sub(r"_(total|bucket)$", "", name)]
+        metric = BY_NAME[re.sub(r"_(total|bucket|count)$", "", name)]
         assert name.endswith("_total") == (metric.kind is Kind.COUNTER), name
-        assert name.endswith("_bucket") == (metric.kind is Kind.HISTOGRAM), name
+        assert name.endswith(("_bucket", "_count")) == (metric.kind is Kind.HISTOGRAM), name
         labels |= set(metric.labels)
     grouped = {label.strip() for group in re.findall(r"by \(([^)]*)\)", query) for label in group.split(",")}
     matched = set(re.findall(r"[{,]\s*(\w+)=", query))
