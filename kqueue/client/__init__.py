@@ -14,6 +14,7 @@ with a result or an error, before its timeout. It does not support group members
 
 from kqueue.base.config_resources import ConfigChange, ConfigOperation, ResourceType
 from kqueue.client.calls.create_topics import NewTopic
+from kqueue.client.calls.describe_classic_group import ClassicGroup, ClassicMember
 from kqueue.client.calls.describe_cluster import ClusterDescription
 from kqueue.client.calls.describe_groups import GroupDescription, GroupMember, TaskId
 from kqueue.client.calls.describe_log_dirs import LogDir
@@ -42,6 +43,8 @@ __all__ = [
     "AbortMarker",
     "AbortedTxn",
     "BrokerEndpoint",
+    "ClassicGroup",
+    "ClassicMember",
     "Client",
     "ClientOptions",
     "ClusterDescription",

@@ -12,8 +12,10 @@ from kqueue.base.errors import CorruptBatch
 from kqueue.client.calls.contract import NodeCall
 from kqueue.client.calls.create_partitions import CreatePartitions
 from kqueue.client.calls.create_topics import CreateTopics, NewTopic
+from kqueue.client.calls.delete_group import DeleteGroup
 from kqueue.client.calls.delete_records import DeleteRecords
 from kqueue.client.calls.delete_topics import DeleteTopics
+from kqueue.client.calls.describe_classic_group import ClassicGroup, DescribeClassicGroup
 from kqueue.client.calls.describe_groups import DescribeGroup, GroupDescription
 from kqueue.client.calls.fetch import Fetch, FetchedRecords
 from kqueue.client.calls.group_offsets import CommitOffsets, FetchCommitted, FindPending, OffsetAndMetadata
@@ -259,7 +261,8 @@ class Client:
     ) -> None:
         """Store a group's offsets, each of the next record to read.
 
-        Raises: BrokerRefused: the group has members. ClientError.
+        Raises: BrokerRefused: the group has members; `failed` has all partitions that were refused.
+            ClientError.
         """
         rows = {
             TopicPartition(*topic_partition): position
@@ -316,6 +319,22 @@ class Client:
         """
         with self._router.call(timeout_ms) as deadline:
             return self._router.send_to_coordinator(name, DescribeGroup(name, type), deadline)
+
+    def describe_classic_group(self, name: str, *, timeout_ms: int | None = None) -> ClassicGroup:
+        """Return the state and members of a classic group; the state Dead: there is none.
+
+        Raises: BrokerRefused: GROUP_AUTHORIZATION_FAILED, for example. ClientError.
+        """
+        with self._router.call(timeout_ms) as deadline:
+            return self._router.send_to_coordinator(name, DescribeClassicGroup(name), deadline)
+
+    def delete_group(self, name: str, *, timeout_ms: int | None = None) -> None:
+        """Delete a group of any type, which has no members, with its offsets.
+
+        Raises: BrokerRefused: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP. ClientError.
+        """
+        with self._router.call(timeout_ms) as deadline:
+            self._router.send_to_coordinator(name, DeleteGroup(name), deadline)
 
     def share_offsets(self, group: str, *, timeout_ms: int | None = None) -> dict[TopicPartition, ShareOffset]:
         """Return where a share group is in each of its partitions.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
+from kqueue.client.errors import ClientError
 from kqueue.client.retry_policy import bad_answer, response_error
 from kqueue.client.topic_partition import TopicPartition, by_topic
 from kqueue.wire.apis import BY_MODULE
@@ -81,12 +82,20 @@ class CommitOffsets:
             for topic in response.topics
             for partition in topic.partitions
         }
+        failed: dict[TopicPartition, ClientError] = {}
         for topic_partition in self.offsets:
             code = codes.get(topic_partition)
             if code is None:
                 raise bad_answer(self.api.name, broker, f"leaves out {topic_partition}")
             if code:
-                raise response_error(code, self.api.name, broker, topic_partition, about=f"group {self.group!r}")
+                failed[topic_partition] = response_error(
+                    code, self.api.name, broker, topic_partition, about=f"group {self.group!r}"
+                )
+        if failed:
+            first = next(iter(failed.values()))
+            first.failed = failed
+            first.done = dict.fromkeys(partition for partition in self.offsets if partition not in failed)
+            raise first
 
 
 class FetchCommitted:

@@ -44,6 +44,15 @@ def test_errors_of_partitions_and_of_groups_are_raised() -> None:
         FETCH.result(8, OffsetFetchResponse(groups=groups), "b:1")
 
 
+def test_a_refused_commit_names_all_partitions_that_were_refused() -> None:
+    rows = [OffsetCommitResponsePartition(partition_index=index, error_code=code) for index, code in enumerate((25, 0))]
+    call = CommitOffsets("g", {TopicPartition("t", index): OffsetAndMetadata(1) for index in range(2)})
+    response = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name="t", partitions=rows)])
+    with pytest.raises(BrokerRefused) as refused:
+        call.result(8, response, "b:1")
+    assert (set(refused.value.failed), set(refused.value.done)) == ({("t", 0)}, {("t", 1)})
+
+
 def test_unstable_partitions_are_pending() -> None:
     rows = [
         OffsetFetchResponsePartitions(partition_index=index, error_code=code, committed_offset=-1)
