@@ -4,7 +4,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,14 +31,13 @@ from kqueue.cli.output import columns, output_option, print_json
 if TYPE_CHECKING:
     from kafka import KafkaAdminClient, TopicPartition
 
-    from kqueue.client import Client, GroupDescription, GroupListing
+    from kqueue.admin.offset_reset import ResetTarget
+    from kqueue.client import Client, GroupDescription
+    from kqueue.client import TopicPartition as Partition
 
     Offsets = dict[TopicPartition, int]
 
-EARLIEST = -2
 LATEST = -1
-STATES_WITHOUT_MEMBERS = ("Empty", "Dead")
-NO_EPOCH = -1
 
 
 @click.group()
@@ -184,39 +183,38 @@ def reset_offsets(
     if bool(topic_texts) == all_topics:
         raise click.UsageError("say what to reset: --topic (once or more), or --all-topics")
     target = _target(to_earliest, to_latest, to_offset, to_datetime, shift_by)
-    with admin(bootstrap) as client:
-        with own_client(bootstrap) as own:
-            listing = own.groups()
-            listed = listing.get(group)
-            is_share = listed is not None and listed.type == SHARE
-            committed = _share_starts(own, group) if is_share else _committed(client, group)
-        _check_no_members(listed, client, group)
+    from kqueue.admin import offset_reset
+
+    with own_client(bootstrap) as client:
+        listing = client.groups()
+        listed = listing.get(group)
+        type = listed.type if listed is not None else ""
+        committed = offset_reset.positions(client, group, type)
+        offset_reset.check_no_members(client, group, listed)
         partitions = list(committed) if all_topics else _named_partitions(client, bootstrap, topic_texts)
         if not partitions:
             known = "" if listed is not None else f": {no_group(bootstrap, group)}"
             raise click.ClickException(f"the group {group!r} has committed nothing{known}")
-        moved = _clamped(client, target(client, partitions, committed))
+        plan = offset_reset.plan_reset(client, partitions, committed, target)
         if listed is None:
             how = "this creates it" if execute else "--execute creates it"
             click.echo(f"There is no group {group!r} yet: {how}{did_you_mean(group, listing)}", err=True)
-        failed: Mapping[TopicPartition, str] = {}
-        if execute:
-            failed = _alter_share(bootstrap, group, moved) if is_share else _commit(client, group, moved)
-    rows = [(group, *partition, committed.get(partition, "-"), offset) for partition, offset in sorted(moved.items())]
+        failed = offset_reset.execute_reset(client, group, type, plan) if execute else {}
+    rows = [(group, *planned.partition, planned.current, planned.new) for planned in plan]
     if as_json:
         keys = ("group", "topic", "partition", "current", "new")
         print_json(
             [
                 {
                     **dict(zip(keys, row, strict=True)),
-                    "current": committed.get(row[1:3]),
                     "executed": execute and row[1:3] not in failed,
                 }
                 for row in rows
             ]
         )
     else:
-        click.echo(columns(("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET"), rows))
+        head = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "NEW-OFFSET")
+        click.echo(columns(head, [["-" if cell is None else cell for cell in row] for row in rows]))
     for partition, reason in failed.items():
         click.echo(f"Error: {partition.topic}-{partition.partition}: {reason}", err=True)
     if failed:
@@ -279,12 +277,13 @@ def delete_offsets(group: str, topic_texts: tuple[str, ...], bootstrap: str) -> 
     A consumer of the group then begins there as its `auto.offset.reset` says. Of a share group the
     start offsets of whole topics are deleted, and it must have no members.
     """
+    from kafka import TopicPartition as KafkaPartition
     from kafka.errors import NoError
 
     refused = False
     with admin(bootstrap) as client:
-        partitions = _named_partitions(client, bootstrap, topic_texts)
         with own_client(bootstrap) as own:
+            partitions = _named_partitions(own, bootstrap, topic_texts)
             listed = own.groups().get(group)
             if listed is None:
                 raise click.ClickException(no_group(bootstrap, group))
@@ -292,7 +291,7 @@ def delete_offsets(group: str, topic_texts: tuple[str, ...], bootstrap: str) -> 
                 _delete_share_offsets(own, group, topic_texts)
                 return
         committed = _committed(client, group)
-        outcome = client.delete_group_offsets(group, partitions)
+        outcome = client.delete_group_offsets(group, [KafkaPartition(*partition) for partition in partitions])
         for partition, error in sorted(outcome.items()):
             if error is not NoError:
                 refused = True
@@ -366,115 +365,57 @@ def _partitions(client: KafkaAdminClient, topic: str) -> set[int]:
     return {row["partition_index"] for topic_row in client.describe_topics([topic]) for row in topic_row["partitions"]}
 
 
-Target = Callable[["KafkaAdminClient", "list[TopicPartition]", "Offsets"], "Offsets"]
-
-
 def _target(
     to_earliest: bool, to_latest: bool, to_offset: int | None, to_datetime: str | None, shift_by: int | None
-) -> Target:
-    """Return the function that finds the new offsets. Raises UsageError: not exactly one option."""
-    chosen: list[Target] = []
+) -> ResetTarget:
+    """Return where to move the offsets. Raises UsageError: not exactly one option."""
+    from kqueue.admin.offset_reset import ResetKind, ResetTarget
+
+    chosen: list[ResetTarget] = []
     if to_earliest:
-        chosen.append(lambda client, partitions, committed: _offsets_at(client, partitions, EARLIEST))
+        chosen.append(ResetTarget(ResetKind.EARLIEST))
     if to_latest:
-        chosen.append(lambda client, partitions, committed: _offsets_at(client, partitions, LATEST))
+        chosen.append(ResetTarget(ResetKind.LATEST))
     if to_offset is not None:
-        chosen.append(lambda client, partitions, committed: _to_offset(client, partitions, to_offset))
+        chosen.append(ResetTarget(ResetKind.OFFSET, to_offset))
     if to_datetime is not None:
-        chosen.append(_at_time(to_datetime))
+        chosen.append(ResetTarget(ResetKind.TIME, _parsed_time(to_datetime)))
     if shift_by is not None:
-        chosen.append(lambda client, partitions, committed: _shifted(partitions, committed, shift_by))
+        chosen.append(ResetTarget(ResetKind.SHIFT, shift_by))
     if len(chosen) != 1:
         raise click.UsageError("choose one of --to-earliest, --to-latest, --to-offset, --to-datetime, --shift-by")
     return chosen[0]
 
 
-def _to_offset(client: KafkaAdminClient, partitions: list[TopicPartition], offset: int) -> Offsets:
-    if offset >= 0:
-        return dict.fromkeys(partitions, offset)
-    return {partition: max(end + offset, 0) for partition, end in _offsets_at(client, partitions, LATEST).items()}
-
-
-def _at_time(text: str) -> Target:
+def _parsed_time(text: str) -> int:
     try:
-        at_ms = parse_time(text)
+        return parse_time(text)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--to-datetime") from None
 
-    def target(client: KafkaAdminClient, partitions: list[TopicPartition], committed: Offsets) -> Offsets:
-        ends = _offsets_at(client, partitions, LATEST)
-        at_time = _offsets_at(client, partitions, at_ms)
-        # -1: no record at or after the time
-        return {partition: offset if offset >= 0 else ends[partition] for partition, offset in at_time.items()}
 
-    return target
-
-
-def _shifted(partitions: list[TopicPartition], committed: Offsets, by: int) -> Offsets:
-    without = [partition for partition in partitions if partition not in committed]
-    if without:
-        names = ", ".join(f"{partition.topic}-{partition.partition}" for partition in without)
-        raise click.ClickException(
-            f"there is no committed offset to shift for {names}; use --to-earliest or --to-offset for those"
-        )
-    return {partition: committed[partition] + by for partition in partitions}
-
-
-def _clamped(client: KafkaAdminClient, offsets: Offsets) -> Offsets:
-    """Clamp the offsets to the start and the end of their logs."""
-    first, last = (_offsets_at(client, offsets, spec) for spec in (EARLIEST, LATEST))
-    return {
-        partition: min(max(offset, first[partition]), last[partition])
-        for partition, offset in offsets.items()
-        if partition in first
-    }
-
-
-def _named_partitions(client: KafkaAdminClient, bootstrap: str, texts: Iterable[str]) -> list[TopicPartition]:
+def _named_partitions(client: Client, bootstrap: str, texts: Iterable[str]) -> list[Partition]:
     """Return the partitions of ``topic`` or ``topic:0,2`` texts.
 
     Raises: BadParameter or ClickException: a topic or partition does not exist.
     """
-    from kafka import TopicPartition
+    from kqueue.client import TopicPartition as Partition
 
+    topics = client.metadata().topics
     partitions = []
     for text in texts:
         topic, colon, numbers = text.partition(":")
-        existing = _partitions(client, topic)
-        if not existing:
+        if topic not in topics:
             raise click.ClickException(no_topic(bootstrap, topic))
+        existing = topics[topic].partitions
         if colon and not all(number.isdecimal() and int(number) in existing for number in numbers.split(",")):
             raise click.BadParameter(
                 f"{text!r}: {topic} has the partitions 0 to {len(existing) - 1}", param_hint="--topic"
             )
         partitions += [
-            TopicPartition(topic, number) for number in (map(int, numbers.split(",")) if colon else sorted(existing))
+            Partition(topic, number) for number in (map(int, numbers.split(",")) if colon else sorted(existing))
         ]
     return partitions
-
-
-def _share_starts(own: Client, group: str) -> Offsets:
-    """Return the start offsets of a share group."""
-    from kafka import TopicPartition
-
-    return {
-        TopicPartition(*partition): offset.start
-        for partition, offset in own.share_offsets(group).items()
-        if offset.start is not None
-    }
-
-
-def _alter_share(bootstrap: str, group: str, offsets: Offsets) -> dict[TopicPartition, str]:
-    """Set the start offsets of a share group; return the reason for each refused partition."""
-    from kafka import TopicPartition
-
-    with own_client(bootstrap) as own:
-        outcome = own.alter_share_offsets(group, offsets)
-    return {
-        TopicPartition(*partition): explain_code(refusal.code, refusal.message)
-        for partition, refusal in outcome.items()
-        if refusal.code
-    }
 
 
 def _delete_share_offsets(own: Client, group: str, topics: Iterable[str]) -> None:
@@ -492,21 +433,3 @@ def _delete_share_offsets(own: Client, group: str, topics: Iterable[str]) -> Non
             click.echo(f"Deleted the start offsets of {topic}.")
     if any(refusal.code for refusal in outcome.values()):
         raise click.exceptions.Exit(1)
-
-
-def _check_no_members(listed: GroupListing | None, client: KafkaAdminClient, group: str) -> None:
-    """Check it by the listing; before Kafka 2.6 that has no state, and all groups are classic."""
-    state = listed.state if listed is not None and listed.state else ""
-    state = state or client.describe_groups([group])[group]["group_state"]
-    if state not in STATES_WITHOUT_MEMBERS:
-        raise click.ClickException(f"the group {group!r} has members (its state is {state}); stop its consumers first")
-
-
-def _commit(client: KafkaAdminClient, group: str, offsets: Offsets) -> dict[TopicPartition, str]:
-    """Commit for the group; return the reason for each refused partition."""
-    from kafka.errors import NoError
-    from kafka.structs import OffsetAndMetadata
-
-    commits = {partition: OffsetAndMetadata(offset, "", NO_EPOCH) for partition, offset in offsets.items()}
-    outcome = client.alter_group_offsets(group, commits)
-    return {partition: explain(error) for partition, error in outcome.items() if error is not NoError}
