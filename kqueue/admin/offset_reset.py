@@ -14,6 +14,7 @@ import enum
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from kqueue.admin.group_lags import group_progress
 from kqueue.admin.group_partitions import SHARE
 from kqueue.base.errors import KqueueError
 from kqueue.client import EARLIEST, LATEST, Client, GroupListing, TopicPartition
@@ -102,10 +103,7 @@ def positions(client: Client, name: str, type: str) -> dict[TopicPartition, int]
 
     Raises: ClientError.
     """
-    if type == SHARE:
-        offsets = client.share_offsets(name)
-        return {partition: offset.start for partition, offset in offsets.items() if offset.start is not None}
-    return {partition: entry.offset for partition, entry in client.committed(name, stable=False).items()}
+    return dict(group_progress(client, GroupListing(name, "", "", type)).offsets)
 
 
 def plan_reset(

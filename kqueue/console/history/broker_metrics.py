@@ -1,23 +1,29 @@
 """The metrics of one kqueue broker: its `/metrics` is read, and counters become rates.
 
 Rates, means and quantiles are those between two samples. What the endpoint sends is bounded, in
-bytes, in time, and in the number of APIs and listeners that are kept.
+bytes, in time, and in what is kept of it.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPException
-from typing import NamedTuple
 from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from kqueue.admin.request_times import (
+    NOTHING,
+    ApiTimes,
+    Histogram,
+    RequestCounters,
+    RequestHistory,
+    parse_counters,
+)
 from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import KqueueError
 from kqueue.base.text import size_text
@@ -25,49 +31,27 @@ from kqueue.base.text import size_text
 BYTES_MAX = 16_000_000
 READ_BYTES = 65_536
 CONNECT_S, READ_S = 5.0, 15.0
-LABELS_MAX = 200
-"""APIs, listeners and folders that are kept."""
+LINES_MAX = 20_000
+APIS_MAX = LISTENERS_MAX = 200
 NAME_CHARACTERS_MAX = 200
 P99 = 0.99
-
-Buckets = Mapping[float, float]
-"""Counts of a histogram by upper bound, each with all smaller values."""
 
 
 class MetricsUnavailable(KqueueError):
     """The metrics of a broker can't be read: unreachable, or not what was expected."""
 
 
-class Timing(NamedTuple):
-    """How long something took, in seconds. None: nothing was counted between the samples."""
-
-    mean_s: float | None = None
-    p99_s: float | None = None
-
-
-class ApiLoad(NamedTuple):
-    """The requests of one API between two samples.
-
-    `rate`, `errors`: per second. `handling`: on the broker's thread. `waiting`: of those that
-    waited for a flush, for records or others, until their response.
-    """
-
-    api: str
-    rate: float
-    errors: float
-    handling: Timing
-    waiting: Timing
-
-
 @dataclass(frozen=True, slots=True)
 class BrokerLoad:
-    """What a broker did between two samples.
+    """What a broker did of late.
 
     Attributes:
-        apis: the busiest first. connections: by listener. values: by name, see `VALUES`.
+        apis: the requests of the last minute, the busiest API first.
+        connections: by listener.
+        values: by name, see `VALUES`; rates and quantiles between the two latest samples.
     """
 
-    apis: list[ApiLoad]
+    apis: list[ApiTimes]
     connections: dict[str, int]
     values: dict[str, float | None]
 
@@ -77,7 +61,7 @@ VALUES = {
     "errors": "Error codes answered per second",
     "bytes_in": "Bytes appended per second",
     "bytes_out": "Bytes sent to consumers per second",
-    "handling_p99": "Handling of requests, p99",
+    "handling_p99": "Handling of requests of the slowest API, p99",
     "loop_delay_p99": "Delay of the event loop, p99",
     "connections": "Connections",
     "waiting_requests": "Requests that wait",
@@ -89,39 +73,15 @@ VALUES = {
 
 
 @dataclass(slots=True)
-class _Scrape:
+class Scrape:
     """What one answer of the endpoint says, reduced to what is shown."""
 
     time_s: float
-    totals: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    requests: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    errors: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    handling: dict[str, _Histogram] = field(default_factory=lambda: defaultdict(_Histogram))
-    waiting: dict[str, _Histogram] = field(default_factory=lambda: defaultdict(_Histogram))
-    loop_delay: _Histogram = field(default_factory=lambda: _Histogram())
+    counters: RequestCounters
+    totals: dict[str, float] = field(default_factory=dict)
+    loop_delay: Histogram = NOTHING
     connections: dict[str, int] = field(default_factory=dict)
-    free: list[float] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class _Histogram:
-    sum_s: float = 0.0
-    count: float = 0.0
-    buckets: dict[float, float] = field(default_factory=lambda: defaultdict(float))
-
-    def add(self, suffix: str, bound: str, value: float) -> None:
-        if suffix == "_sum":
-            self.sum_s += value
-        elif suffix == "_count":
-            self.count += value
-        elif suffix == "_bucket" and len(self.buckets) < LABELS_MAX and not math.isnan(upper := float(bound)):
-            self.buckets[upper] += value
-
-    def add_all(self, other: _Histogram) -> None:
-        self.sum_s += other.sum_s
-        self.count += other.count
-        for bound, count in other.buckets.items():
-            self.buckets[bound] += count
+    free_bytes: float | None = None
 
 
 class BrokerMetrics:
@@ -144,7 +104,8 @@ class BrokerMetrics:
         self.url = checked_url(url)
         self._read = read or read_url
         self._now_s = now_s
-        self._before: _Scrape | None = None
+        self._before: Scrape | None = None
+        self._requests = RequestHistory()
 
     def sample(self) -> BrokerLoad | None:
         """Read the metrics; return what happened since the last sample; None: this is the first.
@@ -153,9 +114,13 @@ class BrokerMetrics:
         """
         scrape = parsed(self._read(self.url), self._now_s())
         before, self._before = self._before, scrape
-        if before is None or scrape.time_s <= before.time_s:
+        if before is not None and scrape.time_s <= before.time_s:
             return None
-        return _load(before, scrape)
+        self._requests.add(scrape.time_s, scrape.counters)
+        if before is None:
+            return None
+        apis = sorted(self._requests.times()[:APIS_MAX], key=lambda each: (-(each.requests_per_s or 0), each.api))
+        return BrokerLoad(apis, scrape.connections, _values(before, scrape))
 
 
 def checked_url(url: str) -> str:
@@ -205,142 +170,84 @@ def read_url(url: str) -> str:
         raise MetricsUnavailable(f"{url} sends no text in UTF-8") from None
 
 
-def parsed(text: str, time_s: float) -> _Scrape:
+def parsed(text: str, time_s: float) -> Scrape:
     """Return what the text of an endpoint says. Raises: MetricsUnavailable: it is no such text."""
-    scrape = _Scrape(time_s)
-    is_kqueue = False
     try:
-        for family in text_string_to_metric_families(text):
-            is_kqueue = is_kqueue or family.name.startswith("kqueue_")
-            for sample in family.samples:
-                if math.isfinite(sample.value):
-                    name, suffix = _split(sample.name)
-                    _add(scrape, name, suffix, sample.labels, sample.value)
+        scrape = Scrape(time_s, parse_counters(text))
+        _read_values(scrape, text)
     except (ValueError, KeyError, IndexError, TypeError, OverflowError) as error:
         raise MetricsUnavailable(f"the answer is not in Prometheus's text format: {error}") from None
-    if not is_kqueue:
+    if not (scrape.counters.node_id or scrape.counters.requests or scrape.connections):
         raise MetricsUnavailable("the answer has no metric of kqueue; give the address of a kqueue broker's metrics")
     return scrape
 
 
-def _split(name: str) -> tuple[str, str]:
-    """Return the name of a sample's metric, and what the format adds to it."""
-    for suffix in ("_total", "_bucket", "_sum", "_count"):
-        if name.endswith(suffix):
-            return name.removesuffix(suffix), suffix
-    return name, ""
-
-
-_TOTALS = {
-    "kqueue_topic_appended_bytes": "bytes_in",
-    "kqueue_topic_sent_bytes": "bytes_out",
+ERRORS, CONNECTIONS, FREE = "kqueue_request_errors_total", "kqueue_connections", "kqueue_folder_free_bytes"
+LOOP_DELAY = "kqueue_loop_delay_seconds"
+TOTALS = {
+    "kqueue_topic_appended_bytes_total": "bytes_in",
+    "kqueue_topic_sent_bytes_total": "bytes_out",
     "kqueue_waiting_requests": "waiting_requests",
     "process_resident_memory_bytes": "memory",
-    "process_cpu_seconds": "cpu",
+    "process_cpu_seconds_total": "cpu",
+    ERRORS: "errors",
 }
+"""Metrics of which the sum over all labels counts."""
+SHOWN = (*TOTALS, CONNECTIONS, FREE, LOOP_DELAY)
 
 
-def _add(scrape: _Scrape, name: str, suffix: str, labels: Mapping[str, str], value: float) -> None:
-    api = labels.get("api", "")[:NAME_CHARACTERS_MAX]
-    if name in _TOTALS:
-        scrape.totals[_TOTALS[name]] += value
-    elif name == "kqueue_requests" and _has_room(scrape.requests, api):
-        scrape.requests[api] += value
-    elif name == "kqueue_request_errors" and _has_room(scrape.errors, api):
-        if labels.get("error") != "NONE":
-            scrape.errors[api] += value
-    elif name == "kqueue_request_handling_seconds" and _has_room(scrape.handling, api):
-        scrape.handling[api].add(suffix, labels.get("le", ""), value)
-    elif name == "kqueue_request_waiting_seconds" and _has_room(scrape.waiting, api):
-        scrape.waiting[api].add(suffix, labels.get("le", ""), value)
-    elif name == "kqueue_loop_delay_seconds":
-        scrape.loop_delay.add(suffix, labels.get("le", ""), value)
-    elif name == "kqueue_connections":
-        listener = labels.get("listener", "")[:NAME_CHARACTERS_MAX]
-        if _has_room(scrape.connections, listener):
-            scrape.connections[listener] = int(value)
-    elif name == "kqueue_folder_free_bytes" and len(scrape.free) < LABELS_MAX:
-        scrape.free.append(value)
+def _read_values(scrape: Scrape, text: str) -> None:
+    # the rest of a scrape is a line for each partition, which is not shown
+    lines = [line for line in text.split("\n") if line.startswith(SHOWN)]
+    if len(lines) > LINES_MAX:
+        raise ValueError(f"it has {len(lines):,} lines of what is shown; expected at most {LINES_MAX:,}")
+    buckets: dict[float, float] = {}
+    sum_s = 0.0
+    for family in text_string_to_metric_families("\n".join(lines) + "\n"):
+        for name, labels, value, *_ in family.samples:
+            if not math.isfinite(value):
+                continue
+            if name in TOTALS and labels.get("error") != "NONE":
+                scrape.totals[TOTALS[name]] = scrape.totals.get(TOTALS[name], 0.0) + value
+            elif name == CONNECTIONS and len(scrape.connections) < LISTENERS_MAX:
+                scrape.connections[labels.get("listener", "")[:NAME_CHARACTERS_MAX]] = int(value)
+            elif name == FREE:
+                scrape.free_bytes = value if scrape.free_bytes is None else min(value, scrape.free_bytes)
+            elif name == f"{LOOP_DELAY}_sum":
+                sum_s = value
+            elif name == f"{LOOP_DELAY}_bucket" and not math.isnan(bound := float(labels.get("le", "nan"))):
+                buckets[bound] = value
+    scrape.loop_delay = Histogram(sum_s, sorted(buckets.items()))
 
 
-def _has_room(by_name: Mapping[str, object], name: str) -> bool:
-    return name in by_name or len(by_name) < LABELS_MAX
-
-
-def _load(before: _Scrape, after: _Scrape) -> BrokerLoad:
+def _values(before: Scrape, after: Scrape) -> dict[str, float | None]:
     elapsed_s = after.time_s - before.time_s
-    apis = [
-        ApiLoad(
-            api,
-            rate,
-            (_rate(before.errors.get(api, 0.0), after.errors[api], elapsed_s) or 0.0) if api in after.errors else 0.0,
-            _timing(before.handling.get(api), after.handling.get(api)),
-            _timing(before.waiting.get(api), after.waiting.get(api)),
-        )
-        for api, total in after.requests.items()
-        if (rate := _rate(before.requests.get(api, 0.0), total, elapsed_s)) is not None
-    ]
-    apis.sort(key=lambda each: (-each.rate, each.api))
-    has_restarted = len(apis) < len(after.requests)
-    rates = {
-        name: _rate(before.totals[name], after.totals[name], elapsed_s) if name in after.totals else None
-        for name in ("bytes_in", "bytes_out", "cpu")
-    }
-    values: dict[str, float | None] = {
-        "requests": None if has_restarted else sum(each.rate for each in apis),
-        "errors": None if has_restarted else sum(each.errors for each in apis),
-        **rates,
-        "handling_p99": _timing(_sum(before.handling.values()), _sum(after.handling.values())).p99_s,
-        "loop_delay_p99": _timing(before.loop_delay, after.loop_delay).p99_s,
+
+    def rate(name: str) -> float | None:
+        """Return the growth of a counter per second; None: it was set back, by a restart."""
+        if name not in after.totals:
+            return None
+        grown = after.totals[name] - before.totals.get(name, 0.0)
+        return grown / elapsed_s if grown >= 0 else None
+
+    requests = sum(after.counters.requests.values()) - sum(before.counters.requests.values())
+    has_restarted = requests < 0
+    return {
+        "requests": None if has_restarted else requests / elapsed_s,
+        "errors": None if has_restarted else rate("errors") or 0.0,
+        "bytes_in": rate("bytes_in"),
+        "bytes_out": rate("bytes_out"),
+        "handling_p99": None if has_restarted else _slowest(before.counters.handling, after.counters.handling),
+        "loop_delay_p99": None if has_restarted else after.loop_delay.since(before.loop_delay).percentile_s(P99),
         "connections": float(sum(after.connections.values())) if after.connections else None,
         "waiting_requests": after.totals.get("waiting_requests"),
         "memory": after.totals.get("memory"),
-        "free": min(after.free, default=None),
+        "cpu": rate("cpu"),
+        "free": after.free_bytes,
     }
-    return BrokerLoad(apis, after.connections, values)
 
 
-def _rate(before: float, after: float, elapsed_s: float) -> float | None:
-    """Return the rate of a counter; None: it was set back, by a restart."""
-    return (after - before) / elapsed_s if after >= before else None
-
-
-def _sum(histograms: Iterable[_Histogram]) -> _Histogram:
-    total = _Histogram()
-    for histogram in histograms:
-        total.add_all(histogram)
-    return total
-
-
-def _timing(before: _Histogram | None, after: _Histogram | None) -> Timing:
-    if after is None:
-        return Timing()
-    before = before or _Histogram()
-    count = after.count - before.count
-    if count <= 0:
-        return Timing()
-    buckets = {bound: total - before.buckets.get(bound, 0.0) for bound, total in after.buckets.items()}
-    return Timing(max(0.0, after.sum_s - before.sum_s) / count, quantile(P99, buckets))
-
-
-def quantile(share: float, buckets: Buckets) -> float | None:
-    """Return the value below which this share of all values is; None: there is none.
-
-    Within a bucket values count as evenly distributed; above the last finite bound as that bound.
-    Source: Prometheus, histogram_quantile.
-    """
-    bounds = sorted(buckets)
-    if not bounds or not math.isinf(bounds[-1]):
-        return None
-    wanted = share * buckets[bounds[-1]]
-    if wanted <= 0:
-        return None
-    lower, below = 0.0, 0.0
-    for bound in bounds:
-        count = buckets[bound]
-        if count >= wanted:
-            if math.isinf(bound):
-                return lower
-            return lower + (bound - lower) * (wanted - below) / max(count - below, 1e-12)
-        lower, below = bound, max(below, count)
-    return lower
+def _slowest(before: Mapping[str, Histogram], after: Mapping[str, Histogram]) -> float | None:
+    """Return the 99th percentile of the API for which it is the highest."""
+    percentiles = [histogram.since(before.get(api)).percentile_s(P99) for api, histogram in after.items()]
+    return max((each for each in percentiles if each is not None), default=None)

@@ -17,7 +17,6 @@ from kqueue.console.history.broker_metrics import (
     MetricsUnavailable,
     checked_url,
     parsed,
-    quantile,
     read_url,
 )
 from kqueue.tests.client.serving import batch
@@ -58,19 +57,22 @@ def loaded(*texts: str, step_s: float = 10) -> BrokerLoad:
 def test_counters_become_rates_and_histograms_a_mean_and_a_quantile() -> None:
     load = loaded(text_of(), text_of(requests=100, errors=5, quick=98, slow=2))
     (fetch,) = load.apis
-    assert (fetch.api, fetch.rate, fetch.errors) == ("Fetch", 10, 0.5)
-    assert fetch.handling.mean_s == pytest.approx(0.00298)
-    assert fetch.handling.p99_s == pytest.approx(0.0505)
-    assert fetch.waiting == (None, None)
+    assert (fetch.api, fetch.requests_per_s) == ("Fetch", 10)
+    assert fetch.handling_mean_s == pytest.approx(0.00298)
+    assert fetch.handling_high_s == load.values["handling_p99"] == pytest.approx(0.0505)
     assert load.connections == {"PLAINTEXT": 3}
     assert (load.values["requests"], load.values["errors"], load.values["connections"]) == (10, 0.5, 3)
     assert load.values["memory"] is None
 
 
 def test_a_restart_of_the_broker_is_a_gap() -> None:
-    load = loaded(text_of(requests=100, quick=50), text_of(requests=3, quick=1))
-    assert load.apis == []
-    assert load.values["requests"] is load.values["handling_p99"] is None
+    load = loaded(text_of(requests=100, errors=5, quick=50), text_of(requests=3, quick=1))
+    assert load.values["requests"] is load.values["errors"] is load.values["handling_p99"] is None
+
+
+def test_a_second_reading_at_the_same_time_says_nothing() -> None:
+    metrics = BrokerMetrics(URL, read=lambda url: text_of(), now_s=lambda: 5.0)
+    assert metrics.sample() is metrics.sample() is None
 
 
 def test_a_broker_of_ours_has_all_values() -> None:
@@ -108,30 +110,17 @@ def test_an_answer_that_is_no_metrics_of_kqueue_is_refused(text: str) -> None:
 
 
 def test_labels_without_end_are_bounded() -> None:
-    many = "".join(f'kqueue_requests_total{{api="{"x" * 1000}{number}"}} 1\n' for number in range(1000))
-    more = "".join(f'kqueue_connections{{listener="{number}"}} 1\n' for number in range(1000))
-    scrape = parsed(f"# TYPE kqueue_requests_total counter\n{many}# TYPE kqueue_connections gauge\n{more}", 0)
-    assert len(scrape.requests) == 1  # longer names are cut, and are one then
-    assert len(scrape.connections) == broker_metrics.LABELS_MAX
+    many = "".join(f'kqueue_connections{{listener="{number}{"x" * 1000}"}} 1\n' for number in range(1000))
+    scrape = parsed(many, 0)
+    assert len(scrape.connections) == broker_metrics.LISTENERS_MAX
+    assert max(map(len, scrape.connections)) == broker_metrics.NAME_CHARACTERS_MAX
+    with pytest.raises(MetricsUnavailable, match="lines of what is shown"):
+        parsed("kqueue_connections 1\n" * 30_000, 0)
 
 
 def test_values_without_meaning_are_left_out() -> None:
     load = loaded(text_of(), text_of(requests=1, more='kqueue_connections{listener="SSL"} NaN'))
     assert load.connections == {"PLAINTEXT": 3}
-
-
-@pytest.mark.parametrize(
-    ("buckets", "expected"),
-    [
-        ({0.1: 50, 1.0: 100, float("inf"): 100}, 0.982),
-        ({0.1: 0, float("inf"): 10}, 0.1),
-        ({0.1: 0, float("inf"): 0}, None),
-        ({0.1: 5}, None),
-        ({}, None),
-    ],
-)
-def test_a_quantile_is_within_its_bucket(buckets: dict[float, float], expected: float | None) -> None:
-    assert quantile(0.99, buckets) == (None if expected is None else pytest.approx(expected))
 
 
 def test_addresses_of_metrics() -> None:
