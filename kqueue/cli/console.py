@@ -65,6 +65,21 @@ TOKEN_BYTES_MAX = 4096
     help="A name by which browsers reach the console, beside its own; may be repeated.",
 )
 @click.option("--while-stdin-is-open", is_flag=True, hidden=True)  # of the process of `kqueue serve --console`
+@click.option(
+    "--history-interval",
+    "history_interval_s",
+    type=click.IntRange(0, 3600),
+    default=10,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often the cluster is read for charts and trends, which are kept in memory; 0: never.",
+)
+@click.option(
+    "--metrics",
+    multiple=True,
+    metavar="URL",
+    help="The metrics of a kqueue broker (kqueue.metrics.listener), for its charts and requests; may be repeated.",
+)
 def console(
     bootstrap: str,
     host: str,
@@ -78,6 +93,8 @@ def console(
     allow_plain_http: bool,
     allowed_hosts: tuple[str, ...],
     while_stdin_is_open: bool,
+    history_interval_s: int,
+    metrics: tuple[str, ...],
 ) -> None:
     """Serve pages that show a cluster in a browser, until Ctrl-C or TERM.
 
@@ -85,12 +102,12 @@ def console(
       kqueue console
       kqueue console --bootstrap-server broker1:9092 --port 8081
       kqueue console --allow-changes
+      kqueue console --metrics http://127.0.0.1:9404/metrics
       kqueue console --login SCRAM-SHA-256 --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
 
     The cluster can be of kqueue or of Apache Kafka. By default the console listens on
     127.0.0.1:8080, shows all that the credentials of --command-config may see, and changes nothing.
-    It waits for no broker: pages say that none
-    answers, until one does. Another address needs --login or a token, and TLS. Each change is a
+    It waits for no broker: pages say that none answers, until one does. Another address needs --login or a token, and TLS. Each change is a
     line of the log.
     """
     require("starlette", "console")
@@ -112,6 +129,8 @@ def console(
             tls_key=tls_key,
             allow_plain_http=allow_plain_http,
             allowed_hosts=allowed_hosts,
+            history_interval_ms=history_interval_s * 1000 or None,
+            metrics=metrics,
         )
         _log_to_stderr()
         server = ConsoleServer(options)

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -17,6 +18,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from kqueue.base.errors import SettingError
 from kqueue.console import pages
 from kqueue.console.access import login
 from kqueue.console.access.forms import FormGuard
@@ -26,19 +28,26 @@ from kqueue.console.access.sessions import SessionCookie, Sessions, SessionStore
 from kqueue.console.cluster_cache import ClusterCache
 from kqueue.console.connections import ConnectionPool
 from kqueue.console.error_pages import ErrorPages, raise_again
+from kqueue.console.history.broker_metrics import BrokerMetrics
+from kqueue.console.history.sampler import Sampler
 from kqueue.console.navigation import served_navigation
 from kqueue.console.options import ConsoleOptions
 from kqueue.console.page import Console
 from kqueue.console.templating import Templates
 
 
-def create_app(options: ConsoleOptions, pool: ConnectionPool | None = None) -> Starlette:
-    """Return the application. It opens no connection until a page needs one.
+def create_app(
+    options: ConsoleOptions, pool: ConnectionPool | None = None, sampler: Sampler | None = None
+) -> Starlette:
+    """Return the application. Pages open no connection until they need one; the history does.
 
     Args:
         pool: of clients; None: a new one, which is closed with the application.
+        sampler: of the history, which the application neither starts nor stops; None: as the
+            options say, one that runs as long as the application.
     """
     pool = pool or ConnectionPool()
+    own_sampler = _sampler(options) if sampler is None else None
     sessions = SessionStore(pool.forget)
     cookie = SessionCookie(options.port, options.uses_tls)
     routes = [*page_routes(), *login.ROUTES, Route("/favicon.ico", favicon), Mount("/static", _static())]
@@ -54,11 +63,19 @@ def create_app(options: ConsoleOptions, pool: ConnectionPool | None = None) -> S
             Middleware(FormGuard, allow_changes=options.allow_changes),
         ],
         exception_handlers={HTTPException: raise_again},
-        lifespan=_closing(pool),
+        lifespan=_lifespan(pool, own_sampler),
     )
     paths = frozenset(route.path for route in routes if isinstance(route, Route))
     app.state.console = Console(
-        options, pool, sessions, cookie, Templates(), ClusterCache(), served_navigation(paths), paths
+        options,
+        pool,
+        sessions,
+        cookie,
+        Templates(),
+        ClusterCache(),
+        served_navigation(paths),
+        paths,
+        sampler or own_sampler,
     )
     return app
 
@@ -94,10 +111,27 @@ def _static() -> StaticFiles:
     return _CachedFiles(packages=[("kqueue.console", "static")])
 
 
-def _closing(pool: ConnectionPool) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
+def _sampler(options: ConsoleOptions) -> Sampler | None:
+    """Return the sampler that the options ask for. Raises: SettingError: an address of metrics."""
+    if options.history_interval_ms is None:
+        return None
+    try:
+        metrics = [BrokerMetrics(url) for url in options.metrics]
+    except ValueError as error:
+        raise SettingError(f"--metrics: {error}") from None
+    return Sampler(options.client, metrics=metrics, interval_ms=options.history_interval_ms)
+
+
+def _lifespan(
+    pool: ConnectionPool, sampler: Sampler | None
+) -> Callable[[Starlette], AbstractAsyncContextManager[None]]:
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        if sampler is not None:
+            sampler.start()
         yield
+        if sampler is not None:
+            await run_in_threadpool(sampler.stop)
         pool.close()
 
     return lifespan

@@ -48,6 +48,9 @@ class ConsoleOptions:
         allow_plain_http: whether another address than loopback may be served without TLS, behind a
             proxy that adds it.
         allowed_hosts: names by which browsers may reach the console, beside its own.
+        history_interval_ms: between the samples of the history, which is read with the credentials
+            of `client`; None: no history.
+        metrics: the addresses of kqueue brokers' metrics, as in ``http://broker:9404/metrics``.
     Raises: SettingError: options that exclude each other, or are not safe together.
     """
 
@@ -61,6 +64,8 @@ class ConsoleOptions:
     tls_key: str | None = None
     allow_plain_http: bool = False
     allowed_hosts: tuple[str, ...] = ()
+    history_interval_ms: int | None = None
+    metrics: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.login is not None:
@@ -71,6 +76,8 @@ class ConsoleOptions:
             raise SettingError(f"the token is too short: give {TOKEN_CHARACTERS_MIN} characters or more")
         if (self.tls_cert is None) is not (self.tls_key is None):
             raise SettingError("--tls-cert and --tls-key belong together: give both, or neither")
+        if self.metrics and self.history_interval_ms is None:
+            raise SettingError("--metrics needs the history: give --history-interval, of 1 second or more")
         if self.is_loopback:
             return
         if not self.authenticates:

@@ -21,6 +21,8 @@ from kqueue.console.access.forms import READ_ONLY
 from kqueue.console.access.sessions import Session, SessionCookie, SessionStore
 from kqueue.console.cluster_cache import ClusterCache
 from kqueue.console.connections import ConnectionPool
+from kqueue.console.history.cluster_history import ClusterHistory
+from kqueue.console.history.sampler import Sampler
 from kqueue.console.navigation import SectionGroup
 from kqueue.console.options import ConsoleOptions
 from kqueue.console.problems import Problem, TooBusy, UnknownResource, problem_of, text_of
@@ -37,6 +39,7 @@ class Console:
     """What all requests share: ``app.state.console``.
 
     `navigation`: the sections of which there is a page. `served`: the paths of all routes.
+    `sampler`: of the history; None: the console keeps none.
     """
 
     options: ConsoleOptions
@@ -47,6 +50,7 @@ class Console:
     cluster: ClusterCache
     navigation: tuple[SectionGroup, ...] = ()
     served: frozenset[str] = frozenset()
+    sampler: Sampler | None = None
 
 
 class Crumb(NamedTuple):
@@ -98,6 +102,14 @@ class Page:
         """The next page reports what fails here."""
         with contextlib.suppress(ClientError, TooBusy):
             self.console.cluster.renew(self._session().login_id, self._read_cluster)
+
+    @property
+    def history(self) -> ClusterHistory | None:
+        """What the cluster did of late, as the console's own credentials see it; None: not kept.
+
+        A page shows of it only what the session's client lists: the brokers decide what a user sees.
+        """
+        return self.console.sampler.history if self.console.sampler is not None else None
 
     @property
     def may_change(self) -> bool:
