@@ -11,7 +11,7 @@ from kqueue.schema import reader
 CONSUMER_PROTOCOL = "consumer"
 
 
-def describe_group(client: Client, name: str, type: str) -> GroupDescription:
+def describe_group(client: Client, name: str, type: str, *, timeout_ms: int | None = None) -> GroupDescription:
     """Return the state, epochs and members of a group; the state Dead: there is no such group.
 
     Args:
@@ -19,8 +19,8 @@ def describe_group(client: Client, name: str, type: str) -> GroupDescription:
     Raises: BrokerRefused: GROUP_ID_NOT_FOUND of a group that is not classic. ClientError.
     """
     if type not in ("", CLASSIC):
-        return client.describe_group(name, type)
-    group = client.describe_classic_group(name)
+        return client.describe_group(name, type, timeout_ms=timeout_ms)
+    group = client.describe_classic_group(name, timeout_ms=timeout_ms)
     is_consumers = group.protocol_type == CONSUMER_PROTOCOL
     members = tuple(
         GroupMember(

@@ -107,7 +107,8 @@ def console(
 
     The cluster can be of kqueue or of Apache Kafka. By default the console listens on
     127.0.0.1:8080, shows all that the credentials of --command-config may see, and changes nothing.
-    It waits for no broker: pages say that none answers, until one does. Another address needs --login or a token, and TLS. Each change is a
+    It waits for no broker: pages say that none answers, until one does. Another
+    address needs --login or a token, and TLS. Each change is a
     line of the log.
     """
     require("starlette", "console")

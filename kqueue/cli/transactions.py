@@ -5,11 +5,19 @@ does.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from kqueue.admin.transaction_states import (
+    GRACE_MINUTES,
+    MAX_TIMEOUT_MINUTES,
+    MS_PER_MINUTE,
+    OPEN_STATES,
+    STATES,
+    is_missing,
+)
 from kqueue.base.clock import wall_ms
 from kqueue.base.errors import KqueueError
 from kqueue.base.names import did_you_mean
@@ -22,24 +30,10 @@ from kqueue.cli.formats import time_text
 from kqueue.cli.output import columns, output_option, print_json
 
 if TYPE_CHECKING:
-    from kqueue.client import AbortMarker, Client, ProducerState, TopicPartition, TransactionDescription
+    from kqueue.admin.hanging_transactions import HangingTransaction
+    from kqueue.client import AbortMarker, Client, TopicPartition, TransactionDescription
 
-STATES = (
-    "Empty",
-    "Ongoing",
-    "PrepareCommit",
-    "PrepareAbort",
-    "CompleteCommit",
-    "CompleteAbort",
-    "PrepareEpochFence",
-)
-OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
-MAX_TIMEOUT_MINUTES = 15
-"""Kafka's transaction.max.timeout.ms, in minutes."""
-GRACE_MINUTES = 5
-"""Time for the coordinator to abort a transaction that timed out. Source: Kafka's tool."""
 UNKNOWN = -1
-MS_PER_MINUTE = 60_000
 
 
 @click.group()
@@ -142,7 +136,7 @@ def describe(ids: tuple[str, ...], more_ids: tuple[str, ...], as_json: bool, boo
             try:
                 described.append(client.transactions.describe(transactional_id))
             except KqueueError as error:
-                if not _is_missing(error):
+                if not is_missing(error):
                     raise
                 failed.append(transactional_id)
     now_ms = _now_ms()
@@ -285,6 +279,8 @@ def find_hanging(
     """
     if partition is not None and topic is None:
         raise click.UsageError("--partition needs --topic")
+    from kqueue.admin.hanging_transactions import find_hanging_transactions
+
     with own_client(bootstrap) as client:
         partitions = _searched(client, broker_id, topic, partition)
         oldest_ms = _now_ms() - (timeout_minutes + GRACE_MINUTES) * MS_PER_MINUTE
@@ -292,7 +288,7 @@ def find_hanging(
     if as_json:
         print_json([each.as_dict() for each in hanging])
     elif hanging:
-        click.echo(columns(HANGING_HEAD, [each.cells(_now_ms()) for each in hanging]))
+        click.echo(columns(HANGING_HEAD, [_cells(each, _now_ms()) for each in hanging]))
     if not hanging:
         click.echo(f"No transaction hangs in {counted(len(partitions), 'partition')}.", err=True)
         return
@@ -312,56 +308,10 @@ HANGING_HEAD = (
 )
 
 
-class HangingTransaction(NamedTuple):
-    """An open transaction that no coordinator will end."""
-
-    partition: TopicPartition
-    producer: ProducerState
-
-    def as_dict(self) -> dict[str, object]:
-        """Return it as JSON values."""
-        return {
-            "topic": self.partition.topic,
-            "partition": self.partition.partition,
-            "producer_id": self.producer.producer_id,
-            "producer_epoch": self.producer.producer_epoch,
-            "coordinator_epoch": self.producer.coordinator_epoch,
-            "start_offset": self.producer.transaction_start,
-            "last_timestamp": self.producer.last_timestamp_ms,
-        }
-
-    def cells(self, now_ms: int) -> list[object]:
-        """Return it as cells of a table."""
-        silent_minutes = (now_ms - self.producer.last_timestamp_ms) // MS_PER_MINUTE
-        return [*list(self.as_dict().values())[:-1], time_text(self.producer.last_timestamp_ms), silent_minutes]
-
-
-def find_hanging_transactions(
-    client: Client, partitions: Sequence[TopicPartition], oldest_ms: int
-) -> list[HangingTransaction]:
-    """Return the transactions without a batch since `oldest_ms` that no coordinator will end."""
-    candidates = [
-        HangingTransaction(partition, producer)
-        for partition, producers in sorted(client.transactions.producers(partitions).items())
-        for producer in producers
-        if producer.transaction_start is not None and producer.last_timestamp_ms < oldest_ms
-    ]
-    if not candidates:
-        return []
-    producer_ids = sorted({candidate.producer.producer_id for candidate in candidates})
-    listings = client.transactions.find(producer_ids=producer_ids)
-    ids = {listing.producer_id: listing.transactional_id for listed in listings.values() for listing in listed}
-    known = {producer_id: _open_partitions(client, id) for producer_id, id in ids.items()}
-    return [each for each in candidates if each.partition not in known.get(each.producer.producer_id, ())]
-
-
-def _open_partitions(client: Client, transactional_id: str) -> Sequence[TopicPartition]:
-    try:
-        return client.transactions.describe(transactional_id).partitions
-    except KqueueError as error:
-        if _is_missing(error):  # it has expired since it was listed
-            return ()
-        raise
+def _cells(hanging: HangingTransaction, now_ms: int) -> list[object]:
+    """Return a hanging transaction as cells of a table."""
+    silent_minutes = (now_ms - hanging.producer.last_timestamp_ms) // MS_PER_MINUTE
+    return [*list(hanging.as_dict().values())[:-1], time_text(hanging.producer.last_timestamp_ms), silent_minutes]
 
 
 def _searched(client: Client, broker_id: int | None, topic: str | None, partition: int | None) -> list[TopicPartition]:
@@ -415,7 +365,7 @@ def _has_transaction(client: Client, transactional_id: str) -> bool:
     except IncompatibleBroker:
         return True
     except KqueueError as error:
-        if not _is_missing(error):
+        if not is_missing(error):
             raise
         raise click.ClickException(_missing_text(transactional_id)) from None
 
@@ -430,6 +380,7 @@ def _marker(
     start_offset: int | None,
     by_producer: tuple[int | None, int | None, int | None],
 ) -> AbortMarker:
+    from kqueue.admin.hanging_transactions import abort_marker
     from kqueue.client import AbortMarker
 
     if start_offset is None:
@@ -437,8 +388,7 @@ def _marker(
     producers = client.transactions.producers([partition])[partition]
     for producer in producers:
         if producer.transaction_start == start_offset:
-            # a producer without a marker so far has no coordinator epoch
-            return AbortMarker(producer.producer_id, producer.producer_epoch, max(producer.coordinator_epoch, 0))
+            return abort_marker(producer)
     starts = sorted(producer.transaction_start for producer in producers if producer.transaction_start is not None)
     known = f"open ones start at {', '.join(map(str, starts))}" if starts else "none is open there"
     raise click.ClickException(f"no transaction in {partition} starts at offset {start_offset}; {known}")
@@ -474,10 +424,6 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         return compile_pattern(pattern, re.DOTALL)
     except re.error as error:
         raise click.BadParameter(f"{pattern!r} is no regular expression: {error}", param_hint="--pattern") from None
-
-
-def _is_missing(error: KqueueError) -> bool:
-    return getattr(error, "code_name", "") == "TRANSACTIONAL_ID_NOT_FOUND"
 
 
 def _now_ms() -> int:
