@@ -27,7 +27,7 @@ NAVIGATION = (
     )),
     SectionGroup("Data", (
         Section("Topics", "/topics"), Section("Messages", "/messages"), Section("Groups", "/groups"),
-        Section("Transactions", "/transactions"), Section("History", "/history"),
+        Section("Transactions", "/transactions"), Section("Charts", "/charts"), Section("Requests", "/requests"),
     )),
     SectionGroup("Access", (
         Section("ACLs", "/acls"), Section("Users", "/users"), Section("Quotas", "/quotas"),

@@ -107,7 +107,7 @@ class Page:
     def history(self) -> ClusterHistory | None:
         """What the cluster did of late, as the console's own credentials see it; None: not kept.
 
-        A page shows of it only what the session's client lists: the brokers decide what a user sees.
+        A page shows of it only what the session's client lists: brokers decide what a user sees.
         """
         return self.console.sampler.history if self.console.sampler is not None else None
 

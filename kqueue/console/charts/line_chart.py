@@ -18,8 +18,8 @@ from kqueue.base.terminal import escaped
 from kqueue.console.charts.units import Unit, axis_text, time_text, time_ticks, value_text, value_ticks
 from kqueue.console.history.series import Point
 
-WIDTH, HEIGHT = 720, 240
-LEFT, RIGHT, TOP, BOTTOM = 68, 12, 12, 30
+WIDTH, HEIGHT = 480, 190
+LEFT, RIGHT, TOP, BOTTOM = 58, 22, 10, 28
 SPARK_WIDTH, SPARK_HEIGHT = 120, 24
 SERIES_MAX = 6
 """Lines of one chart: more colors can't be told apart."""
@@ -90,7 +90,7 @@ def line_chart(id: str, title: str, series: Sequence[ChartSeries], unit: Unit) -
 
 
 def sparkline(points: Sequence[Point], label: str) -> Markup:
-    """Return one line without axes, from 0 to its highest value; an empty picture: no values.
+    """Return one line without axes, from its first value on; an empty picture: no values.
 
     Args:
         label: what a screen reader says of it.
@@ -102,6 +102,7 @@ def sparkline(points: Sequence[Point], label: str) -> Markup:
         {"class": "spark", "viewBox": f"0 0 {SPARK_WIDTH} {SPARK_HEIGHT}", "role": "img", "aria-label": _shown(label)},
     )
     if values:
+        points = points[next(index for index, point in enumerate(points) if point.value is not None) :]
         scale = _Scale(
             points[0].time_ms, points[-1].time_ms, max(*values, 0.0), 2, SPARK_WIDTH - 2, 2, SPARK_HEIGHT - 2
         )

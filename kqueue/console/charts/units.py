@@ -54,7 +54,7 @@ def duration_text(seconds: float) -> str:
 def axis_text(value: float, unit: Unit) -> str:
     """Return the text of a tick: as `value_text`, with thousands and millions shortened."""
     if unit in (Unit.BYTES, Unit.BYTES_PER_S, Unit.SECONDS):
-        return value_text(value, unit)
+        return value_text(value, unit).replace(".0 ", " ")
     for factor, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= factor:
             return f"{_short(value / factor)}{letter}"

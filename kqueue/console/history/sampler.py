@@ -85,7 +85,7 @@ class Sampler:
         now_ms = self._time_ms()
         try:
             snapshot = self._reader.read()
-            self.history.record(self._time_ms(), snapshot)
+            self.history.record(now_ms, snapshot)
         except KqueueError as error:
             self.history.record_failure(now_ms, _sentence(error))
         except Exception as error:
@@ -93,7 +93,7 @@ class Sampler:
             self.history.record_failure(now_ms, _sentence(error))
         self._first.set()
         if self._metrics:
-            self.history.record_metrics(self._time_ms(), [self._load(each) for each in self._metrics])
+            self.history.record_metrics(now_ms, [self._load(each) for each in self._metrics])
 
     def _load(self, metrics: BrokerMetrics) -> LatestLoad:
         before = next((each for each in self.history.loads if each.url == metrics.url), LatestLoad(metrics.url))
@@ -122,14 +122,22 @@ class Sampler:
     def _run(self) -> None:
         while not self._is_stopping:
             self._woken.clear()
-            began_ms = self._clock.monotonic_ms()
+            began_ms = self._time_ms()
             self.sample()
-            self._woken.wait(pause_ms(self._interval_ms, self._clock.monotonic_ms() - began_ms) / 1000)
+            now_ms = self._time_ms()
+            self._woken.wait(wait_ms(now_ms, now_ms - began_ms, self._interval_ms) / 1000)
 
 
-def pause_ms(interval_ms: float, took_ms: float) -> float:
-    """Return how long to wait after a sample that took so long."""
-    return max(interval_ms - took_ms, took_ms * (BUSY_SHARE - 1))
+def wait_ms(now_ms: int, took_ms: int, interval_ms: int) -> int:
+    """Return how long to wait after a sample that took so long.
+
+    Samples are a quarter into their slot of the series: at its edge one would now and then be late
+    for it, and leave a gap.
+    """
+    earliest_ms = now_ms + took_ms * (BUSY_SHARE - 1)
+    offset_ms = interval_ms // 4
+    slot = (earliest_ms - offset_ms) // interval_ms + 1
+    return slot * interval_ms + offset_ms - now_ms
 
 
 def _sentence(error: BaseException) -> str:

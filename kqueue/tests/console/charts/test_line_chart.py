@@ -115,6 +115,7 @@ def test_names_can_not_be_markup() -> None:
 def test_a_sparkline_is_one_line_or_empty() -> None:
     (path,) = paths(ElementTree.fromstring(sparkline(points(0, 5, 10), "lag")))
     assert path == "M2 22L60 12L118 2"
+    assert paths(ElementTree.fromstring(sparkline(points(None, None, 0, 5, 10), "lag"))) == [path]
     assert paths(ElementTree.fromstring(sparkline(points(None), "lag"))) == []
     assert paths(ElementTree.fromstring(sparkline([], "lag"))) == []
     assert paths(ElementTree.fromstring(sparkline(points(0, 0), "lag"))) == ["M2 22L118 22"]
@@ -129,4 +130,4 @@ def test_any_values_make_valid_xml_without_nan(values: list[float | None], unit:
             assert not any(word in svg.lower() for word in ("nan", "inf"))
             for path in paths(root):
                 numbers = [float(text) for text in path.replace("M", " ").replace("L", " ").replace("h", " ").split()]
-                assert all(math.isfinite(number) and 0 <= number <= 720 for number in numbers)
+                assert all(math.isfinite(number) and 0 <= number <= 480 for number in numbers)

@@ -9,7 +9,7 @@ import kqueue
 from kqueue.client import Client, ClientOptions, TopicPartition
 from kqueue.client.errors import BrokerUnreachable
 from kqueue.console.history.broker_metrics import BrokerMetrics, MetricsUnavailable
-from kqueue.console.history.sampler import RETRY_SAMPLES, Sampler, pause_ms
+from kqueue.console.history.sampler import RETRY_SAMPLES, Sampler, wait_ms
 from kqueue.console.history.series import Point
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.client.serving import batch
@@ -143,6 +143,11 @@ def test_the_thread_samples_until_it_is_stopped(broker: kqueue.Broker) -> None:
     assert "kqueue-console-history" not in [thread.name for thread in threading.enumerate()]
 
 
+def test_samples_are_a_quarter_into_their_slot() -> None:
+    assert wait_ms(1_002_600, 100, 10_000) == 9_900
+    assert wait_ms(1_009_999, 100, 10_000) == 2_501
+    assert wait_ms(1_002_500, 0, 10_000) == 10_000
+
+
 def test_a_sample_that_takes_long_is_followed_by_a_longer_pause() -> None:
-    assert pause_ms(10_000, 100) == 9_900
-    assert pause_ms(10_000, 5_000) == 20_000
+    assert wait_ms(1_007_500, 5_000, 10_000) == 25_000
