@@ -82,8 +82,17 @@ def time_ticks(first_ms: int, last_ms: int) -> list[int]:
 
 def time_text(time_ms: int, *, seconds: bool = False) -> str:
     """Return a time of day in UTC; "" of one that no calendar has."""
+    return _formatted(time_ms, "%H:%M:%S" if seconds else "%H:%M")
+
+
+def date_text(time_ms: int) -> str:
+    """Return the date of a time in UTC; "" of one that no calendar has."""
+    return _formatted(time_ms, "%Y-%m-%d")
+
+
+def _formatted(time_ms: int, form: str) -> str:
     try:
-        return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%H:%M:%S" if seconds else "%H:%M")
+        return datetime.fromtimestamp(time_ms / 1000, UTC).strftime(form)
     except (ValueError, OverflowError, OSError):
         return ""
 

@@ -14,7 +14,7 @@ from kqueue.base.clock import monotonic_s
 from kqueue.client import Client, GroupListing
 from kqueue.client.errors import ClientError
 from kqueue.console.charts.line_chart import sparkline
-from kqueue.console.charts.units import Unit, ago_text, duration_text, time_text, value_text
+from kqueue.console.charts.units import Unit, ago_text, date_text, duration_text, time_text, value_text
 from kqueue.console.history.behind import Since
 from kqueue.console.history.cluster_history import ClusterHistory
 
@@ -133,8 +133,8 @@ def since_text(since: Since | None, now_ms: int) -> SinceText | None:
         return None
     at_least = "at least " if since.is_at_least else ""
     elapsed_ms = now_ms - since.time_ms
-    day = "" if elapsed_ms < DAY_MS else ", or longer ago"
-    return SinceText(f"{at_least}{ago_text(elapsed_ms)}", f"{time_text(since.time_ms, seconds=True)} UTC{day}")
+    day = "" if elapsed_ms < DAY_MS else f"{date_text(since.time_ms)} "
+    return SinceText(f"{at_least}{ago_text(elapsed_ms)}", f"{day}{time_text(since.time_ms, seconds=True)} UTC")
 
 
 def trend_text(row: GroupRow) -> TrendText | None:

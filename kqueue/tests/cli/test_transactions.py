@@ -3,8 +3,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import pytest
 from click.testing import CliRunner, Result
@@ -13,11 +12,7 @@ from kafka import KafkaProducer
 import kqueue
 from kqueue.cli.app import kqueue as root
 from kqueue.client import LATEST, Client, TopicPartition
-from kqueue.client.calls.produce import Buffer, Produce
-from kqueue.client.deadline import Deadline
-from kqueue.client.metadata import MetadataCache
-from kqueue.records.builder import build_batch
-from kqueue.records.record import Record
+from kqueue.tests.client.hanging_transaction import hang
 
 MINUTE_MS = 60_000
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
@@ -63,31 +58,6 @@ def producer(broker: kqueue.Broker, topic: str) -> Iterator[KafkaProducer]:
     producer.send(topic, b"x", partition=1, timestamp_ms=int(time.time() * 1000) - 30 * MINUTE_MS).get(60)
     yield producer
     producer.close(timeout=0)
-
-
-class ProduceAlone(Produce):
-    """A batch in a transaction that the coordinator does not know."""
-
-    def versions(self, cluster: MetadataCache, topics: Any) -> tuple[int, int]:
-        return 3, 9
-
-    def request(
-        self, version: int, requested: Mapping[TopicPartition, Buffer], cluster: MetadataCache, deadline: Deadline
-    ) -> Any:
-        request = super().request(version, requested, cluster, deadline)
-        request.transactional_id = "nobody"
-        return request
-
-
-def hang(broker: kqueue.Broker, partition: TopicPartition, producer_id: int, minutes_ago: int) -> int:
-    """Open a transaction that hangs; return its first offset."""
-    at_ms = int(time.time() * 1000) - minutes_ago * MINUTE_MS
-    batch = build_batch(
-        [Record(0, at_ms, b"k", b"v")], producer_id=producer_id, epoch=0, base_sequence=0, transactional=True
-    )
-    with Client(broker.bootstrap) as client, client._router.call(None) as deadline:
-        results = client._router.send_to_leaders(ProduceAlone(-1, repeatable=False), {partition: batch}, deadline)
-    return results[partition].base_offset
 
 
 def last_stable_offset(broker: kqueue.Broker, topic: str) -> int:

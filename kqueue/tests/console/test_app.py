@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import logging
+import threading
 
 import pytest
 from starlette.routing import Route
 
 from kqueue import Broker
+from kqueue.base.errors import SettingError
 from kqueue.client import ClientOptions
 from kqueue.console.app import create_app, page_routes
 from kqueue.console.options import ConsoleOptions
@@ -80,3 +82,18 @@ def test_the_theme_is_chosen_without_a_script(browser: Browser) -> None:
     assert 'data-theme="dark"' in response.text
     browser.submit("/theme", {"theme": '"><script>'})
     assert 'data-theme="dark"' in browser.get("/").text
+
+
+def test_the_history_is_kept_while_the_application_runs(broker: Broker, visit: Visit) -> None:
+    browser = visit(broker.bootstrap, history_interval_ms=3_600_000)
+    sampler = browser.app.state.console.sampler  # type: ignore[attr-defined]
+    assert sampler.wait_for_first(60)
+    assert sampler.history.latest.problems == []
+    browser.__exit__()
+    assert "kqueue-console-history" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_an_address_that_is_none_of_metrics_is_refused(broker: Broker) -> None:
+    client = ClientOptions(bootstrap=broker.bootstrap)
+    with pytest.raises(SettingError, match="--metrics: 'nowhere' is not an address of metrics"):
+        create_app(ConsoleOptions(client=client, history_interval_ms=1_000, metrics=("nowhere",)))

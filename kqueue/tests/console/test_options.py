@@ -22,6 +22,12 @@ def test_loopback_needs_no_login(host: str) -> None:
     assert not options(host=host).authenticates
 
 
+def test_metrics_need_the_history() -> None:
+    assert options(metrics=("http://a",), history_interval_ms=1_000).metrics == ("http://a",)
+    with pytest.raises(SettingError, match="--metrics needs the history"):
+        options(metrics=("http://a",))
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "console.example"])
 def test_another_address_without_a_login_is_refused(host: str) -> None:
     with pytest.raises(SettingError, match="users need not log in"):

@@ -10,6 +10,7 @@ from kqueue.console.charts.units import (
     Unit,
     ago_text,
     axis_text,
+    date_text,
     duration_text,
     time_text,
     time_ticks,
@@ -74,7 +75,8 @@ def test_there_are_few_times_for_any_range(first_ms: int, span_ms: int) -> None:
 def test_times_are_of_utc() -> None:
     assert time_ticks(HOUR_MS - 1, 3 * HOUR_MS)[0] == HOUR_MS
     assert (time_text(HOUR_MS), time_text(HOUR_MS + 5_000, seconds=True)) == ("01:00", "01:00:05")
-    assert time_text(10**20) == ""
+    assert date_text(HOUR_MS) == "1970-01-01"
+    assert time_text(10**20) == date_text(10**20) == ""
 
 
 def test_how_long_ago_has_its_largest_units() -> None:
