@@ -814,6 +814,12 @@ CONSOLE_PAGE_FAILED = _Row(
     "A page of the console ended in an unexpected error: a defect of kqueue.",
     "Report it with the traceback that follows. The console goes on.",
 )
+CONSOLE_SAMPLE_FAILED = _Row(
+    "console.sample-failed",
+    ERROR,
+    "The console could not read a sample for its charts, which have a gap: a defect of kqueue.",
+    "Report it with the traceback that follows. The next sample is taken as usual.",
+)
 
 # --- the log itself
 

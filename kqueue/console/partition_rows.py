@@ -103,10 +103,10 @@ def _starts(client: Client, partitions: Collection[TopicPartition]) -> dict[Topi
     if not partitions:
         return {}
     try:
-        found = client.offsets(dict.fromkeys(partitions, EARLIEST))
+        starts = client.offsets(dict.fromkeys(partitions, EARLIEST))
     except ClientError as error:
-        found = dict(error.done)
-    return {partition: start.offset for partition, start in found.items()}
+        starts = dict(error.done)
+    return {partition: start.offset for partition, start in starts.items()}
 
 
 def lacking_replicas(topic_partition: TopicPartition, partition: PartitionMetadata, states: ReplicaStates) -> list[str]:

@@ -23,7 +23,7 @@ ASSIGNED_SHOWN = 100
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionRow:
+class OffsetRow:
     """A partition of a group. None: unknown.
 
     Attributes:
@@ -59,7 +59,7 @@ class GroupView:
     """A group and its partitions, those with the most lag first."""
 
     description: GroupDescription
-    partitions: Sequence[PartitionRow]
+    partitions: Sequence[OffsetRow]
 
     @property
     def is_share(self) -> bool:
@@ -90,7 +90,7 @@ def group_view(client: Client, listing: GroupListing) -> GroupView:
     return GroupView(description, sorted(rows, key=lambda row: (-(row.lag or 0), row.topic, row.partition)))
 
 
-def _offset_rows(client: Client, description: GroupDescription) -> list[PartitionRow]:
+def _offset_rows(client: Client, description: GroupDescription) -> list[OffsetRow]:
     name = description.name
     committed = {one: entry.offset for one, entry in client.committed(name, stable=False).items()}
     partitions = {*committed, *owners(description)}
@@ -100,12 +100,12 @@ def _offset_rows(client: Client, description: GroupDescription) -> list[Partitio
         pending = set()  # before Kafka 2.5, or a topic that is gone
     ends = _ends(client, partitions)
     return [
-        PartitionRow(row.topic, row.partition, row.committed, row.end, row.lag, row.member, row.is_pending)
+        OffsetRow(row.topic, row.partition, row.committed, row.end, row.lag, row.member, row.is_pending)
         for row in group_partitions(description, committed, ends, pending)
     ]
 
 
-def _share_rows(client: Client, name: str) -> list[PartitionRow]:
+def _share_rows(client: Client, name: str) -> list[OffsetRow]:
     offsets = client.share_offsets(name)
     ends = _ends(client, offsets)
     rows = []
@@ -113,7 +113,7 @@ def _share_rows(client: Client, name: str) -> list[PartitionRow]:
         end = ends.get(one)
         is_known = None not in (offset.start, offset.lag, end)
         ahead = max(0, (end or 0) - (offset.start or 0) - (offset.lag or 0)) if is_known else None
-        rows.append(PartitionRow(one.topic, one.partition, offset.start, end, offset.lag, done_ahead=ahead))
+        rows.append(OffsetRow(one.topic, one.partition, offset.start, end, offset.lag, done_ahead=ahead))
     return rows
 
 
@@ -143,7 +143,7 @@ class PartitionHistory:
 
 
 def partition_histories(
-    history: ClusterHistory | None, group: str, rows: Sequence[PartitionRow], now_ms: int
+    history: ClusterHistory | None, group: str, rows: Sequence[OffsetRow], now_ms: int
 ) -> dict[str, PartitionHistory]:
     """Return the history of each row by the partition's name."""
     if history is None:

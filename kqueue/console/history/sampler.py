@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from kqueue.admin.snapshot import SnapshotReader
+from kqueue.base import events
 from kqueue.base.clock import Clock, SystemClock
 from kqueue.base.errors import KqueueError
 from kqueue.base.terminal import one_line
@@ -89,7 +90,9 @@ class Sampler:
         except KqueueError as error:
             self.history.record_failure(now_ms, _sentence(error))
         except Exception as error:
-            logger.exception("A sample of the cluster failed; the next one is tried as usual")
+            events.CONSOLE_SAMPLE_FAILED.log(
+                logger, "a sample of the cluster failed; the next one is tried as usual", exc_info=True
+            )
             self.history.record_failure(now_ms, _sentence(error))
         self._first.set()
         if self._metrics:
@@ -106,7 +109,9 @@ class Sampler:
             self._skipped[metrics.url] = RETRY_SAMPLES - 1
             return LatestLoad(metrics.url, problem=_sentence(error))
         except Exception as error:
-            logger.exception("The metrics at %s can't be used", one_line(metrics.url))
+            events.CONSOLE_SAMPLE_FAILED.log(
+                logger, "the metrics at %s can't be used", url=one_line(metrics.url), exc_info=True
+            )
             self._skipped[metrics.url] = RETRY_SAMPLES - 1
             return LatestLoad(metrics.url, problem=_sentence(error))
 

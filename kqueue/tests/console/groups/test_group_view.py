@@ -6,7 +6,7 @@ import pytest
 
 from kqueue import Broker
 from kqueue.client import Client, GroupDescription, GroupListing, TopicPartition
-from kqueue.console.groups.group_view import GroupView, PartitionRow, group_charts, group_view, partition_histories
+from kqueue.console.groups.group_view import GroupView, OffsetRow, group_charts, group_view, partition_histories
 from kqueue.console.history.cluster_history import ClusterHistory
 from kqueue.tests.client.serving import batch
 from kqueue.tests.console.history.samples import START_MS, snapshot
@@ -53,7 +53,7 @@ def recorded() -> ClusterHistory:
 
 VIEW = GroupView(
     GroupDescription("billing", "classic", "Empty"),
-    [PartitionRow("orders", 0, 5, 7, 2), PartitionRow("orders", 1, 5, 5, 0)],
+    [OffsetRow("orders", 0, 5, 7, 2), OffsetRow("orders", 1, 5, 5, 0)],
 )
 
 
