@@ -84,7 +84,7 @@ def test_an_error_that_nobody_foresaw_is_logged_and_a_gap(caplog: pytest.LogCapt
     sampler = Sampler(NOWHERE, clock=ManualClock(), make_client=lambda options: object())  # type: ignore[arg-type,return-value]
     sampler.sample()
     assert "has no attribute" in sampler.history.latest.problems[0]
-    assert "A sample of the cluster failed" in caplog.text
+    assert "a sample of the cluster failed" in caplog.text
 
 
 @pytest.mark.usefixtures("without_broker")
