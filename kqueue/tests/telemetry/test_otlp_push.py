@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 import sys
@@ -11,11 +12,14 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import MetricsData
 
 import kqueue
 from kqueue.base.errors import SettingError
+from kqueue.base.names import uuid_text
 from kqueue.broker.client_telemetry.receivers import ClientMetricsPush
 from kqueue.config.metrics_push import MetricsPush
 from kqueue.telemetry import otlp_push
 from kqueue.telemetry.otlp_push import MetricsPusher
 from kqueue.telemetry.samples import Samples
+from kqueue.tests.network.harness import connect, serving
+from kqueue.tests.network.sasl_clients import in_loop
 from kqueue.tests.telemetry.collector import attributes, collecting
 
 
@@ -68,6 +72,29 @@ def test_clients_are_asked_for_metrics_where_they_are_pushed() -> None:
         telemetry = broker._server.broker.telemetry
         assert telemetry.is_enabled
         assert telemetry.receiver is None
+
+
+@in_loop
+async def test_what_a_client_pushes_to_the_broker_reaches_the_collector() -> None:
+    with collecting() as collector:
+        async with serving(kqueue_metrics_otlp_endpoint=collector.url) as server:
+            client = await connect(server)
+            asked = await client.ask("GetTelemetrySubscriptions", 0)
+            answer = await client.ask(
+                "PushTelemetry",
+                0,
+                client_instance_id=asked.client_instance_id,
+                subscription_id=asked.subscription_id,
+                metrics=client_push().payload,
+            )
+            assert answer.error_code == 0
+            assert server.metrics is not None
+            assert server.metrics._pusher is not None
+            await asyncio.to_thread(server.metrics._pusher.push)
+        (passed_on,) = (one for one in collector.resources if one.scope_metrics[0].metrics[0].name == "client.metric")
+        identity = attributes(passed_on.resource.attributes)
+        assert identity["client_instance_id"] == uuid_text(bytes(asked.client_instance_id))
+        assert identity["client_source_address"] == "127.0.0.1"
 
 
 def test_a_collector_that_is_down_costs_one_line_and_later_counters_have_all(

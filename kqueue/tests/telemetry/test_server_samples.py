@@ -11,7 +11,7 @@ from kqueue.security.principals import ANONYMOUS, Principal
 from kqueue.telemetry.samples import Samples
 from kqueue.telemetry.server_samples import read_connections, read_upkeep
 from kqueue.testing.simulation import Simulation
-from kqueue.tests.network.harness import connect
+from kqueue.tests.network.harness import connect, until
 from kqueue.tests.network.sasl_clients import authenticate, in_loop, sasl_serving
 from kqueue.tests.telemetry.scraping import NoConnections, scrape, sources_of
 from kqueue.tests.waits import eventually
@@ -72,13 +72,11 @@ async def test_failed_authentications_are_counted_by_listener_and_mechanism() ->
 async def test_a_request_that_waits_has_the_name_of_its_api() -> None:
     async with sasl_serving() as server:
         client = await connect(server, "PLAINTEXT")
-        await client.ask("CreateTopics", 7, topics=[])
-        server.broker.topics.create_on_demand("t")
+        created = server.broker.topics.create_on_demand("t")
+        await until(lambda: created.done)
         topics = [FetchTopic(topic="t", partitions=[FetchPartition(partition=0)])]
         waiting = asyncio.ensure_future(client.ask("Fetch", 11, topics=topics, max_wait_ms=60_000, min_bytes=1))
-        async with asyncio.timeout(60):
-            while not any(session.delayed_apis for session in server.connections.sessions):
-                await asyncio.sleep(0.001)
+        await until(lambda: any(session.delayed_apis for session in server.connections.sessions))
         assert [session.delayed_apis for session in server.connections.sessions] == [["Fetch"]]
         waiting.cancel()
 
