@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -11,7 +11,7 @@ from kqueue.admin.group_members import describe_group
 from kqueue.admin.group_partitions import SHARE, STREAMS, group_partitions, owners
 from kqueue.admin.log_ends import ends_of
 from kqueue.admin.partition_conditions import NO_LEADER
-from kqueue.client import Client, GroupDescription, GroupListing, GroupMember, TopicPartition
+from kqueue.client import Client, ClusterMetadata, GroupDescription, GroupListing, GroupMember, TopicPartition
 from kqueue.client.errors import ClientError
 from kqueue.console.charts.line_chart import SERIES_MAX, ChartSeries, LineChart, line_chart, sparkline
 from kqueue.console.charts.units import Unit
@@ -83,14 +83,18 @@ class GroupView:
         return sorted({row.topic for row in self.partitions})
 
 
-def group_view(client: Client, listing: GroupListing) -> GroupView:
+def group_view(client: Client, listing: GroupListing, cluster: ClusterMetadata) -> GroupView:
     """Return a group. Raises: ClientError."""
     description = describe_group(client, listing.name, listing.type)
-    rows = _share_rows(client, listing.name) if listing.type == SHARE else _offset_rows(client, description)
+    rows = (
+        _share_rows(client, listing.name, cluster)
+        if listing.type == SHARE
+        else _offset_rows(client, description, cluster)
+    )
     return GroupView(description, sorted(rows, key=lambda row: (-(row.lag or 0), row.topic, row.partition)))
 
 
-def _offset_rows(client: Client, description: GroupDescription) -> list[OffsetRow]:
+def _offset_rows(client: Client, description: GroupDescription, cluster: ClusterMetadata) -> list[OffsetRow]:
     name = description.name
     committed = {one: entry.offset for one, entry in client.committed(name, stable=False).items()}
     partitions = {*committed, *owners(description)}
@@ -98,16 +102,16 @@ def _offset_rows(client: Client, description: GroupDescription) -> list[OffsetRo
         pending = client.pending_offsets(name, partitions) if partitions else set()
     except ClientError:
         pending = set()  # before Kafka 2.5, or a topic that is gone
-    ends = _ends(client, partitions)
+    ends = _ends(client, partitions, cluster)
     return [
         OffsetRow(row.topic, row.partition, row.committed, row.end, row.lag, row.member, row.is_pending)
         for row in group_partitions(description, committed, ends, pending)
     ]
 
 
-def _share_rows(client: Client, name: str) -> list[OffsetRow]:
+def _share_rows(client: Client, name: str, cluster: ClusterMetadata) -> list[OffsetRow]:
     offsets = client.share_offsets(name)
-    ends = _ends(client, offsets)
+    ends = _ends(client, offsets, cluster)
     rows = []
     for one, offset in offsets.items():
         end = ends.get(one)
@@ -117,13 +121,9 @@ def _share_rows(client: Client, name: str) -> list[OffsetRow]:
     return rows
 
 
-def _ends(
-    client: Client, partitions: Mapping[TopicPartition, object] | set[TopicPartition]
-) -> dict[TopicPartition, int]:
+def _ends(client: Client, partitions: Iterable[TopicPartition], cluster: ClusterMetadata) -> dict[TopicPartition, int]:
     """Return the log ends of the partitions that exist and have a leader."""
-    if not partitions:
-        return {}
-    topics = client.metadata().topics
+    topics = cluster.topics
     existing = [
         one
         for one in partitions
@@ -131,7 +131,7 @@ def _ends(
         and one.partition in topics[one.topic].partitions
         and topics[one.topic].partitions[one.partition].leader != NO_LEADER
     ]
-    return ends_of(client, existing).ends
+    return ends_of(client, existing).ends if existing else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,8 @@ def charts(request: Request) -> Response:
     history = page.history
     topic = page.query.get("topic", "").strip()[:NAME_CHARACTERS_MAX]
     chosen = chosen_range(page.query)
+    topics = page.cluster().topics
     with page.client() as client:
-        topics = client.metadata().topics
         try:
             groups: Collection[str] = client.groups()
         except BrokerRefused:

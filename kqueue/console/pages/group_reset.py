@@ -18,7 +18,7 @@ from kqueue.admin.offset_reset import (
     plan_reset,
     positions,
 )
-from kqueue.client import Client, GroupListing, TopicPartition
+from kqueue.client import Client, ClusterMetadata, GroupListing, TopicPartition
 from kqueue.client.errors import ClientError
 from kqueue.console.groups.group_view import group_view
 from kqueue.console.groups.reset_form import KINDS, PLAN_CHARACTERS_MAX, PlanSums, ResetFields, plan_text, read_plan
@@ -39,13 +39,14 @@ def reset(request: Request) -> Response:
     fields = ResetFields.read(page.query)
     plan: list[PlannedOffset] = []
     problem: Problem | None = None
+    cluster = page.cluster()
     with page.client() as client:
         listing = existing_group(client, name)
-        topics = sorted({*group_view(client, listing).topics, *_other_topics(client)})
+        topics = sorted({*group_view(client, listing, cluster).topics, *_other_topics(cluster)})
         try:
             check_no_members(client, name, listing)
             if "kind" in page.query:
-                plan = _plan(client, listing, fields)
+                plan = _plan(client, listing, fields, cluster)
         except ResetRefused as error:
             problem = _refused(error)
         except (ClientError, ValueError) as error:
@@ -89,10 +90,10 @@ def apply(request: Request) -> Response:
     return page.redirect(f"/groups/{path_segment(name)}")
 
 
-def _plan(client: Client, listing: GroupListing, fields: ResetFields) -> list[PlannedOffset]:
+def _plan(client: Client, listing: GroupListing, fields: ResetFields, cluster: ClusterMetadata) -> list[PlannedOffset]:
     current = positions(client, listing.name, listing.type)
     target = fields.target()
-    partitions = fields.selected(current, client.metadata())
+    partitions = fields.selected(current, cluster)
     plan = plan_reset(client, partitions, current, target)
     if not plan:
         raise ValueError("None of the partitions exists any more.")
@@ -108,8 +109,8 @@ def _clamped(client: Client, offsets: dict[TopicPartition, int]) -> list[Planned
     return [planned._replace(new=min(max(offsets[one], planned.start), planned.end)) for one, planned in starts.items()]
 
 
-def _other_topics(client: Client) -> list[str]:
-    return [name for name, topic in client.metadata().topics.items() if not topic.is_internal]
+def _other_topics(cluster: ClusterMetadata) -> list[str]:
+    return [name for name, topic in cluster.topics.items() if not topic.is_internal]
 
 
 def _refused(error: ResetRefused) -> Problem:

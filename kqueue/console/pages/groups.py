@@ -106,8 +106,9 @@ def group(request: Request) -> Response:
     chosen = chosen_range(page.query)
     history = page.history
     now_ms = wall_ms()
+    cluster = page.cluster()
     with page.client() as client:
-        view = group_view(client, existing_group(client, name))
+        view = group_view(client, existing_group(client, name), cluster)
     shown = listing(view.partitions, page.query, lambda row: row.name, keep=("range",))
     return page.render(
         "group.html",
@@ -128,8 +129,9 @@ def delete_form(request: Request) -> Response:
     """Ask whether to delete a group, with what is lost."""
     page = Page(request)
     name = request.path_params["name"]
+    cluster = page.cluster()
     with page.client() as client:
-        view = group_view(client, existing_group(client, name))
+        view = group_view(client, existing_group(client, name), cluster)
     crumbs = (*GROUPS, group_crumb(name))
     return page.render("group_delete.html", title="Delete group", crumbs=crumbs, name=name, group=view)
 

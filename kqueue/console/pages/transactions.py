@@ -105,8 +105,8 @@ def hanging(request: Request) -> Response:
     topic = page.query.get("topic", "")
     found: list[HangingTransaction] | None = None
     searched = 0
+    metadata = page.cluster()
     with page.client() as client:
-        metadata = client.metadata()
         if "search" in page.query:
             partitions = _searched(metadata, topic)
             searched = len(partitions)

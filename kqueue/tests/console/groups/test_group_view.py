@@ -30,7 +30,7 @@ def broker() -> Iterator[Broker]:
 
 def test_the_partitions_with_the_most_lag_are_first(broker: Broker) -> None:
     with Client(broker.bootstrap) as client:
-        view = group_view(client, LISTING)
+        view = group_view(client, LISTING, client.metadata())
     rows = [(row.name, row.position, row.end, row.lag) for row in view.partitions if row.topic == "orders"]
     assert rows == [("orders-1", 2, 9, 7), ("orders-0", 1, 3, 2)]
     assert (view.lag, view.is_share, view.is_streams) == (9, False, False)
@@ -39,7 +39,7 @@ def test_the_partitions_with_the_most_lag_are_first(broker: Broker) -> None:
 
 def test_a_group_without_offsets_has_no_lag(broker: Broker) -> None:
     with Client(broker.bootstrap) as client:
-        view = group_view(client, LISTING._replace(name="nobody"))
+        view = group_view(client, LISTING._replace(name="nobody"), client.metadata())
     assert (view.partitions, view.lag, view.topics) == ([], None, [])
 
 
