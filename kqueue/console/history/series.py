@@ -75,6 +75,7 @@ class SeriesFamily(Generic[K]):
         self._offsets = [0, self.resolutions[0].slots, self.resolutions[0].slots + self.resolutions[1].slots]
         self._blank = array("f", [NAN]) * sum(each.slots for each in self.resolutions)
         self._slots: list[int] | None = None  # the newest slot of each resolution; None: nothing is recorded
+        self._began_ms = 0
         self._values: dict[K, array[float]] = {}
         self._activity: dict[K, float] = {}
         self._seen_ms: dict[K, int] = {}
@@ -114,7 +115,7 @@ class SeriesFamily(Generic[K]):
                 series[place] = value
 
     def points(self, key: K, resolution: int = 0) -> list[Point]:
-        """Return the values of a series, the oldest first; empty: there is none.
+        """Return the values of a series, from the family's first sample on; empty: there is none.
 
         Args:
             resolution: the index of one of `resolutions`.
@@ -125,7 +126,7 @@ class SeriesFamily(Generic[K]):
         each = self.resolutions[resolution]
         newest = self._slots[resolution]
         points = []
-        for slot in range(newest - each.slots + 1, newest + 1):
+        for slot in range(max(newest - each.slots + 1, self._began_ms // each.step_ms), newest + 1):
             if slot == newest and resolution:
                 value = self._combined(series, resolution, slot)
             else:
@@ -137,6 +138,7 @@ class SeriesFamily(Generic[K]):
         """End the slots before this time, and clear those that nothing was recorded in."""
         if self._slots is None:
             self._slots = [now_ms // each.step_ms for each in self.resolutions]
+            self._began_ms = now_ms
             return now_ms
         now_ms = max(now_ms, self._slots[0] * self.resolutions[0].step_ms)
         slots = [now_ms // each.step_ms for each in self.resolutions]

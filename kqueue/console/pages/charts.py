@@ -48,8 +48,8 @@ def charts(request: Request) -> Response:
             groups = ()
     sections: list[tuple[str, list[LineChart]]] = []
     if history is not None:
-        sections.append(("Topics", topic_charts(history, topics, topic, chosen)))
-        sections.append(("Groups", group_lag_charts(history, groups, chosen)))
+        of_topics = topic_charts(history, topics, topic, chosen)
+        sections.append(("Topics and groups", [*of_topics, *group_lag_charts(history, groups, chosen)]))
         sections.append(("Cluster", cluster_charts(history, chosen)))
         sections.append(("Brokers, by their metrics", broker_charts(history, chosen)))
     return page.render(
@@ -88,7 +88,7 @@ def internal(topics: Mapping[str, TopicMetadata]) -> set[str]:
 def group_lag_charts(history: ClusterHistory, groups: Collection[str], chosen: int) -> list[LineChart]:
     """Return the chart of the lags of those of these groups that have the most."""
     names = _first(history.busiest_groups(), groups)
-    return [_chart("lags", "Lag", names, lambda name: history.group_lags(name, chosen), Unit.RECORDS)]
+    return [_chart("lags", "Lag of groups", names, lambda name: history.group_lags(name, chosen), Unit.RECORDS)]
 
 
 def cluster_charts(history: ClusterHistory, chosen: int) -> list[LineChart]:

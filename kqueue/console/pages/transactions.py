@@ -67,6 +67,7 @@ def transactions(request: Request) -> Response:
         listing=shown,
         rows=described,
         ages=_ages([row.description for row in described if row.description is not None]),
+        duration=ago_text,
         state=state,
         states=[("open", "open"), ("all", "all"), *((each, each) for each in STATES)],
     )
@@ -85,6 +86,7 @@ def transaction(request: Request) -> Response:
         transaction=description,
         is_open=description.state in OPEN_STATES,
         age=_ages([description]).get(id),
+        duration=ago_text,
     )
 
 

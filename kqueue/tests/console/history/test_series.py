@@ -26,6 +26,7 @@ def test_a_sample_that_is_missing_is_a_gap() -> None:
     family.record(START_MS + 2 * STEP_MS, {"a": 3})
     assert values_of(family, "a")[-3:] == [1, None, 3]
     assert family.points("a")[-1].time_ms == START_MS + 2 * STEP_MS
+    assert len(family.points("a")) == 3  # from the first sample on
     assert family.points("b") == family.points("never") == []
 
 

@@ -35,7 +35,7 @@ def past(broker: Broker) -> Iterator[Historian]:
 def test_rates_lags_and_metrics_of_the_last_minutes_are_drawn(past: Historian) -> None:
     page = past.browser.get("/charts").text
     text = words(page)
-    for title in ("Records written", "Lag", "Brokers that answer", "Requests per second", "Resident memory"):
+    for title in ("Records written", "Lag of groups", "Brokers that answer", "Requests per second", "Resident memory"):
         assert title in text
     assert "orders 5 max 10" in text
     assert "billing" in text

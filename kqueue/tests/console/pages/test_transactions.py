@@ -38,10 +38,10 @@ def open_transaction(client: Client) -> Iterator[None]:
 def test_open_transactions_are_listed_with_their_age(browser: Browser, client: Client) -> None:
     client.transactions.init("idle", 60_000)
     text = browser.text("/transactions")
-    assert f"{OPEN} Ongoing 0 s 60.0 s" in text or f"{OPEN} Ongoing 1 s 60.0 s" in text
+    assert f"{OPEN} Ongoing 0 s 1 min" in text or f"{OPEN} Ongoing 1 s 1 min" in text
     assert "idle" not in text
     everything = browser.text("/transactions?state=all")
-    assert "idle Empty – 60.0 s" in everything
+    assert "idle Empty – 1 min" in everything
     assert "idle" in browser.text("/transactions?state=Empty&q=IDLE")
     assert OPEN in browser.text("/transactions?state=nonsense")
     assert "No transactional id matches." in browser.text("/transactions?state=PrepareAbort&q=no-such")
