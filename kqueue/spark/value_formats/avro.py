@@ -66,8 +66,8 @@ class AvroFormat:
     """
 
     def __init__(self, schema: SchemaText) -> None:
-        self.own = _parsed(schema, to_read=True)
-        self.side = _parsed(schema, to_read=False)
+        self.own = parse_schema(schema, to_read=True)
+        self.side = parse_schema(schema, to_read=False)
         tree = self.side.schema
         if not isinstance(tree, dict) or tree.get("type") != "record":
             raise SchemaRefused(f"{WHAT} is no record, and only those have columns")
@@ -77,7 +77,7 @@ class AvroFormat:
 
     def decoder(self, writer: SchemaText | None, indexes: tuple[int, ...] = ()) -> Decoder:
         """Return a decoder of what was written by `writer`. Raises: SchemaRefused."""
-        return AvroDecoder(self, self.own if writer is None else _parsed(writer, to_read=True))
+        return AvroDecoder(self, self.own if writer is None else parse_schema(writer, to_read=True))
 
 
 class AvroDecoder:
@@ -107,10 +107,11 @@ class AvroDecoder:
         return columns_of(rows, self._reader.raw, errors)
 
 
-def _parsed(schema: SchemaText, *, to_read: bool) -> Side:
-    """Return a schema with all names resolved.
+def parse_schema(schema: SchemaText, *, to_read: bool) -> Side:
+    """Return a schema with all names resolved, by which any bytes can be read safely.
 
-    Args: to_read: as fastavro is to read it, without logical types; or as the columns are.
+    Args: to_read: as fastavro is to read columns, without logical types; or as it is written.
+    Raises: SchemaRefused.
     """
     names: Names = {}
     boxes = count()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from kqueue.base.errors import SettingError
@@ -71,12 +72,7 @@ def value_settings(given: Mapping[str, str]) -> ValueSettings | None:
         given: all options of the source, with names in any case.
     Raises: OptionError.
     """
-    lower = {name.lower(): str(value) for name, value in given.items()}
-    values = {
-        option.name: option.parse(lower[option.name.lower()], option.name)
-        for option in VALUE_OPTIONS
-        if option.name.lower() in lower
-    }
+    values = _values(given)
     format = values.pop("valueFormat", NONE)
     if format == NONE:
         if values:
@@ -89,7 +85,7 @@ def value_settings(given: Mapping[str, str]) -> ValueSettings | None:
         raise OptionError("valueFormat needs valueSchema, a schema's text or file, or valueSchemaRegistry, a URL")
     subject = values.get("valueSchemaSubject")
     if registry is not None and "valueSchema" not in values and subject is None:
-        subject = f"{_only_topic(lower)}-value"
+        subject = f"{_only_topic({name.lower(): str(value) for name, value in given.items()})}-value"
     return ValueSettings(
         format,
         values.get("valueSchema"),
@@ -98,6 +94,21 @@ def value_settings(given: Mapping[str, str]) -> ValueSettings | None:
         values.get("valueMessage"),
         values.get("valueMode") == PERMISSIVE,
     )
+
+
+def registry_settings(given: Mapping[str, str]) -> RegistrySettings | None:
+    """Return the registry that options name; None: they name none. Raises: OptionError."""
+    return _registry(_values(given))
+
+
+def _values(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the options of values that are among `given`, parsed."""
+    lower = {name.lower(): str(value) for name, value in given.items()}
+    return {
+        option.name: option.parse(lower[option.name.lower()], option.name)
+        for option in VALUE_OPTIONS
+        if option.name.lower() in lower
+    }
 
 
 def _registry(values: Mapping[str, str]) -> RegistrySettings | None:

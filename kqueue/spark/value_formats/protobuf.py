@@ -17,7 +17,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from kqueue.spark.errors import SchemaRefused
 from kqueue.spark.value_formats.columns import TIMESTAMP, Nesting, columns_of, list_of, map_of
 from kqueue.spark.value_formats.contract import Decoded, SchemaText, shortened
-from kqueue.spark.value_formats.protobuf_files import WHAT, messages_of, serialized
+from kqueue.spark.value_formats.protobuf_files import WHAT, indexed_message, messages_of, serialized
 
 Convert = Callable[[Any], Any]
 UINT64 = pa.decimal128(20, 0)
@@ -106,15 +106,7 @@ class ProtobufDecoder:
 
 def _indexed(writer: SchemaText, indexes: tuple[int, ...]) -> str:
     """Return the full name of the message that the indexes of a frame lead to."""
-    file, _ = messages_of(serialized(writer))
-    messages = list(file.message_types_by_name.values())
-    message: Any = None
-    for index in indexes:
-        if index >= len(messages):
-            raise SchemaRefused(f"its schema has no message at {'/'.join(map(str, indexes))}")
-        message = messages[index]
-        messages = list(message.nested_types)
-    return str(message.full_name)
+    return str(indexed_message(writer, indexes).full_name)
 
 
 class _Messages:

@@ -82,6 +82,22 @@ def messages_of(schema: SchemaText) -> tuple[Any, Any]:
         raise SchemaRefused(f"{WHAT} imports in a circle, or too deeply") from None
 
 
+def indexed_message(schema: SchemaText, indexes: tuple[int, ...]) -> Any:
+    """Return the descriptor of the message that the indexes of a frame lead to.
+
+    Raises: SchemaRefused, ExtraNeeded.
+    """
+    file, _ = messages_of(serialized(schema))
+    messages = list(file.message_types_by_name.values())
+    message: Any = None
+    for index in indexes:
+        if index >= len(messages):
+            raise SchemaRefused(f"its schema has no message at {'/'.join(map(str, indexes))}")
+        message = messages[index]
+        messages = list(message.nested_types)
+    return message
+
+
 def _add(file: Any, known: Mapping[str, Any], pool: Any, added: set[str]) -> None:
     """Add a file to a pool, after all that it imports."""
     if file.name in added:

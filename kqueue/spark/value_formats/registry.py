@@ -74,6 +74,17 @@ class Registry:
             raise SchemaRefused(f"the registry has no schema {schema_id}")
         return self._text(answer, f"schema {schema_id}")
 
+    def format_of(self, schema_id: int) -> FormatName:
+        """Return the format of a schema, whatever this client's is. Raises: as `newest`."""
+        answer = self._get(f"/schemas/ids/{schema_id}")
+        if answer is None:
+            raise SchemaRefused(f"the registry has no schema {schema_id}")
+        kind = answer.get("schemaType", "AVRO")
+        for format, name in TYPES.items():
+            if name == kind:
+                return format
+        raise SchemaRefused(f"schema {schema_id} of the registry is {shortened(kind)}, which is no known format")
+
     def _text(self, answer: dict[str, Any], what: str) -> SchemaText:
         kind = answer.get("schemaType", "AVRO")
         if kind != TYPES[self._format]:
