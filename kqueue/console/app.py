@@ -30,6 +30,7 @@ from kqueue.console.connections import ConnectionPool
 from kqueue.console.error_pages import ErrorPages, raise_again
 from kqueue.console.history.broker_metrics import BrokerMetrics
 from kqueue.console.history.sampler import Sampler
+from kqueue.console.messages.value_view import ValueReader
 from kqueue.console.navigation import served_navigation
 from kqueue.console.options import ConsoleOptions
 from kqueue.console.page import Console
@@ -73,6 +74,7 @@ def create_app(
         cookie,
         Templates(),
         ClusterCache(),
+        value_reader(options),
         served_navigation(paths),
         paths,
         sampler or own_sampler,
@@ -85,6 +87,15 @@ def page_routes() -> list[BaseRoute]:
     names = sorted(module.name for module in pkgutil.iter_modules(pages.__path__))
     modules = (importlib.import_module(f"{pages.__name__}.{name}") for name in names)
     return [route for module in modules for route in getattr(module, "ROUTES", ())]
+
+
+def value_reader(options: ConsoleOptions) -> ValueReader:
+    """Return the reader of keys and values. Raises: KqueueError: a given schema is of no use."""
+    if options.schemas is None:
+        return ValueReader()
+    from kqueue.console.messages.schema_values import SchemaValues  # needs the extra `schemas`
+
+    return ValueReader(SchemaValues(options.schemas))
 
 
 def host_names(options: ConsoleOptions) -> set[str]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kqueue.base.errors import SettingError
 from kqueue.client.options import ClientOptions
 from kqueue.config.client_security import ClientSecurity
 from kqueue.security.protocols import SecurityProtocol
 from kqueue.security.sasl.login import MODULES, SaslLogin, checked_mechanism
+
+if TYPE_CHECKING:
+    from kqueue.console.messages.schema_values import SchemaSettings
 
 PORT = 8080
 TOKEN_CHARACTERS_MIN = 16
@@ -51,6 +54,7 @@ class ConsoleOptions:
         history_interval_ms: between the samples of the history, which is read with the credentials
             of `client`; None: no history.
         metrics: the addresses of kqueue brokers' metrics, as in ``http://broker:9404/metrics``.
+        schemas: where keys and values of messages get their schemas; None: they have none.
     Raises: SettingError: options that exclude each other, or are not safe together.
     """
 
@@ -66,6 +70,7 @@ class ConsoleOptions:
     allowed_hosts: tuple[str, ...] = ()
     history_interval_ms: int | None = None
     metrics: tuple[str, ...] = ()
+    schemas: SchemaSettings | None = None
 
     def __post_init__(self) -> None:
         if self.login is not None:

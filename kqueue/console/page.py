@@ -23,6 +23,7 @@ from kqueue.console.cluster_cache import ClusterCache
 from kqueue.console.connections import ConnectionPool
 from kqueue.console.history.cluster_history import ClusterHistory
 from kqueue.console.history.sampler import Sampler
+from kqueue.console.messages.value_view import ValueReader
 from kqueue.console.navigation import SectionGroup
 from kqueue.console.options import ConsoleOptions
 from kqueue.console.problems import Problem, TooBusy, UnknownResource, problem_of, text_of
@@ -38,6 +39,7 @@ FIELD_CHARACTERS_MAX = 10_000
 class Console:
     """What all requests share: ``app.state.console``.
 
+    `reader`: shows keys and values of messages.
     `navigation`: the sections of which there is a page. `served`: the paths of all routes.
     `sampler`: of the history; None: the console keeps none.
     """
@@ -48,6 +50,7 @@ class Console:
     cookie: SessionCookie
     templates: Templates
     cluster: ClusterCache
+    reader: ValueReader
     navigation: tuple[SectionGroup, ...] = ()
     served: frozenset[str] = frozenset()
     sampler: Sampler | None = None
