@@ -5,13 +5,18 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from kqueue.base.errors import KqueueError
 from kqueue.cli.connect import bootstrap_option, client_security, require
 from kqueue.cli.console_process import watch
+from kqueue.cli.console_schemas import schema_options
 from kqueue.cli.signals import stop_on_signal
+
+if TYPE_CHECKING:
+    from kqueue.console.messages.schema_values import SchemaSettings
 
 TOKEN_BYTES_MAX = 4096
 
@@ -80,6 +85,7 @@ TOKEN_BYTES_MAX = 4096
     metavar="URL",
     help="The metrics of a kqueue broker (kqueue.metrics.listener), for its charts and requests; may be repeated.",
 )
+@schema_options
 def console(
     bootstrap: str,
     host: str,
@@ -95,6 +101,7 @@ def console(
     while_stdin_is_open: bool,
     history_interval_s: int,
     metrics: tuple[str, ...],
+    schemas: SchemaSettings | None,
 ) -> None:
     """Serve pages that show a cluster in a browser, until Ctrl-C or TERM.
 
@@ -103,6 +110,7 @@ def console(
       kqueue console --bootstrap-server broker1:9092 --port 8081
       kqueue console --allow-changes
       kqueue console --metrics http://127.0.0.1:9404/metrics
+      kqueue console --schema-registry http://localhost:8081
       kqueue console --login SCRAM-SHA-256 --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
 
     The cluster can be of kqueue or of Apache Kafka. By default the console listens on
@@ -132,6 +140,7 @@ def console(
             allowed_hosts=allowed_hosts,
             history_interval_ms=history_interval_s * 1000 or None,
             metrics=metrics,
+            schemas=schemas,
         )
         _log_to_stderr()
         server = ConsoleServer(options)

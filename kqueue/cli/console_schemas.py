@@ -1,0 +1,71 @@
+"""The options of `kqueue console` about schemas of messages."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kqueue.base.errors import KqueueError
+from kqueue.cli.connect import require
+
+if TYPE_CHECKING:
+    from kqueue.console.messages.schema_values import SchemaSettings
+
+F = TypeVar("F", bound=Callable[..., Any])
+FORMATS = ("avro", "protobuf", "json-schema")
+SECRETS = {"KQUEUE_REGISTRY_USER": "User", "KQUEUE_REGISTRY_PASSWORD": "Password", "KQUEUE_REGISTRY_TOKEN": "Token"}
+"""Variables of the environment: other users of a machine see the arguments of commands."""
+
+
+def schema_options(command: F) -> F:
+    """Add the options to a command, as its argument `schemas`: `SchemaSettings`, or None."""
+
+    @click.option(
+        "--schema-registry",
+        metavar="URL",
+        help="Show keys and values in Avro and Protobuf by the schemas of this registry. "
+        f"{', '.join(SECRETS)} are variables with its credentials.",
+    )
+    @click.option("--schema-registry-ca", metavar="FILE", help="Whom to trust as the registry, in PEM.")
+    @click.option("--value-format", type=click.Choice(FORMATS), help="The format of --value-schema.")
+    @click.option("--value-schema", metavar="FILE", help="A schema by which a reader can have values shown.")
+    @click.option("--value-message", metavar="NAME", help="With protobuf: the message, by its full name.")
+    @functools.wraps(command)
+    def with_schemas(*args: Any, **given: Any) -> Any:
+        names = ("schema_registry", "schema_registry_ca", "value_format", "value_schema", "value_message")
+        return command(*args, schemas=schema_settings(*(given.pop(name) for name in names)), **given)
+
+    return with_schemas  # type: ignore[return-value]
+
+
+def schema_settings(
+    registry: str | None, ca: str | None, format: str | None, schema: str | None, message: str | None
+) -> SchemaSettings | None:
+    """Return what the options say; None: none is given. Raises: UsageError."""
+    if ca is not None and registry is None:
+        raise click.UsageError("--schema-registry-ca needs --schema-registry")
+    if (schema is None) is not (format is None):
+        raise click.UsageError("--value-format and --value-schema belong together")
+    if message is not None and format != "protobuf":
+        raise click.UsageError("--value-message needs --value-format protobuf")
+    if registry is None and schema is None:
+        return None
+    require("fastavro", "schemas")
+    from kqueue.console.messages.schema_values import GivenSchema, SchemaSettings
+    from kqueue.spark.value_formats.options import REGISTRY, registry_settings
+
+    options: dict[str, str] = {} if registry is None else {REGISTRY: registry}
+    if registry is not None:
+        options |= {REGISTRY + end: os.environ[name] for name, end in SECRETS.items() if os.environ.get(name)}
+    if ca is not None:
+        options[REGISTRY + "Ca"] = ca
+    try:
+        settings = registry_settings(options)
+    except KqueueError as error:
+        raise click.UsageError(str(error).replace(REGISTRY, "--schema-registry", 1)) from None
+    given = None if schema is None else GivenSchema(format, schema, message)  # type: ignore[arg-type]
+    return SchemaSettings(settings, given)
