@@ -166,9 +166,11 @@ def _read_token(path: Path) -> str:
 
 def _log_to_stderr() -> None:
     """Write what the console logs, changes above all, to standard error."""
+    from kqueue.supervisor.logs import OneLineFormatter  # on use: --help needs no broker's modules
+
     logger = logging.getLogger("kqueue.console")
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+    handler.setFormatter(OneLineFormatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     logger.propagate = False

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
+
+from kqueue.cli.console import _log_to_stderr
 
 Kq = Callable[..., Result]
 
@@ -31,6 +34,18 @@ def test_options_that_are_not_safe_are_refused(kq: Kq, arguments: tuple[str, ...
     assert result.exit_code in (1, 2)
     assert words in result.output
     assert isinstance(result.exception, SystemExit)
+
+
+def test_a_name_in_a_line_of_the_log_begins_no_other_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logger = logging.getLogger("kqueue.console")
+    for name in ("handlers", "propagate", "level"):
+        monkeypatch.setattr(logger, name, getattr(logger, name) if name != "handlers" else [])
+    _log_to_stderr()
+    logger.warning("topic %s", "a\n2026 ERROR\x1b[2J")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith(r"WARNING kqueue.console: topic a\n2026 ERROR\x1b[2J")
 
 
 @pytest.mark.long
