@@ -14,12 +14,22 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "kqueue"
 TESTS = PACKAGE / "tests"
 SPARK_TESTS = TESTS / "spark"
-SOURCES = ("kqueue", "compat_tests", "cluster_tests", "plugins", "benchmarks", "examples", "pyspark_kqueue")
+SOURCES = (
+    "kqueue",
+    "compat_tests",
+    "cluster_tests",
+    "console_tests",
+    "plugins",
+    "benchmarks",
+    "examples",
+    "pyspark_kqueue",
+)
 DOCUMENTS = (
     "*.md",
     "docs/**/*.md",
     "compat_tests/**/*.md",
     "cluster_tests/**/*.md",
+    "console_tests/*.md",
     "plugins/**/*.md",
     "examples/*.md",
 )
@@ -47,6 +57,7 @@ class SourceFile:
         return "tests" in self.path.parts or self.path.parts[0] in (
             "compat_tests",
             "cluster_tests",
+            "console_tests",
             "benchmarks",
             "examples",
         )
