@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from kqueue.testing.pytest_plugin import leave_assertions_alone
-from kqueue.tests.source_tree import PACKAGE, ROOT, SPARK_TESTS, TESTS
+from kqueue.tests.source_tree import APART, PACKAGE, ROOT, TESTS
 from kqueue.tests.thorough import examples
 
 settings.register_profile(
@@ -35,13 +35,14 @@ def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave the tests of the modules for Spark to `tox -e spark-units`, unless they are named: what
-    they import is the heaviest of all, and each worker would import it.
+    """Leave the tests of modules for Spark, and of the console, to `tox -e spark-units` and
+    `tox -e console`, unless they are named: what they import is the heaviest of all, and each worker
+    would import it.
     """
-    if collection_path != SPARK_TESTS:
+    if collection_path not in APART.values():
         return None
     named = (config.invocation_params.dir / argument.partition("::")[0] for argument in config.args)
-    return None if any(path.is_relative_to(SPARK_TESTS) for path in named) else True
+    return None if any(path.is_relative_to(collection_path) for path in named) else True
 
 
 # With Python's thresholds (700, 10, 10) collections took a tenth of the processor time: a test that
@@ -62,7 +63,7 @@ def compile_part(workerid: str = "gw0", workercount: int = 1, **_: object) -> No
     """Compile the modules of this worker's part: in a new checkout each would compile all of them,
     at the same time.
     """
-    paths = sorted(path for path in PACKAGE.rglob("*.py") if not path.is_relative_to(SPARK_TESTS))
+    paths = sorted(path for path in PACKAGE.rglob("*.py") if not any(map(path.is_relative_to, APART.values())))
     for path in paths[int(workerid.removeprefix("gw")) :: workercount]:
         if path.name.startswith("test_"):  # which pytest compiles, when it is imported
             with contextlib.suppress(Exception, pytest.skip.Exception):  # the collection says why

@@ -13,7 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "kqueue"
 TESTS = PACKAGE / "tests"
-SPARK_TESTS = TESTS / "spark"
+APART = {"spark-units": TESTS / "spark", "console": TESTS / "console"}
+"""Tests that an environment of tox of their own runs, by its name: no other test needs its packages."""
 SOURCES = (
     "kqueue",
     "compat_tests",

@@ -17,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, req
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from kqueue.tests.source_tree import ROOT, SOURCES, SPARK_TESTS, source_files
+from kqueue.tests.source_tree import APART, ROOT, SOURCES, source_files
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PROJECT = PYPROJECT["project"]
@@ -55,7 +55,8 @@ def test_the_types_environment_brings_or_ignores_every_module_that_the_tests_imp
     ]
     imports = {
         name
-        for name in third_party().imported | third_party(of_spark=True).imported
+        for environment in ("unit", *APART)
+        for name in third_party(environment).imported
         if not any(fnmatchcase(name + ".", f"{pattern}*") for pattern in ignored)
     }
     assert not_brought(imports, tox_requirements("checks")) == []
@@ -64,7 +65,7 @@ def test_the_types_environment_brings_or_ignores_every_module_that_the_tests_imp
 def test_a_module_of_no_requirement_is_found() -> None:
     assert {"confluent_kafka", "kafka", "pytest"} <= third_party().imported
     assert {"numba", "numpy"} <= third_party().looked_up
-    assert {"deltalake", "matplotlib"} <= third_party(of_spark=True).looked_up
+    assert {"deltalake", "matplotlib"} <= third_party("spark-units").looked_up
     test_extra = ["kqueue[test]"]
     assert not_brought({"confluent_kafka", "click", "numpy", "psutil", "pytest"}, test_extra) == [
         "confluent_kafka",
@@ -94,11 +95,12 @@ _NAMES_MODULE = re.compile(r"^ *(?:import|from) +(\w+)|(?:importorskip|find_spec
 
 
 @cache
-def third_party(*, of_spark: bool = False) -> _ThirdParty:
-    """Of the tests that an environment of their own runs, or of all others."""
+def third_party(environment: str = "unit") -> _ThirdParty:
+    """Of the tests that an environment of `APART` runs; unit: of all others."""
     imported, looked_up = set[str](), set[str]()
     for file in source_files("kqueue/tests"):
-        if (ROOT / file.path).is_relative_to(SPARK_TESTS) is not of_spark:
+        path = ROOT / file.path
+        if environment != next((name for name, folder in APART.items() if path.is_relative_to(folder)), "unit"):
             continue
         # The parser takes the longest: it reads the files alone that may name another module.
         names = [set(filter(None, column)) for column in zip(*_NAMES_MODULE.findall(file.text), strict=True)]

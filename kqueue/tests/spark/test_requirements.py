@@ -10,4 +10,4 @@ from kqueue.tests.test_pyproject import not_brought, third_party, tox_requiremen
 
 @for_each("requirements", [tox_requirements("spark-units"), ["kqueue[dev]"]])
 def test_every_module_that_the_tests_import_is_brought(requirements: list[str]) -> None:
-    assert not_brought(third_party(of_spark=True).all, requirements) == []
+    assert not_brought(third_party("spark-units").all, requirements) == []
