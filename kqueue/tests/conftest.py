@@ -35,9 +35,8 @@ def pytest_addoption(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave the tests of modules for Spark, and of the console, to `tox -e spark-units` and
-    `tox -e console`, unless they are named: what they import is the heaviest of all, and each worker
-    would import it.
+    """Leave tests that another environment runs to it, unless they are named: what they import is
+    the heaviest of all, and each worker would import it.
     """
     if collection_path not in APART.values():
         return None

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "kqueue"
 TESTS = PACKAGE / "tests"
 APART = {"spark-units": TESTS / "spark", "console": TESTS / "console"}
-"""Tests that an environment of tox of their own runs, by its name: no other test needs its packages."""
+"""Tests by the environment of tox that runs them alone: no other test needs its packages."""
 SOURCES = (
     "kqueue",
     "compat_tests",
