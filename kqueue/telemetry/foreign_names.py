@@ -63,7 +63,7 @@ KAFKA_EXPORTER = (
     ForeignName("kafka_topic_partitions", "kqueue_topic_partitions", TOPIC[:1], "Partitions of a topic."),
     ForeignName(
         "kafka_topic_partition_current_offset",
-        "kqueue_partition_high_watermark", TOPIC, "Offset after the last record that consumers may read.", of_leader=True,
+        "kqueue_partition_high_watermark", TOPIC, "Offset after the last readable record.", of_leader=True,
     ),
     ForeignName(
         "kafka_topic_partition_oldest_offset",
@@ -109,7 +109,7 @@ KMINION = (
     ),
     ForeignName(
         "kminion_kafka_topic_partition_high_water_mark",
-        "kqueue_partition_high_watermark", KMINION_TOPIC, "Offset after the last record that consumers may read.", of_leader=True,
+        "kqueue_partition_high_watermark", KMINION_TOPIC, "Offset after the last readable record.", of_leader=True,
     ),
     ForeignName(
         "kminion_kafka_topic_high_water_mark_sum",
