@@ -70,7 +70,7 @@ def console_options(command: F) -> F:
 
 
 @contextlib.contextmanager
-def console_beside(console: ConsoleChoice | None, config: Callable[[], Config]) -> Iterator[None]:
+def console_beside(console: ConsoleChoice | None, config: Callable[[], Config], workers: int = 1) -> Iterator[None]:
     """Run a console of a broker during a ``with`` block.
 
     A console that fails, because its port is in use say, writes why to standard error; the broker
@@ -79,6 +79,7 @@ def console_beside(console: ConsoleChoice | None, config: Callable[[], Config]) 
     Args:
         console: None: there is none.
         config: returns the broker's settings.
+        workers: processes of it; the metrics of each are at a port of its own.
     Raises: SettingError: no listener is one that the console can connect to by itself.
         ClickException: the packages of the extra are missing.
     """
@@ -88,7 +89,7 @@ def console_beside(console: ConsoleChoice | None, config: Callable[[], Config]) 
     from kqueue.cli.connect import require
 
     require("starlette", "console")
-    arguments = console_arguments(config(), console)
+    arguments = console_arguments(config(), console, workers)
     process = subprocess.Popen(
         [sys.executable, "-m", "kqueue.cli", "console", "--while-stdin-is-open", *arguments], stdin=subprocess.PIPE
     )
@@ -104,9 +105,11 @@ def console_beside(console: ConsoleChoice | None, config: Callable[[], Config]) 
             process.wait()
 
 
-def console_arguments(config: Config, console: ConsoleChoice) -> list[str]:
+def console_arguments(config: Config, console: ConsoleChoice, workers: int = 1) -> list[str]:
     """Return the options of `kqueue console` for a broker: a listener without login, or one by SASL
     where each user logs in. Raises: SettingError: there is neither.
+
+    With a listener without login the console keeps a history, of the broker's metrics too.
     """
     from kqueue.config.listeners import parse_listeners
 
@@ -120,9 +123,22 @@ def console_arguments(config: Config, console: ConsoleChoice) -> list[str]:
         address,
         "--port",
         str(console.port),
-        *(("--login", mechanism) if mechanism else ()),
+        *(("--login", mechanism) if mechanism else _metrics(config, workers)),
         *(("--allow-changes",) if console.allow_changes else ()),
     ]
+
+
+def _metrics(config: Config, workers: int) -> list[str]:
+    """Return the options for the metrics of each worker that are served without TLS."""
+    from kqueue.config.metrics_listener import metrics_listener
+
+    listener = metrics_listener(config)
+    if listener is None or listener.uses_tls or not listener.port:
+        return []
+    if listener.host in ("", "0.0.0.0", "::"):
+        listener = listener._replace(host=LOOPBACK)
+    urls = [f"{listener.shifted(number)}/metrics" for number in range(workers)]
+    return [argument for url in urls for argument in ("--metrics", url)]
 
 
 def _reachable(config: Config, listeners: list[ListenerConfig]) -> tuple[ListenerConfig, str]:

@@ -134,7 +134,7 @@ def serve(
         if workers is not None:
             from kqueue.supervisor.supervisor import serve_workers
 
-            with console_beside(console, lambda: make_config(given)):
+            with console_beside(console, lambda: make_config(given), workers):
                 if serve_workers(given, workers, partitions_by_topic, verbose=verbose) == signal.SIGINT:
                     ctx.exit(INTERRUPTED)
             return

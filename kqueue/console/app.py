@@ -123,8 +123,11 @@ def _static() -> StaticFiles:
 
 
 def _sampler(options: ConsoleOptions) -> Sampler | None:
-    """Return the sampler that the options ask for. Raises: SettingError: an address of metrics."""
-    if options.history_interval_ms is None:
+    """Return the sampler that the options ask for; None: none, or it could read nothing.
+
+    Raises: SettingError: an address of metrics.
+    """
+    if options.history_interval_ms is None or options.lacks_credentials:
         return None
     try:
         metrics = [BrokerMetrics(url) for url in options.metrics]

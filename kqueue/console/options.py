@@ -52,7 +52,7 @@ class ConsoleOptions:
             proxy that adds it.
         allowed_hosts: names by which browsers may reach the console, beside its own.
         history_interval_ms: between the samples of the history, which is read with the credentials
-            of `client`; None: no history.
+            of `client`; None: no history, nor where users log in and `client` has no login.
         metrics: the addresses of kqueue brokers' metrics, as in ``http://broker:9404/metrics``.
         schemas: where keys and values of messages get their schemas; None: they have none.
     Raises: SettingError: options that exclude each other, or are not safe together.
@@ -110,6 +110,11 @@ class ConsoleOptions:
     def authenticates(self) -> bool:
         """Whether a browser has to show something before it sees a page."""
         return self.login is not None or self.token is not None
+
+    @property
+    def lacks_credentials(self) -> bool:
+        """Whether users log in, and the console has no login of its own, as for its history."""
+        return self.login is not None and (self.client.security is None or self.client.security.login is None)
 
     @property
     def uses_tls(self) -> bool:

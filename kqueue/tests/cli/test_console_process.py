@@ -44,6 +44,15 @@ def test_users_log_in_where_the_only_listener_has_sasl() -> None:
     assert given == ["--bootstrap-server", "127.0.0.1:9094", "--port", "8080", "--login", "SCRAM-SHA-256"]
 
 
+def test_the_metrics_of_each_worker_are_shown() -> None:
+    pairs = ("listeners=PLAINTEXT://127.0.0.1:9093", "kqueue.metrics.listener=127.0.0.1:9404")
+    assert arguments(*pairs)[4:] == ["--metrics", "http://127.0.0.1:9404/metrics"]
+    config = make_config(read_values(None, {}, pairs))
+    assert console_arguments(config, ConsoleChoice(8080), workers=2)[-1] == "http://127.0.0.1:9405/metrics"
+    free = (pairs[0], "kqueue.metrics.listener=127.0.0.1:0")
+    assert "--metrics" not in arguments(*free)
+
+
 @pytest.mark.parametrize("listeners", ["PLAINTEXT://127.0.0.1:0", "SSL://127.0.0.1:9093"])
 def test_a_listener_that_it_cannot_use_by_itself_is_refused(listeners: str) -> None:
     with pytest.raises(SettingError, match="Start the console by itself"):

@@ -9,8 +9,11 @@ from starlette.routing import Route
 from kqueue import Broker
 from kqueue.base.errors import SettingError
 from kqueue.client import ClientOptions
+from kqueue.config.client_security import ClientSecurity
 from kqueue.console.app import create_app, page_routes
 from kqueue.console.options import ConsoleOptions
+from kqueue.security.protocols import SecurityProtocol
+from kqueue.security.sasl.login import SaslLogin
 from kqueue.tests.console.browser import Browser, Visit, words
 
 NOBODY = "127.0.0.1:1"  # no server listens there
@@ -91,6 +94,17 @@ def test_the_history_is_kept_while_the_application_runs(broker: Broker, visit: V
     assert sampler.history.latest.problems == []
     browser.__exit__()
     assert "kqueue-console-history" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_without_credentials_of_its_own_a_console_with_logins_keeps_no_history() -> None:
+    options = ConsoleOptions(client=ClientOptions(bootstrap=NOBODY), login="SCRAM-SHA-256", history_interval_ms=1_000)
+    assert options.lacks_credentials
+    assert create_app(options).state.console.sampler is None
+    own = SaslLogin("SCRAM-SHA-256", "console", "secret")
+    security = ClientSecurity(SecurityProtocol.SASL_PLAINTEXT, login=own)
+    client = ClientOptions(bootstrap=NOBODY, security=security)
+    options = ConsoleOptions(client=client, login="SCRAM-SHA-256", history_interval_ms=1_000)
+    assert create_app(options).state.console.sampler is not None
 
 
 def test_an_address_that_is_none_of_metrics_is_refused(broker: Broker) -> None:

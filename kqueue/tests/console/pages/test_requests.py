@@ -38,4 +38,4 @@ def test_metrics_that_can_not_be_read_are_named(broker: Broker) -> None:
 def test_without_metrics_the_page_says_how_to_get_them(browser: Browser) -> None:
     text = browser.text("/requests")
     assert "kqueue console --metrics http://127.0.0.1:9404/metrics" in text
-    assert "--history-interval 0" in text
+    assert "--history-interval is 0" in text
