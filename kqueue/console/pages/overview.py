@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from kqueue.admin.cluster_state import partition_counts
 from kqueue.console.cluster_counts import broker_rows
+from kqueue.console.history.cluster_history import ClusterHistory
 from kqueue.console.page import Page
 from kqueue.console.problems import Problem, or_problem
 
@@ -18,7 +21,7 @@ def overview(request: Request) -> Response:
     problems: list[Problem] = []
     metadata = page.cluster()
     with page.client() as client:
-        groups = or_problem(lambda: len(client.groups()), problems)
+        groups = or_problem(client.groups, problems)
         moving = or_problem(client.cluster.reassignments, problems)
         description = or_problem(client.cluster.describe, [])  # Kafka before 2.8 does not have it
     return page.render(
@@ -29,10 +32,18 @@ def overview(request: Request) -> Response:
         running=len(metadata.brokers),
         topics=len(metadata.topics),
         counts=partition_counts(metadata, moving or {}, {}),
-        groups=groups,
+        groups=None if groups is None else len(groups),
+        behind=None if groups is None else behind_count(page.history, groups),
         moving=None if moving is None else len(moving),
         problems=problems,
     )
+
+
+def behind_count(history: ClusterHistory | None, groups: Collection[str]) -> int | None:
+    """Return how many of these groups are behind; None: there is no history yet."""
+    if history is None or history.latest.time_ms is None:
+        return None
+    return sum(state.since is not None for name, state in history.latest.groups.items() if name in groups)
 
 
 ROUTES = [Route("/", overview)]
