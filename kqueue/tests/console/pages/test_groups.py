@@ -7,6 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from kqueue import Broker
+from kqueue.api import version_profiles
 from kqueue.client import Client, ClientOptions, TopicPartition
 from kqueue.client.routing import Router
 from kqueue.console.pages import groups
@@ -192,3 +193,25 @@ def test_the_page_waits_no_longer_than_the_first_sample_may_take(
     monkeypatch.setattr(groups, "FIRST_SAMPLE_S", 30)
     browser = visit(broker.bootstrap, history_interval_ms=3_600_000)
     assert "Groups" in browser.text("/groups")
+
+
+@for_each("version", version_profiles.VERSIONS)
+def test_brokers_of_other_versions_have_the_same_pages(version: str) -> None:
+    with Broker(as_version=version) as broker:
+        broker.create_topic("orders")
+        with historian(broker) as past:
+            past.step({ZERO: 5})
+            past.client.commit("billing", {ZERO: 1})
+            past.step()
+            past.step()
+            assert past.sampler.history.latest.problems == []
+            assert "1 group of 1 is behind" in past.browser.text("/groups")
+            assert "orders 0 1 5 4" in past.browser.text("/groups/billing")
+            assert "orders 0 0–5 1 0 0 1 5" in past.browser.text("/groups/billing/reset?kind=earliest")
+            past.browser.submit("/groups/billing/reset", {"plan": '[["orders",0,3]]'})
+            assert "orders 0 3 5 2" in past.browser.text("/groups/billing")
+            assert past.browser.get("/charts").status_code == 200
+            status = past.browser.get("/transactions").status_code
+            assert status == (501 if version == "2.8" else 200)
+            past.browser.submit("/groups/billing/delete")
+            assert "There are no groups yet." in past.browser.text("/groups")
