@@ -42,10 +42,13 @@ class BehindSince:
 
     Args:
         partitions_max: how many partitions are remembered.
+        step_ms_min: a sample that follows the last one sooner ends what it finds read, and begins
+            nothing: a group that keeps up has not read what was written just now.
     """
 
-    def __init__(self, partitions_max: int = PARTITIONS_MAX) -> None:
+    def __init__(self, partitions_max: int = PARTITIONS_MAX, *, step_ms_min: int = 0) -> None:
         self._partitions_max = partitions_max
+        self._step_ms_min = step_ms_min
         self._sampled_ms: int | None = None
         self._ends: Mapping[TopicPartition, int] = {}
         self._groups: dict[str, Since] = {}
@@ -78,12 +81,15 @@ class BehindSince:
         count = sum(map(len, remembered.values()))
         # What is behind in the first sample may have been so for long.
         since = Since(now_ms, is_at_least=True) if self._sampled_ms is None else Since(self._sampled_ms)
+        is_early = self._sampled_ms is not None and now_ms - self._sampled_ms < self._step_ms_min
         for name, positions in groups.items():
             before = self._partitions.get(name, {})
             behind: dict[TopicPartition, Since] = {}
             is_behind = False
             for partition, position in positions.items():
                 if not self._is_behind(partition, position, partition in before):
+                    continue
+                if is_early and name not in self._groups:
                     continue
                 is_behind = True
                 if count < self._partitions_max:
@@ -93,7 +99,8 @@ class BehindSince:
                 since_groups[name] = self._groups.get(name, since)
                 remembered[name] = behind
         self._groups, self._partitions = since_groups, remembered
-        self._sampled_ms, self._ends = now_ms, dict(ends)
+        if not is_early:
+            self._sampled_ms, self._ends = now_ms, dict(ends)
 
     def _is_behind(self, partition: TopicPartition, position: GroupPosition, was_behind: bool) -> bool:
         if position.lag is None:

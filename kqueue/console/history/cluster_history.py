@@ -85,7 +85,7 @@ class ClusterHistory:
         self.interval_ms = interval_ms
         self._lock = threading.Lock()
         self._rates = RateHistory(samples_max=TREND_SAMPLES, window_s=TREND_SAMPLES * interval_ms / 1000)
-        self._behind = BehindSince()
+        self._behind = BehindSince(step_ms_min=interval_ms // 2)
         self._latest = LatestSample()
         self._records = SeriesFamily[str](interval_ms, TOPICS_MAX)
         self._bytes = SeriesFamily[str](interval_ms, TOPICS_MAX)

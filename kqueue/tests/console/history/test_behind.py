@@ -77,3 +77,17 @@ def test_partitions_beyond_the_limit_are_not_remembered_and_their_group_is() -> 
     assert since.partition("g", ZERO) is not None
     assert since.partition("g", ONE) is since.partition("h", ZERO) is None
     assert since.group("h") is not None
+
+
+def test_a_sample_soon_after_another_begins_nothing_and_ends_what_was_read() -> None:
+    since = BehindSince(step_ms_min=5)
+    since.record(10, {"g": at(5, 5)}, {ZERO: 5})
+    since.record(11, {"g": at(5, 9)}, {ZERO: 9})
+    since.record(12, {"g": at(5, 9)}, {ZERO: 9})
+    assert since.group("g") is None
+    since.record(20, {"g": at(7, 9)}, {ZERO: 9})  # it has read what was there at 10
+    assert since.group("g") is None
+    since.record(30, {"g": at(7, 9)}, {ZERO: 9})
+    assert since.group("g") == Since(20)
+    since.record(31, {"g": at(9, 9)}, {ZERO: 9})
+    assert since.group("g") is None
