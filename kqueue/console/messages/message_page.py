@@ -41,7 +41,7 @@ class ReadLimits:
     """
 
     messages: int = 50
-    records: int = 100_000
+    records: int = 500_000
     fetched_bytes: int = 32 * MiB
     seconds: float = 5.0
     excerpt_bytes: int = 64 * 1024

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -11,7 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kqueue.client import Client
+from kqueue.client import Client, TopicMetadata
+from kqueue.client.metadata import NO_LEADER
 from kqueue.console.listing import listing
 from kqueue.console.messages.message import Fault, Message
 from kqueue.console.messages.message_page import (
@@ -66,12 +67,15 @@ def messages(request: Request) -> Response:
     problem: Problem | None = None
     found: MessagePage | None = None
     query, search = MessageQuery(), SearchFilter()
+    chosen: list[int] = []
     with page.client() as client:
-        partitions = partitions_of(client, name)
+        topic = topic_of(client, name)
+        partitions = list(topic.partitions)
         try:
             query = query_of(page.query)
             search = SearchFilter(query.key, query.text, query.header, query.path, query.form, page.console.reader)
-            found = _read(client, name, query, search, partitions)
+            chosen = query.partitions(partitions)
+            found = _read(client, name, query, search, with_leader(topic, chosen))
         except ValueError as error:
             problem = form_error(error)
     return page.render(
@@ -88,6 +92,7 @@ def messages(request: Request) -> Response:
         older=_older(query, found),
         newer=_newer(query, found),
         partitions=partitions,
+        leaderless=sorted(set(chosen) - set(with_leader(topic, chosen))),
         partitions_max=PARTITIONS_MAX,
         partition_choices=[("", "all"), *((one, one) for one in partitions[:PARTITION_CHOICES_MAX])],
         starts=tuple(STARTS.items()),
@@ -147,12 +152,22 @@ def download(request: Request) -> Response:
     return Response(data, media_type="application/octet-stream", headers={"content-disposition": disposition})
 
 
-def partitions_of(client: Client, name: str) -> list[int]:
-    """Return the partitions of a topic. Raises: UnknownResource, ClientError."""
+def topic_of(client: Client, name: str) -> TopicMetadata:
+    """Return a topic. Raises: UnknownResource, ClientError."""
     topic = client.metadata([name]).topics.get(name)
     if topic is None:
         raise UnknownResource(f"There is no topic {name!r}.")
-    return list(topic.partitions)
+    return topic
+
+
+def partitions_of(client: Client, name: str) -> list[int]:
+    """Return the partitions of a topic. Raises: UnknownResource, ClientError."""
+    return list(topic_of(client, name).partitions)
+
+
+def with_leader(topic: TopicMetadata, partitions: Sequence[int]) -> list[int]:
+    """Return those that have a leader: the others would hold the page up until its timeout."""
+    return [one for one in partitions if topic.partitions[one].leader != NO_LEADER]
 
 
 def topic_crumbs(name: str) -> tuple[Crumb, ...]:
@@ -160,9 +175,9 @@ def topic_crumbs(name: str) -> tuple[Crumb, ...]:
     return (Crumb("Topics", "/topics"), Crumb(name, f"/topics/{quote(name, safe='')}"))
 
 
-def _read(client: Client, name: str, query: MessageQuery, search: SearchFilter, partitions: list[int]) -> MessagePage:
+def _read(client: Client, name: str, query: MessageQuery, search: SearchFilter, chosen: list[int]) -> MessagePage:
     isolation: Any = "read_committed" if query.committed else "read_uncommitted"
-    ranges = offset_ranges(client, name, query.partitions(partitions), isolation)
+    ranges = offset_ranges(client, name, chosen, isolation)
     backward = bool(query.older) or (not query.newer and query.start == "newest")
     request = ReadRequest(
         name,
