@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import pytest
+from crc32c import crc32c
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kqueue.console.messages.partition_scans import (
     FAULTS_MAX,
@@ -10,6 +13,7 @@ from kqueue.console.messages.partition_scans import (
     ReadBudget,
     ScanSettings,
 )
+from kqueue.records.batch import BATCH_OVERHEAD, CRC_START, stated_size
 from kqueue.tests.console.messages.support import FakeClient, batch, fetched
 
 Scan = ForwardScan | BackwardScan
@@ -120,6 +124,21 @@ def test_a_broker_that_sends_nonsense_ends_a_scan_with_a_fault(data: bytes) -> N
         assert scan.fetch_offset is None
         assert scan.faults
         assert scan.messages == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 199), st.integers(0, 255)), min_size=1, max_size=6), st.booleans())
+def test_damaged_bytes_never_raise_and_every_scan_ends(damage: list[tuple[int, int]], has_checksum: bool) -> None:
+    data = bytearray(batch([b"x" * 20, None, b"y"], 5, codec="zstd") + batch([b"z" * 30], 8))
+    for position, value in damage:
+        data[position % len(data)] = value
+    size = stated_size(data, 0)
+    if has_checksum and BATCH_OVERHEAD <= size <= len(data):
+        data[17:21] = crc32c(bytes(data[CRC_START:size])).to_bytes(4, "big")
+    for scan in (ForwardScan(0, 0, 40, settings()), BackwardScan(0, 40, 0, settings())):
+        for _ in range(60):
+            if scan.fetch_offset is not None:
+                scan.take(fetched(bytes(data)))
+        assert scan.fetch_offset is None
 
 
 def test_a_partition_that_fails_ends_its_scan() -> None:
