@@ -139,7 +139,7 @@ class _Band(NamedTuple):
 
 def _svg(id: str, title: str, lines: list[ChartSeries], highest: float, unit: Unit, bands: list[_Band]) -> Markup:
     times = [point.time_ms for point in lines[0].points]
-    ticks = value_ticks(highest)
+    ticks = value_ticks(highest, unit)
     scale = _Scale(times[0], times[-1], ticks[-1], LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM)
     root = Element(
         "svg",

@@ -61,13 +61,19 @@ def axis_text(value: float, unit: Unit) -> str:
     return _short(value)
 
 
-def value_ticks(highest: float) -> list[float]:
+WHOLE = (Unit.RECORDS, Unit.COUNT)
+"""Units whose values are whole numbers."""
+
+
+def value_ticks(highest: float, unit: Unit = Unit.RECORDS_PER_S) -> list[float]:
     """Return round ticks from 0 to the highest value or more; some if it is 0."""
     if not math.isfinite(highest) or highest <= 0:
         return [0.0, 1.0]
     raw = highest / TICKS
     magnitude = 10.0 ** math.floor(math.log10(raw))
     step = next(factor * magnitude for factor in (1, 2, 2.5, 5, 10) if factor * magnitude >= raw * 0.999999)
+    if unit in WHOLE:
+        step = math.ceil(step)
     return [number * step for number in range(math.ceil(highest / step - 1e-9) + 1)]
 
 

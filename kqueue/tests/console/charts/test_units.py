@@ -55,6 +55,8 @@ def test_ticks_are_shortened() -> None:
 def test_ticks_are_round_and_reach_the_highest_value() -> None:
     assert value_ticks(87) == [0, 25, 50, 75, 100]
     assert value_ticks(1000) == [0, 250, 500, 750, 1000]
+    assert value_ticks(3, Unit.COUNT) == value_ticks(3.1, Unit.RECORDS)[:4] == [0, 1, 2, 3]
+    assert value_ticks(1, Unit.COUNT) == [0, 1]
     assert value_ticks(0) == value_ticks(math.nan) == value_ticks(math.inf) == [0, 1]
 
 
