@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,27 +18,6 @@ GROUP_HEAD = ("GROUP", "TYPE", "STATE", "EPOCH", "ASSIGNMENT-EPOCH", "ASSIGNOR",
 HEAD = ("GROUP", "TOPIC", "PARTITION", "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG", "CONSUMER-ID", "HOST", "CLIENT-ID")
 SHARE_HEAD = ("GROUP", "TOPIC", "PARTITION", "START-OFFSET", "LAG")
 MEMBER_HEAD = ("CONSUMER-ID", "HOST", "CLIENT-ID", "EPOCH")
-
-
-def classic_group(name: str, described: Mapping[str, Any]) -> GroupDescription:
-    """Return what kafka-python describes; members that are no consumers have no partitions."""
-    from kqueue.client import GroupDescription, GroupMember, TopicPartition
-
-    members = []
-    for member in described["members"]:
-        assignment = member["member_assignment"]
-        topics = assignment["assigned_partitions"] if isinstance(assignment, dict) else ()
-        assigned = tuple(TopicPartition(topic["topic"], index) for topic in topics for index in topic["partitions"])
-        members.append(
-            GroupMember(
-                member["member_id"],
-                member["client_id"],
-                member["client_host"],
-                member.get("group_instance_id"),
-                assigned=assigned,
-            )
-        )
-    return GroupDescription(name, CLASSIC, described["group_state"], tuple(members))
 
 
 def show(group: GroupDescription, rows: Sequence[GroupPartition | SharePartition]) -> None:

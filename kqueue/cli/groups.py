@@ -11,7 +11,6 @@ import click
 
 from kqueue.admin.group_lags import group_lags
 from kqueue.admin.group_partitions import (
-    CLASSIC,
     SHARE,
     GroupPartition,
     SharePartition,
@@ -24,7 +23,7 @@ from kqueue.base.names import did_you_mean
 from kqueue.cli.completion import complete_groups, complete_topics
 from kqueue.cli.connect import admin, bootstrap_option, explain, explain_code, own_client
 from kqueue.cli.formats import parse_time
-from kqueue.cli.group_description import classic_group, show
+from kqueue.cli.group_description import show
 from kqueue.cli.name_suggestions import no_group, no_topic
 from kqueue.cli.output import columns, output_option, print_json
 
@@ -308,12 +307,11 @@ def delete_offsets(group: str, topic_texts: tuple[str, ...], bootstrap: str) -> 
 
 def _describe(client: KafkaAdminClient, own: Client, name: str, type: str) -> tuple[GroupDescription, Sequence[Any]]:
     """Return a group and its rows. `type`: as ListGroups has it; "" of a group that it lacks."""
+    from kqueue.admin.group_members import describe_group
+
     if type == SHARE:
         return own.describe_group(name, type), share_partitions(own.share_offsets(name))
-    if type in ("", CLASSIC):
-        group = classic_group(name, client.describe_groups([name])[name])
-    else:
-        group = own.describe_group(name, type)
+    group = describe_group(own, name, type)
     committed = _committed(client, name)
     partitions = {*committed, *owners(group)}
     return group, group_partitions(

@@ -13,6 +13,10 @@ from kqueue.cli.serve import serve
 from kqueue.client import ClientOptions
 from kqueue.console.access.audit import audit
 from kqueue.console.access.sessions import IDLE_S, LIFE_S
+from kqueue.console.charts.units import ago_text
+from kqueue.console.history.cluster_history import GROUP_PARTITIONS_MAX, GROUPS_MAX, TOPICS_MAX
+from kqueue.console.history.sampler import BUSY_SHARE, INTERVAL_MS
+from kqueue.console.history.series import resolutions
 from kqueue.console.options import ConsoleOptions
 from kqueue.security.sasl.login import MODULES
 from kqueue.tests.doc_pages import Page
@@ -47,3 +51,13 @@ def test_the_line_of_a_change_is_as_shown(caplog: pytest.LogCaptureFixture) -> N
     with caplog.at_level(logging.INFO, "kqueue.console.audit"):
         audit("create topic", resource="orders", user="ann", address="127.0.0.1")
     assert caplog.messages[0] in PAGE.text
+
+
+def test_what_is_said_of_the_history_is_that_of_the_code() -> None:
+    spans = [ago_text(each.span_ms).replace(" h", " hours").replace(" min", " minutes") for each in resolutions(10_000)]
+    assert all(f"| {span} |" in PAGE.text for span in spans)
+    assert (INTERVAL_MS, BUSY_SHARE) == (10_000, 5)
+    assert "every ten seconds" in PAGE.text
+    assert "more than a fifth of the interval" in " ".join(PAGE.text.split())
+    limits = f"than {TOPICS_MAX:,} topics, {GROUPS_MAX:,} groups or {GROUP_PARTITIONS_MAX:,} partitions of groups"
+    assert limits in " ".join(PAGE.text.split())

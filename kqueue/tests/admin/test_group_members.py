@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from kafka import KafkaConsumer
 
 import kqueue
 from kqueue.admin.group_members import assigned_partitions, describe_group
-from kqueue.client import Client, TopicPartition
+from kqueue.client import ClassicGroup, ClassicMember, Client, GroupMember, TopicPartition
 from kqueue.groups.log.schemas import VERSION, ConsumerProtocolAssignment, TopicPartitions
 from kqueue.schema import encode
 from kqueue.tests.tables import for_each
@@ -34,6 +35,20 @@ def test_a_classic_group_has_the_partitions_of_its_members(broker: kqueue.Broker
     (member,) = group.members
     assert member.client_id == "one"
     assert member.assigned == (TopicPartition("orders", 0), TopicPartition("orders", 1))
+
+
+def test_members_that_are_no_consumers_have_no_partitions() -> None:
+    assignment = VERSION.pack(0) + encode(ConsumerProtocolAssignment(assigned_partitions=[]), 0)
+    member = ClassicMember("m", "c", "/h", None, assignment)
+
+    class Connect:
+        def describe_classic_group(self, name: str, *, timeout_ms: int | None) -> ClassicGroup:
+            return ClassicGroup(name, "Stable", "connect", "sessioned", (member,))
+
+    client: Any = Connect()
+    group = describe_group(client, "connect-cluster", "classic")
+    assert group.members == (GroupMember("m", "c", "/h"),)
+    assert group.assignor == "sessioned"
 
 
 def test_a_group_that_does_not_exist_is_dead(broker: kqueue.Broker) -> None:

@@ -8,10 +8,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import kqueue
-from kqueue.admin.group_partitions import owners
 from kqueue.cli.app import kqueue as root
-from kqueue.cli.group_description import classic_group
-from kqueue.client import ClientOptions, GroupMember, TopicPartition
+from kqueue.client import ClientOptions
 from kqueue.client.routing import Router
 from kqueue.tests.client.group_member import SETTINGS, Member, RawCall
 from kqueue.wire.messages.alter_share_group_offsets import (
@@ -148,15 +146,3 @@ def test_start_offsets_of_a_share_group_are_reset_and_deleted(kq: Kq, join: Call
     assert kq("groups", "delete-offsets", "share", "--topic", "orders").stdout == (
         "Deleted the start offsets of orders.\n"
     )
-
-
-def test_owners_are_read_from_consumers_assignments_only() -> None:
-    place = TopicPartition("orders", 1)
-    assignment = {"assigned_partitions": [{"topic": "orders", "partitions": [1]}]}
-    who = {"client_host": "/h", "client_id": "c"}
-    members = [
-        {"member_id": "m", **who, "member_assignment": assignment},
-        {"member_id": "connect", **who, "member_assignment": b"of another kind"},
-    ]
-    group = classic_group("g", {"group_state": "Stable", "members": members})
-    assert owners(group) == {place: GroupMember("m", "c", "/h", assigned=(place,))}
