@@ -26,6 +26,8 @@ SERIES_MAX = 6
 BANDS_MAX = 60
 """Regions of a chart that show their values under the mouse, and rows of its table."""
 NAME_CHARACTERS_MAX = 120
+VALUE_MAX = 1e300
+"""The highest tick is above the highest value, and must be a number too."""
 
 
 class ChartSeries(NamedTuple):
@@ -251,8 +253,10 @@ def _step_ms(points: Sequence[Point]) -> float:
 
 
 def _finite(points: Sequence[Point]) -> list[Point]:
+    """Return the points; one that can't be drawn is a gap."""
     return [
-        point if point.value is None or math.isfinite(point.value) else Point(point.time_ms, None) for point in points
+        point if point.value is None or abs(point.value) <= VALUE_MAX else Point(point.time_ms, None)
+        for point in points
     ]
 
 
