@@ -6,7 +6,6 @@ can't be markup. A gap in the values is a gap in the line.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
