@@ -7,6 +7,7 @@ from __future__ import annotations
 import secrets
 
 from kqueue import Cluster
+from kqueue.base.clock import wall_ms
 from kqueue.client import Client, NewTopic, SaltedPassword, TopicPartition
 from kqueue.client.calls.quotas import QuotaAlteration
 from kqueue.records.builder import build_batch
@@ -28,12 +29,14 @@ def fill(cluster: Cluster) -> None:
         partition = TopicPartition("orders", 0)
         for group in ("billing", "mailer", HOSTILE):
             client.commit(group, {partition: 3})
+        client.transactions.add_partitions(client.transactions.init("till-1", 60_000 * 10), [partition])
         _fill_access(client)
 
 
 def _batch(name: str, index: int) -> bytearray:
+    begin_ms = wall_ms() - 60_000  # an older time would be past the topic's retention
     records = [
-        Record(number, 1_790_000_000_000 + number, HOSTILE.encode(), f'{{"n": {number}, "of": "{HOSTILE}"}}'.encode())
+        Record(number, begin_ms + number, HOSTILE.encode(), f'{{"n": {number}, "of": "{HOSTILE}"}}'.encode())
         for number in range(10 * (index + 1))
     ]
     return build_batch(records)

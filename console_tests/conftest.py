@@ -39,8 +39,11 @@ def cluster() -> Iterator[Cluster]:
 def console(cluster: Cluster) -> Iterator[str]:
     """The address of a console that allows changes, without a slash at its end."""
     options = ConsoleOptions(
-        client=client_options(cluster.bootstrap, timeout_ms=4_000), port=0, allow_changes=True
-    )  # fmt: skip
+        client=client_options(cluster.bootstrap, timeout_ms=4_000),
+        port=0,
+        allow_changes=True,
+        history_interval_ms=5_000,
+    )
     server = ConsoleServer(options)
     thread = threading.Thread(target=server.run)
     thread.start()

@@ -25,7 +25,6 @@ from kqueue.console.access.forms import FormGuard
 from kqueue.console.access.headers import SecurityHeaders
 from kqueue.console.access.hosts import AllowedHosts
 from kqueue.console.access.sessions import SessionCookie, Sessions, SessionStore
-from kqueue.console.cluster_cache import ClusterCache
 from kqueue.console.connections import ConnectionPool
 from kqueue.console.error_pages import ErrorPages, raise_again
 from kqueue.console.history.broker_metrics import BrokerMetrics
@@ -34,6 +33,7 @@ from kqueue.console.messages.value_view import ValueReader
 from kqueue.console.navigation import served_navigation
 from kqueue.console.options import ConsoleOptions
 from kqueue.console.page import Console
+from kqueue.console.reading_cache import ReadingCache
 from kqueue.console.templating import Templates
 
 
@@ -73,7 +73,7 @@ def create_app(
         sessions,
         cookie,
         Templates(),
-        ClusterCache(),
+        ReadingCache(),
         value_reader(options),
         served_navigation(paths),
         paths,

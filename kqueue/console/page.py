@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from starlette.background import BackgroundTask
+from starlette.background import BackgroundTasks
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -19,7 +19,6 @@ from kqueue.client.errors import ClientError
 from kqueue.console.access.audit import audit
 from kqueue.console.access.forms import READ_ONLY
 from kqueue.console.access.sessions import Session, SessionCookie, SessionStore
-from kqueue.console.cluster_cache import ClusterCache
 from kqueue.console.connections import ConnectionPool
 from kqueue.console.history.cluster_history import ClusterHistory
 from kqueue.console.history.sampler import Sampler
@@ -27,8 +26,10 @@ from kqueue.console.messages.value_view import ValueReader
 from kqueue.console.navigation import SectionGroup
 from kqueue.console.options import ConsoleOptions
 from kqueue.console.problems import Problem, TooBusy, UnknownResource, problem_of, text_of
+from kqueue.console.reading_cache import ReadingCache, ReadingKey
 from kqueue.console.templating import Templates
 
+T = TypeVar("T")
 THEME_COOKIE = "kqueue-theme"
 REFRESH_HEADER = "x-kqueue-refresh"
 THEMES = ("auto", "light", "dark")
@@ -49,7 +50,7 @@ class Console:
     sessions: SessionStore
     cookie: SessionCookie
     templates: Templates
-    cluster: ClusterCache
+    readings: ReadingCache
     reader: ValueReader
     navigation: tuple[SectionGroup, ...] = ()
     served: frozenset[str] = frozenset()
@@ -76,7 +77,7 @@ class Page:
         self.request = request
         self.console: Console = request.app.state.console
         self.session: Session | None = getattr(request.state, "session", None)
-        self._after: BackgroundTask | None = None
+        self._after = BackgroundTasks()
 
     @contextlib.contextmanager
     def client(self) -> Iterator[Client]:
@@ -92,19 +93,29 @@ class Page:
         """Return the brokers and all topics. Of a large cluster it may be some seconds old; after a
         change through the console it never is.
         """
-        metadata, is_stale = self.console.cluster.metadata(self._session().login_id, self._read_cluster)
+        return self.reading("metadata", Client.metadata)
+
+    def reading(self, subject: str, read: Callable[[Client], T]) -> T:
+        """Return what a function reads of the cluster, as `cluster` does for the metadata.
+
+        Args:
+            subject: names it, the same for all pages that read it so.
+            read: returns no None.
+        """
+        key = ReadingKey(self._session().login_id, subject)
+
+        def read_now() -> T:
+            with self.client() as client:
+                return read(client)
+
+        def renew() -> None:
+            with contextlib.suppress(ClientError, TooBusy):  # the next page reports it
+                self.console.readings.renew(key, read_now)
+
+        value, is_stale = self.console.readings.get(key, read_now)
         if is_stale:
-            self._after = BackgroundTask(self._renew_cluster)
-        return metadata
-
-    def _read_cluster(self) -> ClusterMetadata:
-        with self.client() as client:
-            return client.metadata()
-
-    def _renew_cluster(self) -> None:
-        """The next page reports what fails here."""
-        with contextlib.suppress(ClientError, TooBusy):
-            self.console.cluster.renew(self._session().login_id, self._read_cluster)
+            self._after.add_task(renew)
+        return value
 
     @property
     def history(self) -> ClusterHistory | None:
@@ -223,7 +234,7 @@ class Page:
             self.audit(action, resource, outcome=f"failed: {text_of(error)}", details=details)
             raise
         finally:
-            self.console.cluster.invalidate()
+            self.console.readings.invalidate()
         self.audit(action, resource, details=details)
 
     @property

@@ -16,9 +16,8 @@ LARGEST = 20
 def log_folders(request: Request) -> Response:
     """Show the folders of each broker."""
     page = Page(request)
-    metadata = page.cluster()
-    with page.client() as client:
-        read = log_dirs(client, sorted(metadata.brokers))
+    node_ids = sorted(page.cluster().brokers)
+    read = page.reading("log folders", lambda client: log_dirs(client, node_ids))
     replicas = [
         (node_id, partition, size)
         for node_id, folders in read.by_broker.items()

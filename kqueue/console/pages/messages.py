@@ -53,8 +53,7 @@ class Row(NamedTuple):
 def choose_topic(request: Request) -> Response:
     """Show the topics, each with a link to its messages."""
     page = Page(request)
-    with page.client() as client:
-        topics = client.metadata().topics
+    topics = page.cluster().topics
     names = sorted(name for name, topic in topics.items() if not topic.is_internal or "internal" in page.query)
     shown = listing(names, page.query, keep=("internal",))
     return page.render("messages_topics.html", title="Messages", listing=shown, topics=topics)
