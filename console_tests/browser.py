@@ -90,11 +90,17 @@ class Browser:
             for node in rule["nodes"]
         ]
 
-    def overflow(self) -> int:
-        """Return by how many pixels the page is wider than the window."""
-        return int(
+    def overflow(self) -> list[str]:
+        """Return the elements that make the page wider than the window."""
+        return list(
             self.driver.execute_script(
-                "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+                """
+                const width = document.documentElement.clientWidth;
+                if (document.documentElement.scrollWidth <= width) return [];
+                return [...document.querySelectorAll("body *")]
+                    .filter((each) => each.getBoundingClientRect().right > width + 1)
+                    .map((each) => each.outerHTML.slice(0, 200));
+                """
             )
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,7 +13,10 @@ from kqueue.admin.log_ends import log_ends
 from kqueue.base.settings import INT_MAX
 from kqueue.client import EARLIEST, Client, ClusterMetadata, LogDir, NewTopic, TopicMetadata, TopicPartition
 from kqueue.client.errors import BrokerRefused, ClientError
+from kqueue.console.charts.line_chart import ChartSeries, LineChart, line_chart
+from kqueue.console.charts.units import Unit, value_text
 from kqueue.console.cluster_counts import TopicCounts, topic_counts
+from kqueue.console.history.cluster_history import ClusterHistory
 from kqueue.console.listing import listing
 from kqueue.console.page import Crumb, Page, form_error
 from kqueue.console.partition_rows import partition_rows, replica_states, spread
@@ -43,6 +46,7 @@ def topics(request: Request) -> Response:
         listing=shown,
         records=records,
         sizes=sizes,
+        growth=growth_texts(page.history, [row.name for row in shown.rows]),
         states=STATES,
         state=state,
         internal=internal,
@@ -84,6 +88,23 @@ def _figures(
     return records, topic_sizes(dirs, ClusterMetadata(metadata.brokers, described))
 
 
+def growth_texts(history: ClusterHistory | None, names: Collection[str]) -> dict[str, tuple[str, str]] | None:
+    """Return how many records and bytes are written to each topic in a second, as texts; None: the
+    console keeps no history.
+    """
+    if history is None:
+        return None
+    rates = history.latest.topics
+    return {
+        name: (
+            f"{value_text(rates[name].records_per_s, Unit.RECORDS_PER_S)} {Unit.RECORDS_PER_S.value}",
+            value_text(rates[name].bytes_per_s, Unit.BYTES_PER_S),
+        )
+        for name in names
+        if name in rates
+    }
+
+
 def log_dirs_of(
     client: Client, metadata: ClusterMetadata, partitions: Iterable[TopicPartition]
 ) -> dict[int, list[LogDir]]:
@@ -122,8 +143,21 @@ def topic(request: Request) -> Response:
         listing=shown,
         rows=rows,
         moving=len(moving),
+        growth=growth_texts(page.history, [name]),
+        charts=growth_charts(page.history, name),
         problems=problems,
     )
+
+
+def growth_charts(history: ClusterHistory | None, name: str) -> list[LineChart]:
+    """Return charts of what is written to a topic, and of its size; none without a history."""
+    if history is None:
+        return []
+    shown = (
+        ("records", "Records written", history.topic_records(name), Unit.RECORDS_PER_S),
+        ("sizes", "Size, of one replica", history.topic_sizes(name), Unit.BYTES),
+    )
+    return [line_chart(id, title, [ChartSeries(name, points)], unit) for id, title, points, unit in shown if points]
 
 
 def named_topic(client: Client, name: str) -> tuple[TopicMetadata, ClusterMetadata]:

@@ -4,11 +4,13 @@ import logging
 
 import pytest
 
+from kqueue import Broker
 from kqueue.client import Client, NewTopic, TopicPartition
 from kqueue.console.pages.topics import parse_settings, whole_number
 from kqueue.records.builder import build_batch
 from kqueue.records.record import Record
 from kqueue.tests.console.browser import Browser, words
+from kqueue.tests.console.historian import historian
 
 
 def test_topics_are_listed_with_partitions_records_size_and_state(browser: Browser, client: Client) -> None:
@@ -137,3 +139,21 @@ def test_numbers_and_settings_are_bounded() -> None:
     with pytest.raises(ValueError, match="up to 100"):
         parse_settings("\n".join(f"a{number}=1" for number in range(101)))
     assert parse_settings("a = b=c \n") == {"a": "b=c"}
+
+
+def test_growth_is_shown_where_the_console_keeps_a_history(broker: Broker, client: Client) -> None:
+    client.create_topics([NewTopic("growing-a", 1)])
+    with historian(broker) as past:
+        past.step({TopicPartition("growing-a", 0): 100})
+        past.step({TopicPartition("growing-a", 0): 50})
+        listed, shown = past.browser.text("/topics?q=growing-a"), past.browser.text("/topics/growing-a")
+    assert "growing-a 1 1 150" in listed
+    assert "5 records/s" in listed
+    assert "Written 5 records/s" in shown
+    assert "Growth Records written" in shown
+
+
+def test_without_a_history_there_is_no_growth(browser: Browser, client: Client) -> None:
+    client.create_topics([NewTopic("growing-b", 1)])
+    assert "Written" not in browser.text("/topics?q=growing-b")
+    assert "Growth" not in browser.text("/topics/growing-b")
