@@ -10,16 +10,21 @@ import contextlib
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from kqueue.base.clock import monotonic_s
 from kqueue.client import Client, ClientOptions
-from kqueue.client.errors import ClientError
+from kqueue.client.errors import BrokerUnreachable, ClientError, DeadlinePassed
 from kqueue.console.problems import TooBusy, UnknownResource
 
 CLIENTS_MAX = 64
 CLIENTS_PER_LOGIN_MAX = 8
 IDLE_S = 60.0
 WAIT_S = 5.0
+SILENT_S, PROBE_MS = 30.0, 1_500
+"""How long after a call that reached no broker the next ones have `PROBE_MS` only: a reader who
+tries again is told at once.
+"""
 
 
 class ConnectionPool:
@@ -51,6 +56,7 @@ class ConnectionPool:
         self._idle: dict[str, list[tuple[float, Client]]] = defaultdict(list)
         self._lent: dict[str, int] = defaultdict(int)
         self._ended: set[str] = set()
+        self._silent_s: dict[str, float] = {}
 
     @contextlib.contextmanager
     def client(self, login_id: str, options: ClientOptions) -> Iterator[Client]:
@@ -58,13 +64,16 @@ class ConnectionPool:
 
         Raises: TooBusy: none became free in time.
         """
-        client = self._take(login_id, options)
+        is_probe = self._was_silent(login_id)
+        client = self._take(login_id, _probing(options) if is_probe else options, is_new=is_probe)
         is_reusable = False
         try:
             yield client
-            is_reusable = True
-        except (ClientError, UnknownResource):
-            is_reusable = True  # a client reconnects by itself
+            self._note(login_id, is_silent=False)
+            is_reusable = not is_probe
+        except (ClientError, UnknownResource) as error:
+            self._note(login_id, is_silent=_is_silence(error))
+            is_reusable = not is_probe  # a client reconnects by itself
             raise
         finally:
             self._give_back(login_id, client, is_reusable)
@@ -73,6 +82,7 @@ class ConnectionPool:
         """Close the clients of a login that has ended; those in use when they come back."""
         with self._changed:
             closing = [client for _, client in self._idle.pop(login_id, [])]
+            self._silent_s.pop(login_id, None)
             if self._lent.get(login_id):
                 self._ended.add(login_id)
         _close(closing)
@@ -85,12 +95,24 @@ class ConnectionPool:
             self._ended.update(self._lent)
         _close(closing)
 
-    def _take(self, login_id: str, options: ClientOptions) -> Client:
+    def _was_silent(self, login_id: str) -> bool:
+        with self._changed:
+            silent_s = self._silent_s.get(login_id)
+            return silent_s is not None and self._now_s() - silent_s < SILENT_S
+
+    def _note(self, login_id: str, *, is_silent: bool) -> None:
+        with self._changed:
+            if is_silent:
+                self._silent_s[login_id] = self._now_s()
+            else:
+                self._silent_s.pop(login_id, None)
+
+    def _take(self, login_id: str, options: ClientOptions, *, is_new: bool) -> Client:
         with self._changed:
             if not self._changed.wait_for(lambda: self._has_room(login_id), self._wait_s):
                 raise TooBusy
             closing = self._take_out_idle(self._now_s() - self._idle_s)
-            clients = self._idle.get(login_id)
+            clients = None if is_new else self._idle.get(login_id)
             client = clients.pop()[1] if clients else None
             if client is None and self._total() >= self._clients_max:
                 closing += self._take_out_oldest()
@@ -136,6 +158,22 @@ class ConnectionPool:
             self._changed.notify_all()
         if client is not None:
             client.close()
+
+
+def _probing(options: ClientOptions) -> ClientOptions:
+    """Return options with which a call ends soon if still no broker answers."""
+    return replace(
+        options,
+        timeout_ms=min(options.timeout_ms, PROBE_MS),
+        request_timeout_ms=min(options.request_timeout_ms, PROBE_MS),
+        connect_timeout_ms=min(options.connect_timeout_ms, PROBE_MS),
+    )
+
+
+def _is_silence(error: BaseException) -> bool:
+    """Return whether no broker could be reached, until the call's timeout."""
+    cause = error.__cause__ if isinstance(error, DeadlinePassed) else error
+    return isinstance(cause, BrokerUnreachable)
 
 
 def _close(clients: list[Client]) -> None:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from kqueue.client import ClientOptions
-from kqueue.client.errors import BrokerRefused
-from kqueue.console.connections import ConnectionPool
+from kqueue.client.errors import BrokerRefused, BrokerUnreachable, DeadlinePassed
+from kqueue.console.connections import PROBE_MS, SILENT_S, ConnectionPool
 from kqueue.console.problems import TooBusy
 
 OPTIONS = ClientOptions(bootstrap="127.0.0.1:1")
@@ -80,3 +80,32 @@ def test_clients_in_use_are_closed_when_they_come_back_after_the_end() -> None:
         pool.close()
     with pool.client("ann", OPTIONS) as second:
         assert second is not first
+
+
+def test_after_a_call_that_reached_no_broker_the_next_ones_end_soon() -> None:
+    clock = _Clock()
+    pool = ConnectionPool(now_s=clock)
+    timeouts_ms = []
+
+    def use(error: Exception | None = None) -> None:
+        with pool.client("ann", OPTIONS) as client:
+            timeouts_ms.append(client.options.timeout_ms)
+            if error is not None:
+                raise error
+
+    late = DeadlinePassed("no success")
+    late.__cause__ = BrokerUnreachable("refused")
+    with pytest.raises(DeadlinePassed):
+        use(late)
+    use()
+    use()
+    assert timeouts_ms == [OPTIONS.timeout_ms, PROBE_MS, OPTIONS.timeout_ms]
+    with pytest.raises(BrokerUnreachable):
+        use(BrokerUnreachable("refused"))
+    clock.now_s += SILENT_S + 1
+    use()
+    assert timeouts_ms[-1] == OPTIONS.timeout_ms
+    with pytest.raises(DeadlinePassed):
+        use(DeadlinePassed("a slow broker"))
+    use()
+    assert timeouts_ms[-1] == OPTIONS.timeout_ms
