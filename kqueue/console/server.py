@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import logging
 import socket
 from collections.abc import Iterator
 
@@ -25,6 +27,14 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+def _is_no_cancellation(record: logging.LogRecord) -> bool:
+    """At the stop uvicorn cancels requests that still wait for a broker, and logs a traceback for
+    each: that is no error.
+    """
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, asyncio.CancelledError) and "graceful shutdown exceeded" not in record.getMessage()
 
 
 class ConsoleServer:
@@ -64,7 +74,12 @@ class ConsoleServer:
 
     def run(self) -> None:
         """Serve until `stop`."""
-        self._server.run(sockets=[self._socket])
+        logger = logging.getLogger("uvicorn.error")
+        logger.addFilter(_is_no_cancellation)
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            logger.removeFilter(_is_no_cancellation)
 
     def stop(self) -> None:
         """Have `run` end: requests in work get `STOP_S` seconds. Thread: any, also in a signal's
