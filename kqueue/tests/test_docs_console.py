@@ -12,6 +12,7 @@ from kqueue.cli.console import console
 from kqueue.cli.serve import serve
 from kqueue.client import ClientOptions
 from kqueue.console.access.audit import audit
+from kqueue.console.access.login import FAILURES_MAX, FAILURES_WINDOW_S
 from kqueue.console.access.sessions import IDLE_S, LIFE_S
 from kqueue.console.charts.units import ago_text
 from kqueue.console.history.cluster_history import GROUP_PARTITIONS_MAX, GROUPS_MAX, TOPICS_MAX
@@ -45,6 +46,8 @@ def test_mechanisms_and_times_are_those_of_the_code() -> None:
     assert set(MODULES) == {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
     assert "eight hours without use, or a day" in PAGE.text
     assert (IDLE_S, LIFE_S) == (8 * 3600, 24 * 3600)
+    assert "ten logins failed within a minute" in PAGE.text
+    assert (FAILURES_MAX, FAILURES_WINDOW_S) == (10, 60)
 
 
 def test_the_line_of_a_change_is_as_shown(caplog: pytest.LogCaptureFixture) -> None:
