@@ -8,6 +8,7 @@ from kqueue.admin.snapshot import FENCED, MISSING, SILENT, UP, SnapshotReader
 from kqueue.client import Client, TopicPartition
 from kqueue.client.errors import BrokerUnreachable, ClientError
 from kqueue.testing.manual_clock import ManualClock
+from kqueue.tests.waits import eventually
 
 ONE = TopicPartition("orders", 0)
 
@@ -105,14 +106,16 @@ def test_groups_that_there_was_no_time_for_are_the_first_the_next_time() -> None
         assert set(reader.read().sample.groups) == {"c", "a"}
 
 
+@pytest.mark.long
 def test_brokers_that_ended_are_shown_while_replicas_name_them() -> None:
     with kqueue.Cluster(brokers=2) as cluster, Client(cluster.bootstrap) as client:
         cluster.create_topic("orders", replication_factor=2)
         reader = SnapshotReader(client, slow_every_ms=0)
         assert [broker.state for broker in reader.read().brokers] == [UP, UP]
         cluster.stop(1)
+        eventually(lambda: reader.read().brokers[1].state in (FENCED, MISSING))
         snapshot = reader.read()
         one, two = snapshot.brokers
-        assert (one.state, two.state in (FENCED, MISSING)) == (UP, True)
+        assert (one.state, two.state in (FENCED, MISSING)) == (UP, True), two
         assert two.load.out_of_sync > 0
         assert snapshot.counts["under_replicated"] > 0

@@ -27,6 +27,7 @@ def test_every_handler_module_is_named_for_an_api_and_served() -> None:
     assert sorted(stems) == sorted(row.api.module_name for row in ROWS)
 
 
+@pytest.mark.long
 def test_handlers_are_found_in_a_zip_too(tmp_path: Path) -> None:
     archive = tmp_path / "kqueue.zip"
     source = Path(inspect.getfile(handlers)).parents[3]

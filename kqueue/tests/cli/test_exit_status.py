@@ -47,7 +47,14 @@ ARGUMENTS = {
     "kqueue users add": ("ann", "--password", "x"),
     "kqueue users remove": ("ann",),
 }
-OTHERS = ("kqueue collect", "kqueue produce", "kqueue pipeline", "kqueue cluster reassign", "kqueue plugins")
+OTHERS = (
+    "kqueue collect",
+    "kqueue console",
+    "kqueue produce",
+    "kqueue pipeline",
+    "kqueue cluster reassign",
+    "kqueue plugins",
+)
 """They need files, standard input or Spark, or try once."""
 COMMANDS = [words for words in client_commands() if words in ARGUMENTS or not words.startswith(OTHERS)]
 

@@ -235,6 +235,7 @@ def test_a_second_broker_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_port_in_use_is_refused_and_leaves_no_new_folder(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as bound:
         port = bound.getsockname()[1]

@@ -37,6 +37,7 @@ def test_an_event_is_told_when_the_flight_leaves() -> None:
     assert (json.loads(left.value)["departed"], left.send_ms) == (None, ms("2013-01-01T10:15:00Z"))
 
 
+@pytest.mark.long
 def test_late_ones_and_broken_ones_come_as_seeded() -> None:
     first, again, other = (
         list(events(itertools.islice(Flights(), 2000), seed=seed, late_share=0.1, broken_share=0.05))

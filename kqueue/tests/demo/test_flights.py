@@ -44,6 +44,7 @@ def test_malformed_flight_is_refused(value: bytes) -> None:
         row_of(value)
 
 
+@pytest.mark.long
 def test_the_real_data_is_read_without_pandas() -> None:
     loaded = set(sys.modules)
     flights = Flights()

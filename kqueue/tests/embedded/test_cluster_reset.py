@@ -44,6 +44,7 @@ def use(cluster: Cluster) -> None:
     cluster[1].alter_config(log_retention_ms=1234)
 
 
+@pytest.mark.long
 def test_reset_restores_the_state_after_the_start(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     bootstrap = cluster.bootstrap
     for _ in range(2):

@@ -56,6 +56,7 @@ def consume(bootstrap: str, group: str, count: int) -> list[bytes]:
     return values
 
 
+@pytest.mark.long
 @frozen
 @for_each("to", ["2020-01-01", "2035-01-01"])
 def test_clients_are_served_while_a_test_has_frozen_the_time_and_afterwards(freeze: Freeze, to: str) -> None:

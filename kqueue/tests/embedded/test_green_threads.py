@@ -111,6 +111,7 @@ def test_a_broker_works_as_a_greenlet_beside_modules_that_stay_as_they_are(patch
     assert WARNING in run(patch, PROGRAM)
 
 
+@pytest.mark.long
 @for_each("patch", [GEVENT, EVENTLET])
 def test_a_broker_that_would_block_its_greenlets_is_refused(patch: str) -> None:
     program = """

@@ -46,6 +46,7 @@ def assert_refused(folder: Path) -> None:
     assert (status, "is locked by another process" in text) == (1, True), text
 
 
+@pytest.mark.long
 def test_refused_second_broker_leaves_the_first_lock(tmp_path: Path) -> None:
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "data")

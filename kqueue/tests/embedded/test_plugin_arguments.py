@@ -358,6 +358,7 @@ def test_batches_in_a_plugin_codec_are_compacted_in_a_worker_process(tmp_path: P
     assert sum(path.read_bytes().count(b"mine:") for path in (tmp_path / "t-0").glob("*.log")) >= 10
 
 
+@pytest.mark.long
 def test_unpicklable_codec_disables_compaction_of_the_log_and_is_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -157,6 +157,7 @@ def test_snapshot_is_consistent_while_clients_write(tmp_path: Path) -> None:
             assert len(records) <= len(told)
 
 
+@pytest.mark.long
 def test_snapshot_is_complete_during_compaction_and_retention(tmp_path: Path) -> None:
     quick = {"log.cleaner.backoff.ms": 10, "log.retention.check.interval.ms": 10, "log.segment.delete.delay.ms": 5}
     with kqueue.Broker(tmp_path / "data", settings=quick) as broker:

@@ -151,6 +151,7 @@ def test_producers_outlive_the_end_of_their_sessions(client: str, caplog: pytest
         assert broker.topics["t"].end_offsets[0] == records
 
 
+@pytest.mark.long
 def test_a_broker_without_security_imports_nothing_of_it() -> None:
     program = """
 import sys, kqueue

@@ -16,6 +16,7 @@ from kqueue.tests.thorough import parts
 APPENDED = 40
 
 
+@pytest.mark.long
 @parts(10)
 def test_an_append_refused_by_a_full_disk_leaves_no_trace(part: slice) -> None:
     """With any amount of room in turn: in the middle of a batch, of an index entry, of a roll. It

@@ -435,6 +435,7 @@ def test_silent_producers_of_all_open_logs_are_forgotten() -> None:
     assert run_to_end(manager.expire_producers()) == 3
 
 
+@pytest.mark.long
 def test_thousands_of_partitions_are_found_without_being_opened(tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path)
     manager = start(storage)

@@ -157,6 +157,7 @@ def _append(log: Log, value: bytes, sequence: dict[str, int]) -> int:
     return log.append(buf, read_header(buf), leader_epoch=0).base_offset
 
 
+@pytest.mark.long
 @parts(8)
 @pytest.mark.parametrize("cleanly", [True, False])
 def test_an_open_that_is_refused_anywhere_costs_a_repetition(

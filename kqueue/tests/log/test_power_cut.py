@@ -239,6 +239,7 @@ def test_a_power_cut_at_any_step_loses_nothing_flushed_and_invents_nothing(
             raise
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", corners(range(6)))
 def test_a_power_cut_during_recovery_is_as_harmless(seed: int) -> None:
     rng = random.Random(seed)

@@ -83,6 +83,7 @@ def test_parts_that_a_crash_left_are_deleted_after_a_day(server: ModelServer) ->
         assert len(store.read("/")["/stays"].value) == VALUE_SIZE_MAX
 
 
+@pytest.mark.long
 def test_too_many_keys_for_a_request_are_refused_before_anything_is_sent(server: ModelServer) -> None:
     with closing(open_store()) as store:
         keys = [f"/topics/{number:05}" for number in range(20_000)]
@@ -96,6 +97,7 @@ def test_too_many_keys_for_a_request_are_refused_before_anything_is_sent(server:
         assert len(store.read("/")) == 4000
 
 
+@pytest.mark.long
 def test_an_outcome_that_history_does_not_tell_any_more_is_unknown(server: ModelServer) -> None:
     """The answer is lost, and hundreds of other commits follow before the connection is back."""
     with closing(open_store()) as one, closing(open_store()) as two:

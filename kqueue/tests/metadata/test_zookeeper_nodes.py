@@ -116,6 +116,7 @@ def test_history_tells_what_changed(commits: list[list[str]]) -> None:
     assert last.number_of("other") is None
 
 
+@pytest.mark.long
 def test_history_is_bounded_and_knows_what_it_forgot() -> None:
     last = Last()
     for number in range(2000):

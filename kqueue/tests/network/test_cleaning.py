@@ -83,6 +83,7 @@ def test_segments_of_an_earlier_run_are_compacted(tmp_path: Path) -> None:
     asyncio.run(test())
 
 
+@pytest.mark.long
 def test_retention_and_compaction_run_during_a_fetch(tmp_path: Path) -> None:
     """S5.1, S5.2: compaction runs in its own process; a concurrent fetch keeps the data that it
     reads.
@@ -219,6 +220,7 @@ def test_pre_delete_runs_in_its_own_process_and_is_retried_after_a_crash(
     assert "status 3" in messages[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("storage", corners(["local", "memory"]))
 def test_stop_does_not_wait_for_pre_delete(tmp_path: Path, storage: str) -> None:
     async def test() -> None:

@@ -32,6 +32,7 @@ def _raise_descriptor_limit() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.long
 def test_thousand_connections_are_served_within_a_memory_bound() -> None:
     ask = framed(request_header(API["ApiVersions"].key, 0, 7, "c") + encode(ApiVersionsRequest(), 0))
 

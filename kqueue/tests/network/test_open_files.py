@@ -73,6 +73,7 @@ def offline(server: Server, topic: str) -> list[int]:
     ]
 
 
+@pytest.mark.long
 @needs_proc
 @pytest.mark.parametrize("open_files", corners([None, 1_000, 400], 400))
 def test_failed_fsync_takes_only_its_own_partition_offline(

@@ -51,6 +51,7 @@ def test_client_that_does_not_read_is_paused_and_then_closed(
     assert "it took no byte of its answers for 30000 ms" in record.getMessage()
 
 
+@pytest.mark.long
 def test_late_reader_receives_everything() -> None:
     async def test() -> None:
         async with network_harness() as harness:

@@ -16,6 +16,7 @@ from kqueue.storage.descriptor_cache import DescriptorCache, OpenFiles
 from kqueue.tests.storage.open_descriptors import needs_proc, open_descriptors
 
 
+@pytest.mark.long
 @needs_proc
 def test_thousands_of_files_share_few_descriptors_and_lose_nothing(tmp_path: Path) -> None:
     storage = LocalStorage(tmp_path, DescriptorCache(16))

@@ -32,6 +32,7 @@ def told(listening: socket.socket) -> str:
     return listening.recv(1000).decode()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", [(), ("--workers", "1")])
 def test_it_is_told_when_kqueue_serves_and_when_it_stops(
     listening: socket.socket, tmp_path: Path, more: tuple[str, ...]

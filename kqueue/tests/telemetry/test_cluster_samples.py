@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from kafka import KafkaProducer
 
 import kqueue
@@ -18,6 +19,7 @@ def test_a_single_broker_is_its_own_controller_and_has_no_session() -> None:
     assert "kqueue_store_session" not in samples.values
 
 
+@pytest.mark.long
 def test_a_follower_that_is_cut_off_lags_and_leaves_the_in_sync_set() -> None:
     settings = {"kqueue.metrics.listener": "127.0.0.1:0", "replica.lag.time.max.ms": 500}
     with kqueue.Cluster(2, settings=settings) as cluster:

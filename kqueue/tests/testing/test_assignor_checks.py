@@ -100,6 +100,7 @@ class ByHash(FirstTakesAll):
         return super().assign(sorted(members, key=lambda member: hash(member.member_id)), topics)
 
 
+@pytest.mark.long
 def test_an_assignor_that_uses_python_hashes_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "5")
     with pytest.raises(AssertionError, match="in every process.* in one process"):

@@ -83,6 +83,7 @@ def failure_message(check: Callable[..., object], plugin: object, **options: Any
     return str(raised.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("contract", corners(CONTRACTS))
 def test_a_hang_is_reported_with_check_call_and_traceback(contract: str) -> None:
     check, plugin, name, sentence, call = CONTRACTS[contract]

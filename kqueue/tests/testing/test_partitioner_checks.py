@@ -75,6 +75,7 @@ class ByHash:
         return hash(key) % count
 
 
+@pytest.mark.long
 def test_a_partitioner_that_uses_python_hashes_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONHASHSEED", "5")  # some test runners set it; the check must still fail
     with pytest.raises(

@@ -274,6 +274,7 @@ def test_workers_have_brokers_of_their_own(run, pytester: pytest.Pytester) -> No
     assert len({path.name.partition("-")[2] for path in Path(pytester.path).glob("gw*")}) == 2
 
 
+@pytest.mark.long
 def test_an_unused_plugin_imports_no_broker(run) -> None:
     tests = """
         import sys

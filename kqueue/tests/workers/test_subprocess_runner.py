@@ -80,6 +80,7 @@ def test_task_runs_in_another_process_and_returns_its_result() -> None:
     assert not psutil.pid_exists(pid)
 
 
+@pytest.mark.long
 @for_each(
     "task, error, text",
     [

@@ -351,6 +351,7 @@ def test_new_partitions_are_added_in_one_question_and_verified_one_by_one(
     assert [question.partitions for question in coordinator.questions] == [[("t", 0)], [("t", 1)], [("t", 2)]]
 
 
+@pytest.mark.long
 def test_a_large_request_is_handled_in_turns(client: SimulatedClient, coordinator: ScriptedCoordinator) -> None:
     count = 1200
     client.sim.topic("many", count)

@@ -42,6 +42,7 @@ def test_without_a_policy_only_deleted_records_go() -> None:
     assert (partition.log_start_offset, bases(partition)[0]) == (5, 4)
 
 
+@pytest.mark.long
 def test_segments_consumed_by_all_groups_are_deleted() -> None:
     """S5.4"""
     sim = Simulation(SETTINGS)

@@ -220,6 +220,7 @@ def large(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_large_file_needs_little_memory(large: Path) -> None:
     problems = Problems(lambda sentence: None)
     tracemalloc.start()

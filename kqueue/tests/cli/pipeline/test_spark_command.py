@@ -100,6 +100,7 @@ def test_every_job_has_help(job: str) -> None:
     assert f"kqueue pipeline {job}" in result.output
 
 
+@pytest.mark.long
 def test_without_pyspark_help_works_and_a_job_names_the_extra() -> None:
     def run(*args: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

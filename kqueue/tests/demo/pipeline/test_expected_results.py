@@ -53,6 +53,7 @@ def test_stopped_computation_stays_unfinished(flights: list[Flight], told: list[
     assert expected_results(flights, told, going=lambda: False).flights == 1
 
 
+@pytest.mark.long
 def test_the_real_flights() -> None:
     flights = Flights()
     told = list(events(itertools.islice(flights, 3000), seed=1))

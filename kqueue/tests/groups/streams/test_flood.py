@@ -59,6 +59,7 @@ def endless_tasks(number: int) -> dict[str, Any]:
     return {"member_id": "m", "group_id": f"g{number}", "topology": topology}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "flood",
     corners(

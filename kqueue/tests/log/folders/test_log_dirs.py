@@ -90,4 +90,4 @@ def test_a_folder_that_cannot_be_listed_has_an_error_and_nothing_else() -> None:
     assert listing[:2] == ("memory", folder.properties["directory.id"])
     with pytest.raises(StorageFailed, match="can't list t-0"):
         raise listing.error or AssertionError
-    assert listing[3:] == (None, None, {}, {})
+    assert listing[3:] == (None, None, {}, {}, None)

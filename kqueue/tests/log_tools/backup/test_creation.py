@@ -42,6 +42,7 @@ def test_a_backup_of_a_stopped_broker_is_stopped_cleanly(tmp_path: Path) -> None
         assert values_of(restored) == sorted(VALUES)
 
 
+@pytest.mark.long
 def test_a_backup_beside_a_busy_producer_holds_a_prefix_of_each_partition(tmp_path: Path) -> None:
     broker = filled(tmp_path / "data")
     is_done = threading.Event()
