@@ -30,6 +30,7 @@ CLIENTS = {
     "faststream": "FastStream (aiokafka)",
 }
 """By the module that an example imports: what the table calls the client."""
+SLOW = {"exactly_once.py", "flash_sale.py", "log_collection.py", "order_outbox.py"}
 PROCESSES = {"exactly_once.py", "log_collection.py", "order_outbox.py"}
 """Examples that start processes of themselves; the others run in that of the test."""
 OWN_ENVIRONMENT = {"faststream_app.py": "faststream"}
@@ -156,7 +157,9 @@ def test_every_example_has_expected_lines() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(PROMISES)
 
 
-@pytest.mark.parametrize("name", PROMISES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long) if name in SLOW else name for name in PROMISES]
+)
 def test_example(name: str, tmp_path: Path) -> None:
     module = OWN_ENVIRONMENT.get(name)
     if module is not None and find_spec(module) is None:

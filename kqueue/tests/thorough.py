@@ -1,6 +1,6 @@
 """The part of a long test that the default tests run.
 
-They run a quarter of the examples that a property asks for, the corners of a grid, and a part of
+They run a seventh of the examples that a property asks for, the corners of a grid, and a part of
 many steps. The rest has the mark `thorough`, which `tox -m thorough` selects. `KQUEUE_EXAMPLES` is
 the factor for examples: `KQUEUE_EXAMPLES=4 tox -e unit -- -m hypothesis` runs four times as many as
 they ask for.
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-FACTOR = float(os.environ.get("KQUEUE_EXAMPLES", "0.25"))
+FACTOR = float(os.environ.get("KQUEUE_EXAMPLES", "0.15"))
 EXAMPLES_MIN = 5
 """Fewer would leave out even the corners that Hypothesis tries first."""
 
