@@ -202,6 +202,7 @@ def refused_here(*args: str, env: dict[str, str] | None = None) -> tuple[int, st
     return result.exit_code, result.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("winner", corners(["file", "environment", "set"], "environment", "set"))
 def test_the_environment_wins_over_the_file_and_set_over_both(tmp_path: Path, winner: str) -> None:
     file = tmp_path / "server.properties"
@@ -221,11 +222,13 @@ def test_settings_of_kafka_without_a_meaning_are_warned_of(tmp_path: Path) -> No
     )
 
 
+@pytest.mark.long
 def test_without_settings_the_data_is_in_the_working_folder(tmp_path: Path) -> None:
     with serving("--set", ANY_PORT, cwd=tmp_path) as served:
         assert served.folder == str(tmp_path / "kqueue-data")
 
 
+@pytest.mark.long
 def test_a_second_broker_on_the_same_folder_is_refused(tmp_path: Path) -> None:
     with serving("--set", f"log.dirs={tmp_path}", "--set", ANY_PORT):
         status, text = refused_here("--set", f"log.dirs={tmp_path}", "--set", ANY_PORT)

@@ -269,6 +269,7 @@ print(broker.bootstrap)
 """
 
 
+@pytest.mark.long
 def test_a_broker_left_running_is_stopped_cleanly_at_the_end_of_the_interpreter(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-c", LEFT_RUNNING, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

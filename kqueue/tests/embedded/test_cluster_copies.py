@@ -15,6 +15,8 @@ from kqueue.embedded.cluster import STORE_FILE
 from kqueue.log.folders.registration_mark import REGISTRATION_MARK
 from kqueue.tests.thorough import corners
 
+pytestmark = pytest.mark.long
+
 EARLY = 10
 EXPECTED = [str(number) for number in range(110)]
 MIN = {"min.insync.replicas": 2, "replica.lag.time.max.ms": 30_000}
@@ -82,7 +84,6 @@ def test_a_broker_that_starts_first_from_an_older_copy_loses_no_record(
         cluster.stop()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("order", corners(["201", "012", "021"]))
 @pytest.mark.parametrize("loss", corners(["older copy", "empty disk"], "older copy"))
 def test_brokers_killed_with_unflushed_records_lead_rather_than_a_last_leader_that_is_outdated(
@@ -133,7 +134,6 @@ def test_a_last_leader_leads_where_all_folders_are_older_copies(tmp_path: Path) 
         cluster.stop()
 
 
-@pytest.mark.long
 def test_brokers_that_were_all_killed_lead_again_whichever_starts_first(tmp_path: Path) -> None:
     cluster = with_records(tmp_path)
     try:
@@ -169,7 +169,6 @@ def test_a_store_that_is_put_back_from_a_copy_is_refused_and_nothing_is_lost(tmp
         assert_none_is_lost(cluster)
 
 
-@pytest.mark.long
 def test_store_and_folders_that_are_put_back_together_are_a_cluster(tmp_path: Path) -> None:
     cluster = with_records(tmp_path / "data")
     cluster.stop()

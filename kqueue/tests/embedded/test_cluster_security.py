@@ -137,6 +137,7 @@ def is_in_sync(cluster: kqueue.Cluster, topic: str) -> bool:
     return True
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

@@ -254,6 +254,7 @@ def test_commands_ask_the_provider_for_a_token_and_use_it_again(run, provider: I
     assert provider.grants == [SCOPE], "one token is good for all of these"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("status", "changes", "message"),
     [

@@ -28,6 +28,8 @@ from kqueue.records.builder import build_batch
 from kqueue.storage.fault_injection import InjectedFailure
 from kqueue.tests.thorough import examples
 
+pytestmark = pytest.mark.long
+
 ROUNDS = examples(100)
 PARTITION = TopicPartition("orders", 0)
 

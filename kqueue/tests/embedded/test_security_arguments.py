@@ -20,7 +20,7 @@ from kqueue.tests.embedded.test_cluster_security import security_of
 from kqueue.tests.tables import for_each
 from kqueue.tests.waits import eventually
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
 USERS = {"ann": "ann-secret", "bob": "bob-secret"}
 ANN = ["User:ann allow all topic:t", "User:ann allow all group:g", "User:ann allow alter cluster"]
 

@@ -128,6 +128,7 @@ PRODUCE = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("client", corners(CLIENTS, "aiokafka"))
 def test_producers_outlive_the_end_of_their_sessions(client: str, caplog: pytest.LogCaptureFixture) -> None:
     """Clients that re-authenticate keep their connection; the others connect again."""

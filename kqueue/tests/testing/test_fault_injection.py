@@ -215,6 +215,7 @@ GROUP = {
 }
 
 
+@pytest.mark.long
 @for_each("kind", sorted(KINDS))
 def test_a_partitioned_member_leaves_its_group_and_rejoins(kind: str) -> None:
     with (

@@ -148,6 +148,7 @@ def test_standard_error_is_passed_on(capfd: pytest.CaptureFixture[str]) -> None:
 # --- loading
 
 
+@pytest.mark.long
 def test_a_plugin_is_loaded_by_path() -> None:
     check_codec(f"{bad_plugins.__name__}:SOUND")
     message = failure_message(check_codec, f"{bad_plugins.__name__}:LEAVING")
@@ -177,6 +178,7 @@ def test_modules_are_found_on_sys_path(tmp_path: Path, monkeypatch: pytest.Monke
     assert "expected a name, or a path like package.module:object" in failure_message(check_codec, "quick_codec")
 
 
+@pytest.mark.long
 def test_an_import_that_hangs_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "endless.py").write_text("def f():\n    while True: pass\nf()\n")
     monkeypatch.syspath_prepend(tmp_path)

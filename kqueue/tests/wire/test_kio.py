@@ -30,6 +30,8 @@ from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import examples
 from kqueue.wire.apis import ALL, Api
 
+pytestmark = pytest.mark.long
+
 CASES = [(api, kind) for api in ALL for kind in (EntityType.request, EntityType.response)]
 DURATIONS = (
     *("session_lifetime_ms", "retention_time_ms"),
@@ -96,7 +98,6 @@ def versions(api: Api, kind: EntityType) -> Iterator[tuple[int, Any]]:
             yield version, resolve_name(paths[kind])
 
 
-@pytest.mark.long
 def test_kio_has_nearly_all_versions_that_we_have() -> None:
     ours = sum(api.versions[1] + 1 for api in ALL)
     both = sum(len(list(versions(api, EntityType.request))) for api in ALL)

@@ -14,6 +14,8 @@ from kqueue.tests.plugged import MARKED, NAMED_GZIP, MarkedCodec
 from kqueue.workers.subprocess_runner import SubprocessRunner
 from kqueue.workers.worker_plugins import dump_manifest
 
+pytestmark = pytest.mark.long
+
 
 @dataclass(frozen=True)
 class Compress:

@@ -330,6 +330,7 @@ HOSTILE = st.one_of(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=examples(400), deadline=None)
 @given(
     rows=ROWS,
@@ -354,6 +355,7 @@ def test_bytes_that_are_not_records(rows: list[Row], at: float, cut: int, junk: 
         assert actual == expected
 
 
+@pytest.mark.long
 @settings(max_examples=examples(200), deadline=None)
 @given(rows=ROWS, number=st.integers(0, 8), at=st.floats(0, 1), junk=HOSTILE, cut=st.integers(0, 12))
 def test_small_batches_that_are_not_records(rows: list[Row], number: int, at: float, junk: bytes, cut: int) -> None:

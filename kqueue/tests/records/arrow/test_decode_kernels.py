@@ -36,6 +36,7 @@ def fenced(count: int, kind: Any) -> tuple[Any, Any]:
     return whole, whole[MARGIN : MARGIN + count]
 
 
+@pytest.mark.long
 @settings(max_examples=examples(200), deadline=None)
 @given(
     records=record_lists(gaps=True),

@@ -81,6 +81,7 @@ def test_decoded_columns_equal_the_records(engine: EngineName, buf: bytes, bound
     assert columns[1:] == (None, whole[-1][1].next_offset if whole else None)
 
 
+@pytest.mark.long
 @NEEDS_FAST
 @settings(max_examples=examples(100), deadline=None)
 @given(buf=logs(), bounds=SELECTIONS, limits=LIMITS)
@@ -155,6 +156,7 @@ def test_no_column_grows_beyond_what_arrow_can_count(engine: EngineName) -> None
     assert [piece[0] for piece in pieces] == [[0, 1], [2]]
 
 
+@pytest.mark.long
 @NEEDS_FAST
 def test_more_than_was_thought_at_first() -> None:
     """Rows, headers and bytes for which there was no room."""
@@ -426,6 +428,7 @@ HOSTILE = st.one_of(
 )
 
 
+@pytest.mark.long
 @NEEDS_FAST
 @settings(max_examples=examples(300), deadline=None)
 @given(
@@ -472,6 +475,7 @@ def test_bytes_that_are_not_records(
     assert (columns[1] is None) == (not said)
 
 
+@pytest.mark.long
 @NEEDS_FAST
 @settings(max_examples=examples(150), deadline=None)
 @given(
