@@ -175,17 +175,17 @@ def _new_offsets(
         return {one: value if value >= 0 else ends[one] + value for one in partitions}
     if kind is ResetKind.SHIFT:
         return {one: current[one] + value for one in partitions}
-    found = client.offsets(dict.fromkeys(partitions, min(max(0, value), TIME_MAX_MS)))
+    answers = client.offsets(dict.fromkeys(partitions, min(max(0, value), TIME_MAX_MS)))
     # None: no record at or after the time
-    return {one: ends[one] if (offset := found[one].offset) is None else offset for one in partitions}
+    return {one: ends[one] if (offset := answers[one].offset) is None else offset for one in partitions}
 
 
 def _offsets_at(client: Client, partitions: list[TopicPartition], spec: int) -> dict[TopicPartition, int]:
-    found = client.offsets(dict.fromkeys(partitions, spec))
-    unknown = [one for one, entry in found.items() if entry.offset is None]
+    answers = client.offsets(dict.fromkeys(partitions, spec))
+    unknown = [one for one, entry in answers.items() if entry.offset is None]
     if unknown:
         raise ClientError(f"the broker does not say where the log of {unknown[0]} begins or ends")
-    return {one: entry.offset for one, entry in found.items() if entry.offset is not None}
+    return {one: entry.offset for one, entry in answers.items() if entry.offset is not None}
 
 
 def _check_committed(partitions: Iterable[TopicPartition], current: Offsets) -> None:

@@ -131,7 +131,7 @@ def offsets_at(client: Client, topic: str, ranges: Mapping[int, OffsetRange], ti
         return {}
     at = client.offsets({TopicPartition(topic, partition): max(0, time_ms) for partition in ranges})
     return {
-        one.partition: ranges[one.partition].end if found.offset is None else found.offset for one, found in at.items()
+        one.partition: ranges[one.partition].end if start.offset is None else start.offset for one, start in at.items()
     }
 
 

@@ -133,16 +133,16 @@ class SchemaValues:
 def _given_decoder(given: GivenSchema) -> Decode:
     from kqueue.spark.value_formats.opening import find_schema
 
-    found = find_schema(ValueSettings(given.format, given.file, message=given.message))
+    schema = find_schema(ValueSettings(given.format, given.file, message=given.message)).schema
     if given.format == "json-schema":
         return _json
     if given.format == "avro":
-        return _avro_decoder(found.schema)[0]
+        return _avro_decoder(schema)[0]
     from kqueue.spark.value_formats.protobuf_files import indexed_message, messages_of
 
     if given.message is None:
-        return _protobuf_decoder(indexed_message(found.schema, (0,)))[0]
-    _, pool = messages_of(found.schema)
+        return _protobuf_decoder(indexed_message(schema, (0,)))[0]
+    _, pool = messages_of(schema)
     try:
         return _protobuf_decoder(pool.FindMessageTypeByName(given.message))[0]
     except KeyError:

@@ -149,10 +149,10 @@ def delete(request: Request) -> Response:
 
 def existing_group(client: Client, name: str) -> GroupListing:
     """Return the listing of a group. Raises: UnknownResource: there is none. ClientError."""
-    found = client.groups().get(name)
-    if found is None:
+    group = client.groups().get(name)
+    if group is None:
         raise UnknownResource(f"There is no group {name!r}.")
-    return found
+    return group
 
 
 def group_crumb(name: str) -> Crumb:

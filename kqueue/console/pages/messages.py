@@ -64,7 +64,7 @@ def messages(request: Request) -> Response:
     page = Page(request)
     name = request.path_params["name"]
     problem: Problem | None = None
-    found: MessagePage | None = None
+    scan: MessagePage | None = None
     query, search = MessageQuery(), SearchFilter()
     chosen: list[int] = []
     with page.client() as client:
@@ -74,7 +74,7 @@ def messages(request: Request) -> Response:
             query = query_of(page.query)
             search = SearchFilter(query.key, query.text, query.header, query.path, query.form, page.console.reader)
             chosen = query.partitions(partitions)
-            found = _read(client, name, query, search, with_leader(topic, chosen))
+            scan = _read(client, name, query, search, with_leader(topic, chosen))
         except ValueError as error:
             problem = form_error(error)
     return page.render(
@@ -85,11 +85,11 @@ def messages(request: Request) -> Response:
         name=name,
         query=query,
         problem=problem,
-        found=found,
-        rows=[] if found is None else _rows(found, query, page.console.reader),
+        scan=scan,
+        rows=[] if scan is None else _rows(scan, query, page.console.reader),
         skipped=search.skipped,
-        older=_older(query, found),
-        newer=_newer(query, found),
+        older=_older(query, scan),
+        newer=_newer(query, scan),
         partitions=partitions,
         leaderless=sorted(set(chosen) - set(with_leader(topic, chosen))),
         partitions_max=PARTITIONS_MAX,
@@ -97,7 +97,7 @@ def messages(request: Request) -> Response:
         starts=tuple(STARTS.items()),
         counts=COUNTS,
         forms=tuple(page.console.reader.forms.items()),
-        total=0 if found is None else sum(end - start for start, end in found.ranges.values()),
+        total=0 if scan is None else sum(end - start for start, end in scan.ranges.values()),
     )
 
 
@@ -111,7 +111,7 @@ def message(request: Request) -> Response:
     reader = page.console.reader
     form, key_form = page.query.get("form", "auto"), page.query.get("key_form", "auto")
     fault = shown if isinstance(shown, Fault) else None
-    found = None if isinstance(shown, Fault) else shown
+    record = None if isinstance(shown, Fault) else shown
     return page.render(
         "message.html",
         title=f"Message {partition}:{offset}",
@@ -120,11 +120,11 @@ def message(request: Request) -> Response:
         partition=partition,
         offset=offset,
         ends=ends,
-        message=found,
+        message=record,
         fault=fault,
-        key=found and reader.view(found.key, key_form, characters_max=KEY_PAGE_CHARACTERS, is_key=True),
-        value=found and reader.view(found.value, form, characters_max=PAGE_CHARACTERS),
-        headers=[] if found is None else _headers(found, reader),
+        key=record and reader.view(record.key, key_form, characters_max=KEY_PAGE_CHARACTERS, is_key=True),
+        value=record and reader.view(record.value, form, characters_max=PAGE_CHARACTERS),
+        headers=[] if record is None else _headers(record, reader),
         form=form,
         key_form=key_form,
         forms=tuple(reader.forms.items()),
@@ -199,20 +199,20 @@ def _offsets(client: Client, name: str, query: MessageQuery, ranges: Mapping[int
     return {partition: end if query.start == "newest" else start for partition, (start, end) in ranges.items()}
 
 
-def _older(query: MessageQuery, found: MessagePage | None) -> str:
-    if found is None or not found.has_older:
+def _older(query: MessageQuery, scan: MessagePage | None) -> str:
+    if scan is None or not scan.has_older:
         return ""
-    return query.link(older=position_text(found.lower), newer="", follow=False)
+    return query.link(older=position_text(scan.lower), newer="", follow=False)
 
 
-def _newer(query: MessageQuery, found: MessagePage | None) -> str:
-    if found is None or not found.has_newer:
+def _newer(query: MessageQuery, scan: MessagePage | None) -> str:
+    if scan is None or not scan.has_newer:
         return ""
-    return query.link(newer=position_text(found.upper), older="", follow=False)
+    return query.link(newer=position_text(scan.upper), older="", follow=False)
 
 
-def _rows(found: MessagePage, query: MessageQuery, reader: ValueReader) -> list[Row]:
-    share = 1 if len(found.messages) <= ROWS_FULL else 3
+def _rows(scan: MessagePage, query: MessageQuery, reader: ValueReader) -> list[Row]:
+    share = 1 if len(scan.messages) <= ROWS_FULL else 3
     return [
         Row(
             one,
@@ -220,7 +220,7 @@ def _rows(found: MessagePage, query: MessageQuery, reader: ValueReader) -> list[
             reader.view(one.value, query.form, characters_max=VALUE_CHARACTERS // share, one_line=True),
             ", ".join(name for name, _ in one.headers)[: HEADER_CHARACTERS // share],
         )
-        for one in found.messages
+        for one in scan.messages
     ]
 
 
@@ -243,13 +243,13 @@ def _message(client: Client, name: str, partition: int, offset: int) -> Message 
     if not start <= offset < end:
         held = f"it has the offsets {start} to {end - 1}" if end > start else "it is empty"
         raise UnknownResource(f"Partition {partition} of {name!r} has no offset {offset}: {held}.")
-    found = read_message(client, name, partition, offset)
-    if found is None:
+    shown = read_message(client, name, partition, offset)
+    if shown is None:
         raise UnknownResource(
             f"There is no message at offset {offset} of partition {partition}: it was compacted away, or the offset "
             "belongs to the marker of a transaction."
         )
-    return found
+    return shown
 
 
 ROUTES = [

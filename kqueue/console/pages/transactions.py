@@ -105,7 +105,7 @@ def hanging(request: Request) -> Response:
     """Search one topic, or all, for transactions that no coordinator will end."""
     page = Page(request)
     topic = page.query.get("topic", "")
-    found: list[HangingTransaction] | None = None
+    hanging: list[HangingTransaction] | None = None
     searched = 0
     metadata = page.cluster()
     with page.client() as client:
@@ -113,14 +113,14 @@ def hanging(request: Request) -> Response:
             partitions = _searched(metadata, topic)
             searched = len(partitions)
             oldest_ms = wall_ms() - (MAX_TIMEOUT_MINUTES + GRACE_MINUTES) * MS_PER_MINUTE
-            found = find_hanging_transactions(client, partitions, oldest_ms)
+            hanging = find_hanging_transactions(client, partitions, oldest_ms)
     return page.render(
         "transactions_hanging.html",
         title="Hanging transactions",
         crumbs=TRANSACTIONS,
         topics=[("", "all topics"), *((name, name) for name in sorted(metadata.topics))],
         topic=topic,
-        found=found,
+        hanging=hanging,
         searched=searched,
         minutes=MAX_TIMEOUT_MINUTES + GRACE_MINUTES,
     )

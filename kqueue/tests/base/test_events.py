@@ -53,9 +53,9 @@ def test_commands_and_settings_in_the_table_are_there() -> None:
             for word in words:
                 if not isinstance(group, click.Group):
                     break
-                found = group.get_command(click.Context(group), word)
-                assert found is not None, (event.name, text)
-                group = found
+                command = group.get_command(click.Context(group), word)
+                assert command is not None, (event.name, text)
+                group = command
             options = {option for each in group.params for option in (*each.opts, *each.secondary_opts)}
             assert {word for word in words if word.startswith("--")} <= options, (event.name, text)
         for name in OWN_SETTING.findall(event.meaning + event.action):

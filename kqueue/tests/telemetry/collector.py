@@ -72,6 +72,6 @@ def collecting() -> Iterator[Collector]:
             thread.join()
 
 
-def attributes(found: Any) -> dict[str, str]:
+def attributes(attributes: Any) -> dict[str, str]:
     """Return attributes by their names."""
-    return {attribute.key: attribute.value.string_value for attribute in found}
+    return {attribute.key: attribute.value.string_value for attribute in attributes}

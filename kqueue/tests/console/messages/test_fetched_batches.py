@@ -13,11 +13,11 @@ from kqueue.tests.console.messages.support import batch, fetched
 
 
 def values(data: bytes, *aborted: AbortedTxn, is_committed: bool = False) -> list[bytes | None]:
-    found = []
+    read: list[bytes | None] = []
     for each in decoded_batches(fetched(data, aborted=aborted), is_committed=is_committed):
         assert isinstance(each, RecordBatch)
-        found += [record.value for record in each.records]
-    return found
+        read += [record.value for record in each.records]
+    return read
 
 
 @pytest.mark.parametrize("codec", CODECS.names())
@@ -49,9 +49,9 @@ def test_records_of_aborted_transactions_are_left_out_if_asked() -> None:
 
 
 def test_markers_have_no_records_but_their_offsets_are_passed() -> None:
-    [found] = decoded_batches(fetched(marker(7, 1, ABORT)), is_committed=False)
-    assert isinstance(found, RecordBatch)
-    assert (found.next_offset, list(found.records)) == (8, [])
+    [only] = decoded_batches(fetched(marker(7, 1, ABORT)), is_committed=False)
+    assert isinstance(only, RecordBatch)
+    assert (only.next_offset, list(only.records)) == (8, [])
 
 
 def test_a_wrong_checksum_takes_only_its_batch() -> None:
@@ -66,12 +66,12 @@ def test_a_wrong_checksum_takes_only_its_batch() -> None:
 
 
 def test_bytes_that_are_no_batches_are_unreadable() -> None:
-    found = list(decoded_batches(fetched(b"\xff" * 200), is_committed=False))
-    assert [type(each) for each in found] == [Unreadable]
+    batches = list(decoded_batches(fetched(b"\xff" * 200), is_committed=False))
+    assert [type(each) for each in batches] == [Unreadable]
 
 
 def test_a_batch_that_decompresses_to_too_much_is_refused() -> None:
-    [found] = decoded_batches(fetched(batch([b"a" * 10_000], codec="gzip")), is_committed=False, limit_bytes=1_000)
-    assert isinstance(found, RecordBatch)
+    [only] = decoded_batches(fetched(batch([b"a" * 10_000], codec="gzip")), is_committed=False, limit_bytes=1_000)
+    assert isinstance(only, RecordBatch)
     with pytest.raises(DecompressedTooLarge):
-        list(found.records)
+        list(only.records)

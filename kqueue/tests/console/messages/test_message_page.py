@@ -113,9 +113,9 @@ def test_a_time_without_later_records_is_the_end() -> None:
 
 def test_one_message_is_read_whole() -> None:
     value = b"y" * 300_000
-    found = read_message(FakeClient({0: [batch([b"x", value, b"z"])]}).as_client, "t", 0, 1)
-    assert isinstance(found, Message)
-    assert (found.offset, found.value.data) == (1, value)
+    message = read_message(FakeClient({0: [batch([b"x", value, b"z"])]}).as_client, "t", 0, 1)
+    assert isinstance(message, Message)
+    assert (message.offset, message.value.data) == (1, value)
 
 
 def test_an_offset_without_a_message_is_none_and_a_broken_one_a_fault() -> None:

@@ -15,10 +15,10 @@ def test_a_record_is_appended_as_it_is(client: Client) -> None:
     producer = TopicProducer(client, "made", [0, 1, 2])
     producer.add(NewRecord(b"k", None, (("a", b"1"), ("b", None)), 1, 5))
     assert producer.flush() == [(1, 0)]
-    found = read_message(client, "made", 1, 0)
-    assert isinstance(found, Message)
-    assert (found.key.data, found.value.data, found.timestamp_ms) == (b"k", None, 5)
-    assert [(name, value.data) for name, value in found.headers] == [("a", b"1"), ("b", None)]
+    message = read_message(client, "made", 1, 0)
+    assert isinstance(message, Message)
+    assert (message.key.data, message.value.data, message.timestamp_ms) == (b"k", None, 5)
+    assert [(name, value.data) for name, value in message.headers] == [("a", b"1"), ("b", None)]
 
 
 def test_a_key_chooses_the_partition_as_in_kafkas_clients(client: Client) -> None:
@@ -34,9 +34,9 @@ def test_the_time_is_now_if_none_is_given(client: Client) -> None:
     producer = TopicProducer(client, "timed", [0], now_ms=lambda: 1_234)
     producer.add(NewRecord(None, b"x"))
     producer.flush()
-    found = read_message(client, "timed", 0, 0)
-    assert isinstance(found, Message)
-    assert found.timestamp_ms == 1_234
+    message = read_message(client, "timed", 0, 0)
+    assert isinstance(message, Message)
+    assert message.timestamp_ms == 1_234
 
 
 def test_full_batches_are_appended_at_once(client: Client) -> None:

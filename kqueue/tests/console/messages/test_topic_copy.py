@@ -23,10 +23,10 @@ def test_messages_keep_keys_values_headers_and_times(client: Client) -> None:
     record = Record(0, 1_000, b"k", None, (("a", b"1"), ("b", None)))
     client.produce({TopicPartition("from", 1): build_batch([record], codec="zstd")})
     assert copy_messages(client, CopyRequest("from", 1, 0, 10, "to", True)) == (1, 1, "")
-    found = read_message(client, "to", 1, 0)
-    assert isinstance(found, Message)
-    assert (found.key.data, found.value.data, found.timestamp_ms) == (b"k", None, 1_000)
-    assert [(name, value.data) for name, value in found.headers] == [("a", b"1"), ("b", None)]
+    message = read_message(client, "to", 1, 0)
+    assert isinstance(message, Message)
+    assert (message.key.data, message.value.data, message.timestamp_ms) == (b"k", None, 1_000)
+    assert [(name, value.data) for name, value in message.headers] == [("a", b"1"), ("b", None)]
 
 
 def test_as_many_are_copied_as_asked_for_from_an_offset_on(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

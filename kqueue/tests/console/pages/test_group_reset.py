@@ -41,9 +41,9 @@ def offsets(client: Client, group: str = "billing") -> list[int]:
 
 
 def plan_of(browser: Browser, query: str) -> str:
-    found = re.search(r'name="plan" value="([^"]*)"', browser.get(f"{RESET}?{query}").text)
-    assert found is not None
-    return html.unescape(found[1])
+    match = re.search(r'name="plan" value="([^"]*)"', browser.get(f"{RESET}?{query}").text)
+    assert match is not None
+    return html.unescape(match[1])
 
 
 @pytest.mark.usefixtures("group")

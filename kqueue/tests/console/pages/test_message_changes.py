@@ -35,10 +35,10 @@ def test_a_message_is_produced_and_shown(editor: Browser, client: Client, audite
     response = editor.submit("/topics/produced/produce", fields, on="/topics/produced/produce")
     assert response.url.path == "/topics/produced/messages/1/0"
     assert "Produced a message to partition 1 at offset 0." in words(response.text)
-    found = read_message(client, "produced", 1, 0)
-    assert isinstance(found, Message)
-    assert (found.key.data, found.value.data, found.timestamp_ms) == (b"k", b'{"a": 1}', 5)
-    assert [(name, value.data) for name, value in found.headers] == [("h", b"1"), ("n", None)]
+    message = read_message(client, "produced", 1, 0)
+    assert isinstance(message, Message)
+    assert (message.key.data, message.value.data, message.timestamp_ms) == (b"k", b'{"a": 1}', 5)
+    assert [(name, value.data) for name, value in message.headers] == [("h", b"1"), ("n", None)]
     assert 'action="produce message" resource="produced"' in audited.text
 
 
