@@ -36,6 +36,7 @@ PAGES = {
     "produce": "/topics/orders/produce",
     "copy-messages": "/topics/orders/copy-messages",
     "delete-messages": "/topics/orders/delete-messages",
+    "schemas": "/schemas",
     "groups": "/groups",
     "group": "/groups/billing",
     "group-with-hostile-name": f"/groups/{quote(HOSTILE, safe='')}",

@@ -26,8 +26,9 @@ NAVIGATION = (
         Section("Log folders", "/log-folders"),
     )),
     SectionGroup("Data", (
-        Section("Topics", "/topics"), Section("Messages", "/messages"), Section("Groups", "/groups"),
-        Section("Transactions", "/transactions"), Section("Charts", "/charts"), Section("Requests", "/requests"),
+        Section("Topics", "/topics"), Section("Messages", "/messages"), Section("Schemas", "/schemas"),
+        Section("Groups", "/groups"), Section("Transactions", "/transactions"), Section("Charts", "/charts"),
+        Section("Requests", "/requests"),
     )),
     SectionGroup("Access", (
         Section("ACLs", "/acls"), Section("Users", "/users"), Section("Quotas", "/quotas"),

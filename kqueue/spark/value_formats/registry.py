@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Mapping
 from http.client import HTTPException
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request
@@ -36,6 +36,19 @@ RETRY_S = (0.2, 1.0)
 BUSY = (408, 429)
 ANSWER_BYTES_MAX = 2 * SCHEMA_BYTES_MAX
 REFERENCES_MAX = 100
+T = TypeVar("T", dict[str, Any], list[Any])
+
+
+class RegisteredSchema(NamedTuple):
+    """A version of a subject. `kind`: as registries write it, AVRO, PROTOBUF or JSON; `references`:
+    the names under which it refers to others.
+    """
+
+    id: int
+    version: int
+    kind: str
+    text: str
+    references: tuple[str, ...]
 
 
 class Registry:
@@ -85,6 +98,36 @@ class Registry:
                 return format
         raise SchemaRefused(f"schema {schema_id} of the registry is {shortened(kind)}, which is no known format")
 
+    def subjects(self) -> list[str]:
+        """Return the names of all subjects, sorted. Raises: RegistryFailed."""
+        return sorted(str(name) for name in self._ask("/subjects", list) or ())
+
+    def versions(self, subject: str) -> list[int]:
+        """Return the versions of a subject, the oldest first; empty: there is no such subject.
+
+        Raises: RegistryFailed.
+        """
+        listed = self._ask(f"/subjects/{quote(subject, safe='')}/versions", list) or ()
+        return sorted(version for version in listed if type(version) is int)
+
+    def version(self, subject: str, version: int) -> RegisteredSchema | None:
+        """Return a version of a subject, of any format; None: there is none.
+
+        Raises: SchemaRefused: the registry gives no text. RegistryFailed.
+        """
+        answer = self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
+        if answer is None:
+            return None
+        id, listed = answer.get("id"), answer.get("references")
+        references = listed[:REFERENCES_MAX] if isinstance(listed, list) else []
+        return RegisteredSchema(
+            id if type(id) is int else -1,
+            version,
+            shortened(answer.get("schemaType", "AVRO")),
+            _schema(answer, f"version {version} of the subject {subject!r}"),
+            tuple(str(one.get("name")) for one in references if isinstance(one, dict)),
+        )
+
     def _text(self, answer: dict[str, Any], what: str) -> SchemaText:
         kind = answer.get("schemaType", "AVRO")
         if kind != TYPES[self._format]:
@@ -114,15 +157,18 @@ class Registry:
             known[name] = _schema(answer, f"the subject {subject!r}")
 
     def _get(self, path: str) -> dict[str, Any] | None:
-        """Return an answer; None: the registry says that there is no such thing."""
+        return self._ask(path, dict)
+
+    def _ask(self, path: str, kind: type[T]) -> T | None:
+        """Return an answer of this kind; None: the registry says that there is no such thing."""
         url = self._settings.url.rstrip("/") + path + ("?format=serialized" if self._format == "protobuf" else "")
         waits = iter(RETRY_S)
         while True:
             try:
                 answer = json.loads(read_url(Request(url, headers=self._headers), self._options))
-                if isinstance(answer, dict):
+                if isinstance(answer, kind):
                     return answer
-                raise ValueError("expected a JSON object")
+                raise ValueError(f"expected a JSON {'object' if kind is dict else 'array'}")
             except HTTPError as error:
                 with error:
                     if error.code == 404 and _error_code(error) in (SUBJECT_UNKNOWN, VERSION_UNKNOWN, SCHEMA_UNKNOWN):

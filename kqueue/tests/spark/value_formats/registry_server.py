@@ -65,13 +65,19 @@ class RegistryServer:
         self._subjects[subject].append(len(self._schemas))
         return len(self._schemas)
 
-    def _answer(self, path: str) -> tuple[int, dict[str, Any]]:
+    def _answer(self, path: str) -> tuple[int, dict[str, Any] | list[Any]]:
         parts = [unquote(part) for part in urlsplit(path).path.strip("/").split("/")]
         if parts[:2] == ["schemas", "ids"]:
             schema_id = int(parts[2])
             if not 1 <= schema_id <= len(self._schemas):
                 return 404, {"error_code": 40403, "message": "Schema not found"}
             return 200, self._schemas[schema_id - 1]
+        if parts == ["subjects"]:
+            return 200, list(self._subjects)
+        if len(parts) == 3 and parts[0] == "subjects" and parts[2] == "versions" and parts[1] in self._subjects:
+            return 200, list(range(1, len(self._subjects[parts[1]]) + 1))
+        if len(parts) == 3 and parts[0] == "subjects":
+            return 404, {"error_code": 40401, "message": "Subject not found"}
         if len(parts) != 4 or parts[0] != "subjects":
             return 404, {"error_code": 404, "message": "HTTP 404 Not Found"}
         if parts[1] not in self._subjects:

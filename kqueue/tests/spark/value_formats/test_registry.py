@@ -12,7 +12,7 @@ from kqueue.spark.errors import RegistryFailed, SchemaRefused
 from kqueue.spark.value_formats import registry as module
 from kqueue.spark.value_formats.contract import SCHEMA_BYTES_MAX, RegistrySettings, SchemaText
 from kqueue.spark.value_formats.options import value_settings
-from kqueue.spark.value_formats.registry import Registry
+from kqueue.spark.value_formats.registry import RegisteredSchema, Registry
 from kqueue.tests.spark.value_formats.registry_server import RegistryServer
 
 
@@ -21,6 +21,18 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[RegistryServer]:
     monkeypatch.setattr(module, "RETRY_S", (0.01, 0.01))
     with RegistryServer() as running:
         yield running
+
+
+def test_subjects_and_their_versions_are_listed(server: RegistryServer) -> None:
+    registry = Registry(RegistrySettings(server.url), "avro")
+    assert (registry.subjects(), registry.versions("none"), registry.version("none", 1)) == ([], [], None)
+    server.register("b-value", '"int"')
+    server.register("b-value", 'syntax = "proto3";', "PROTOBUF", [{"name": "money.proto"}])
+    server.register("a-value", '"int"')
+    assert registry.subjects() == ["a-value", "b-value"]
+    assert registry.versions("b-value") == [1, 2]
+    assert registry.version("b-value", 1) == RegisteredSchema(1, 1, "AVRO", '"int"', ())
+    assert registry.version("b-value", 2) == RegisteredSchema(2, 2, "PROTOBUF", 'syntax = "proto3";', ("money.proto",))
 
 
 def test_schemas_are_read_by_id_and_by_subject(server: RegistryServer) -> None:
