@@ -28,6 +28,7 @@ KAFKA, KFAKE = "kafka", "kfake"
 PEERS = (KAFKA, KFAKE)
 CHECKOUT = Path(__file__).parents[1]
 COMPILE_TIMEOUT_S = 900
+BUILT_FROM = ("kqueue", "pyspark_kqueue", "pyproject.toml", "setup.py", "build_backend.py", "README.md", "LICENSE")
 KFAKE_SOURCE = CHECKOUT / "benchmarks" / "kfake"
 # What `bin/kafka-server-start.sh` passes to the JVM.
 KAFKA_OPTIONS = (
@@ -102,12 +103,15 @@ def compiled_python() -> str:
     python = str(folder / "bin" / "python")
     try:
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], timeout=BUILD_TIMEOUT_S, check=True)
-        subprocess.run(
-            [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(CHECKOUT)],
-            env={**os.environ, "KQUEUE_COMPILE": "1"},
-            timeout=COMPILE_TIMEOUT_S,
-            check=True,
-        )
+        with _temporary() as source:  # a copy, so that building leaves nothing in the checkout
+            for name in BUILT_FROM:
+                (shutil.copytree if (CHECKOUT / name).is_dir() else shutil.copy)(CHECKOUT / name, source / name)
+            subprocess.run(
+                [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(source)],
+                env={**os.environ, "KQUEUE_COMPILE": "1"},
+                timeout=COMPILE_TIMEOUT_S,
+                check=True,
+            )
     except subprocess.SubprocessError as error:
         raise Missing(f"kqueue could not be compiled: {error}") from error
     return python

@@ -65,7 +65,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Environment:
     source = folder / "source"  # a copy, so that building leaves nothing in the project
     source.mkdir()
     shutil.copytree(ROOT / "kqueue", source / "kqueue", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "build_backend.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     subprocess.run([sys.executable, "-m", "venv", folder / "venv"], check=True, timeout=120)
     environment = Environment(folder)
