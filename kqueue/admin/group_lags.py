@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from kqueue.admin.group_partitions import SHARE
-from kqueue.admin.log_ends import ends_of
-from kqueue.admin.partition_conditions import NO_LEADER
+from kqueue.admin.log_ends import ends_with_leader
 from kqueue.base.errors import KqueueError
 from kqueue.client import Client, GroupListing, TopicPartition
 
@@ -62,7 +61,8 @@ def group_lags(client: Client, listed: Collection[GroupListing]) -> dict[str, in
             lags[group.name] = progress.lag
         else:
             committing[group.name] = progress
-    ends = _ends(client, {partition for progress in committing.values() for partition in progress.offsets})
+    partitions = {partition for progress in committing.values() for partition in progress.offsets}
+    ends = ends_with_leader(client, partitions, client.metadata().topics) if partitions else {}
     return lags | {name: with_lag(progress, ends).lag for name, progress in committing.items()}
 
 
@@ -70,18 +70,3 @@ def _total(lags: Collection[int | None]) -> int | None:
     """Return the sum; None if one is unknown, or there is none."""
     known = [lag for lag in lags if lag is not None]
     return sum(known) if known and len(known) == len(lags) else None
-
-
-def _ends(client: Client, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the log ends of the partitions that exist, have a leader and may be read."""
-    if not partitions:
-        return {}
-    topics = client.metadata().topics
-    existing = [
-        one
-        for one in partitions
-        if one.topic in topics
-        and one.partition in topics[one.topic].partitions
-        and topics[one.topic].partitions[one.partition].leader != NO_LEADER
-    ]
-    return ends_of(client, existing).ends

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -38,6 +38,25 @@ def log_ends(client: Client, topics: Iterable[TopicMetadata], *, timeout_ms: int
         if partition.leader != NO_LEADER
     )
     return ends_of(client, partitions, timeout_ms=timeout_ms)
+
+
+def ends_with_leader(
+    client: Client, partitions: Iterable[TopicPartition], topics: Mapping[str, TopicMetadata]
+) -> dict[TopicPartition, int]:
+    """Return the log ends of those partitions that exist, have a leader and may be read.
+
+    Args: topics: the metadata by name; topics that are not in it do not exist.
+    """
+    return ends_of(
+        client,
+        (
+            one
+            for one in partitions
+            if one.topic in topics
+            and one.partition in topics[one.topic].partitions
+            and topics[one.topic].partitions[one.partition].leader != NO_LEADER
+        ),
+    ).ends
 
 
 def ends_of(client: Client, partitions: Iterable[TopicPartition], *, timeout_ms: int | None = None) -> LogEnds:

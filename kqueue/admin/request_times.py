@@ -68,7 +68,7 @@ NOTHING = Histogram(0.0, ())
 
 @dataclass(frozen=True, slots=True)
 class RequestCounters:
-    """One reading of a broker's counters, by the name of the API. `node_id`: "" where not told."""
+    """One reading of a broker's counters, by the name of the API. `node_id`: "" where not given."""
 
     node_id: str = ""
     requests: Mapping[str, float] = field(default_factory=dict)
@@ -100,7 +100,7 @@ def parse_counters(text: str) -> RequestCounters:
     """
     from prometheus_client.parser import text_string_to_metric_families
 
-    # the rest of a scrape is a line for each partition, which nobody asked for here
+    # the rest of a scrape is a line for each partition, which is not needed here
     lines = [
         line for line in text.split("\n") if REQUESTS in line or INFO in line or HANDLING in line or WAITING in line
     ]

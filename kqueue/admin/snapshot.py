@@ -119,7 +119,7 @@ class SnapshotReader:
         self._read_at_ms: dict[str, float] = {}
 
     def read(self) -> Snapshot:
-        """Return what the cluster has now. Raises: ClientError: no broker told its metadata."""
+        """Return what the cluster has now. Raises: ClientError: no broker returned its metadata."""
         metadata = self._client.metadata(timeout_ms=self._timeout_ms)
         problems: list[str] = []
         self._read_slow(metadata, problems)

@@ -142,7 +142,7 @@ _TIMED = 16
 
 
 class _ProduceMeter(_Meter):
-    """Has a way of its own for a request of which nothing is to be told: the usual way costs 6 % of
+    """Has a way of its own for a request of which nothing is counted: the usual way costs 6 % of
     a small one, this one 2 %.
     """
 

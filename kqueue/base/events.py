@@ -80,7 +80,7 @@ WORKER_KILLED = _Row(
 SERVICE_MANAGER_UNREACHED = _Row(
     "service-manager.unreached",
     WARNING,
-    "systemd was not told that the broker serves or stops.",
+    "systemd was not notified that the broker serves or stops.",
     "Look at `NOTIFY_SOCKET` and `NotifyAccess=`.",
 )
 METRICS_OPENED = _Row("metrics.opened", INFO, "Metrics and health are served.")
@@ -697,7 +697,7 @@ INTERNAL_TOPIC_NOT_CREATED = _Row(
     is_limited=True,
 )
 INTERNAL_TOPIC_NOT_TRIMMED = _Row(
-    "internal-topic.not-trimmed", WARNING, "Records of an internal topic that nobody needs are kept for now."
+    "internal-topic.not-trimmed", WARNING, "Records of an internal topic that are not needed any more are kept for now."
 )
 GROUP_LIMIT_REACHED = _Row(
     "group.limit-reached",

@@ -1,4 +1,4 @@
-"""`serve`: runs the console's application until it is told to stop."""
+"""`serve`: runs the console's application until `stop`."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 A scrape asks for them: `/metrics?names=kafka_exporter`. They are rows over the samples that the
 names of kqueue have, so each is either the same value under another name and other labels, or a sum
-over the last of its labels. What is of a partition is told by its leader only: these exporters run
-once for a cluster, and a sum over all brokers is to be the same.
+over the last of its labels. What is of a partition is reported by its leader only: these exporters
+run once for a cluster, and a sum over all brokers is to be the same.
 
 Source: metrics of danielqsj/kafka_exporter 1.9, and of redpanda-data/kminion 2.2.
 """

@@ -228,7 +228,7 @@ METRICS = (
         "kqueue_topic_partitions",
         GAUGE,
         ("topic",),
-        "Partitions of a topic, told by the broker that leads the first of them.",
+        "Partitions of a topic, reported by the broker that leads the first of them.",
         "kafka_exporter: kafka_topic_partitions",
     ),
     Metric(

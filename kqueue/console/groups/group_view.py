@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from kqueue.admin.group_members import describe_group
 from kqueue.admin.group_partitions import SHARE, STREAMS, group_partitions, owners
-from kqueue.admin.log_ends import ends_of
-from kqueue.admin.partition_conditions import NO_LEADER
+from kqueue.admin.log_ends import ends_with_leader
 from kqueue.client import Client, ClusterMetadata, GroupDescription, GroupListing, GroupMember, TopicPartition
 from kqueue.client.errors import ClientError
 from kqueue.console.charts.line_chart import SERIES_MAX, ChartSeries, LineChart, line_chart, sparkline
@@ -102,7 +101,7 @@ def _offset_rows(client: Client, description: GroupDescription, cluster: Cluster
         pending = client.pending_offsets(name, partitions) if partitions else set()
     except ClientError:
         pending = set()  # before Kafka 2.5, or a topic that is gone
-    ends = _ends(client, partitions, cluster)
+    ends = ends_with_leader(client, partitions, cluster.topics)
     return [
         OffsetRow(row.topic, row.partition, row.committed, row.end, row.lag, row.member, row.is_pending)
         for row in group_partitions(description, committed, ends, pending)
@@ -111,7 +110,7 @@ def _offset_rows(client: Client, description: GroupDescription, cluster: Cluster
 
 def _share_rows(client: Client, name: str, cluster: ClusterMetadata) -> list[OffsetRow]:
     offsets = client.share_offsets(name)
-    ends = _ends(client, offsets, cluster)
+    ends = ends_with_leader(client, offsets, cluster.topics)
     rows = []
     for one, offset in offsets.items():
         end = ends.get(one)
@@ -119,19 +118,6 @@ def _share_rows(client: Client, name: str, cluster: ClusterMetadata) -> list[Off
         ahead = max(0, (end or 0) - (offset.start or 0) - (offset.lag or 0)) if is_known else None
         rows.append(OffsetRow(one.topic, one.partition, offset.start, end, offset.lag, done_ahead=ahead))
     return rows
-
-
-def _ends(client: Client, partitions: Iterable[TopicPartition], cluster: ClusterMetadata) -> dict[TopicPartition, int]:
-    """Return the log ends of the partitions that exist and have a leader."""
-    topics = cluster.topics
-    existing = [
-        one
-        for one in partitions
-        if one.topic in topics
-        and one.partition in topics[one.topic].partitions
-        and topics[one.topic].partitions[one.partition].leader != NO_LEADER
-    ]
-    return ends_of(client, existing).ends if existing else {}
 
 
 @dataclass(frozen=True, slots=True)
