@@ -140,7 +140,7 @@ class Bench:
 
 @contextmanager
 def _started() -> Iterator[Bench]:
-    from benchmarks.spark_ready import ReadyMade
+    from benchmarks.spark_ready import Dropping, ReadyMade
     from compat_tests.spark_connector import connector
     from kqueue.spark.session import session
 
@@ -155,6 +155,7 @@ def _started() -> Iterator[Bench]:
         }
         spark = session("kqueue-benchmark", f"local[{SLOTS}]", settings=settings)
         spark.dataSource.register(ReadyMade)
+        spark.dataSource.register(Dropping)
         try:
             yield Bench(spark, broker, why_no_stock)
         finally:

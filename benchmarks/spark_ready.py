@@ -1,13 +1,21 @@
-"""A data source without cost: one record batch, returned repeatedly. What is read
-from it is what Spark itself takes.
+"""A data source and a sink without cost. The source returns one record batch repeatedly, the sink
+drops all batches: what both take is what Spark itself takes for any source and sink in Python.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceWriter,
+    InputPartition,
+    WriterCommitMessage,
+)
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
@@ -46,6 +54,23 @@ class _Reader(DataSourceReader):
         whole = _made(rows, self._bytes_each)
         for begin in range(0, self._records, rows):
             yield whole.slice(0, min(rows, self._records - begin))
+
+
+class Dropping(DataSource):
+    """``format("dropping")``: a sink that drops its rows."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "dropping"
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        return _Dropper()
+
+
+class _Dropper(DataSourceArrowWriter):
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        deque(iterator, maxlen=0)
+        return WriterCommitMessage()
 
 
 def _made(rows: int, bytes_each: int) -> pa.RecordBatch:
