@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import unquote, urlsplit
 from urllib.request import Request
 
@@ -139,7 +140,11 @@ def fetch_text(url: str, tls: TlsClientSettings | None = None) -> str:
             raise ValueError(f"expected at most {KEYS_BYTES_MAX} bytes")
     else:
         request = Request(url, headers={"Accept": "application/json"})
-        data = read_url(request, HttpOptions(KEYS_BYTES_MAX, TIMEOUT_S, tls, follows=True))
+        try:
+            data = read_url(request, HttpOptions(KEYS_BYTES_MAX, TIMEOUT_S, tls, follows=True))
+        except HTTPError as error:
+            error.close()
+            raise
     return str(data, "utf-8")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import ssl
 
@@ -12,6 +11,16 @@ RECEIVE_BYTES_MAX = 256 * KiB
 """So much is decrypted at once: about a quarter of a millisecond."""
 SEND_BYTES_MAX = MiB
 """So much is encrypted at once, then the loop serves others."""
+
+
+def clear_error_queue(context: ssl.SSLContext) -> None:
+    """Remove what failed calls have left in OpenSSL's error queue of this thread.
+
+    OpenSSL tells the outcome of a call by that queue. Python 3.14 leaves a failed system call in it
+    (seen with OpenSSL 3.6), so that the next connection that has nothing to read fails with the
+    error of this one. A new object clears the queue, and is the only public way to do so.
+    """
+    context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=context.protocol == ssl.PROTOCOL_TLS_SERVER)
 
 
 class TlsSocket:
@@ -42,6 +51,9 @@ class TlsSocket:
             return True
         except ssl.SSLWantWriteError:
             return False
+        except OSError:
+            clear_error_queue(self._tls.context)
+            raise
         return None
 
     @property
@@ -81,8 +93,10 @@ class TlsSocket:
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             if not received:
                 raise BlockingIOError from None
-        except OSError:
-            if not received:
+        except OSError as error:
+            clear_error_queue(self._tls.context)
+            # A read breaks a pipe only by the alert about an end without TLS's own.
+            if not received and not isinstance(error, BrokenPipeError):
                 raise
         return received
 
@@ -103,14 +117,19 @@ class TlsSocket:
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             if not sent:
                 raise BlockingIOError from None
+        except OSError:
+            clear_error_queue(self._tls.context)
+            raise
         return sent
 
     def close(self) -> None:
         """Close, with TLS's own notice of the end if there is room for it."""
-        with contextlib.suppress(OSError, ValueError):
+        try:
             # Best effort: without the notice a client can't tell this end from one that somebody in
             # between has made.
             self._tls.unwrap()
+        except (OSError, ValueError):
+            clear_error_queue(self._tls.context)
         self._tls.close()
 
     def close_descriptor(self) -> None:
