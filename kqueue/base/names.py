@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
-import difflib
-import random
 import re
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from kqueue.base.errors import InvalidTopic
+
+if TYPE_CHECKING:
+    import random
 
 TOPIC_LENGTH_MAX = 249
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -89,6 +91,8 @@ def nearest(name: str, known: Iterable[str], *, least: float = 0.6) -> str | Non
     """
     if len(name) > NEAREST_LENGTH_MAX:
         return None  # clients send names, and the comparison is slow for long ones
+    import difflib  # on use: few names are misspelt
+
     matches = difflib.get_close_matches(name, list(known), n=1, cutoff=least)
     return matches[0] if matches else None
 

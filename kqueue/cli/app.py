@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import click
 
 from kqueue import __version__
@@ -100,6 +98,8 @@ def kqueue(verbose: int) -> None:
 
 def _set_up_logging(verbose: int) -> None:
     """Hide the logs of client libraries unless `verbose`: they log each retry as a warning."""
+    import logging  # on use: the help text needs none
+
     clients = [logging.getLogger(name) for name in ("kafka", "aiokafka")]
     if not verbose:
         for client in clients:

@@ -113,6 +113,34 @@ def test_help_imports_no_subcommand_and_no_client() -> None:
     assert loaded.strip() == str(expected)
 
 
+def imported_by(program: str) -> set[str]:
+    """The modules that a program imports."""
+    text = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import sys; before = set(sys.modules)\n{program}\nprint(*sys.modules.keys() - before)",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return set(text.split())
+
+
+def test_a_command_starts_without_what_only_some_need() -> None:
+    """`python -m benchmarks --only kit` measures the time; it goes with the number of modules."""
+    modules = imported_by("from kqueue.cli.app import kqueue")
+    assert not modules & {"asyncio", "difflib", "email", "hashlib", "importlib.metadata", "logging", "random", "socket"}
+    assert len(modules) < 120
+
+
+def test_import_of_kqueue_imports_its_version_only() -> None:
+    modules = imported_by("import kqueue")
+    assert {name for name in modules if name.startswith("kqueue")} == {"kqueue", "kqueue.base", "kqueue.base.version"}
+    assert len(modules) < 40
+
+
 def test_the_console_script_is_declared() -> None:
     (script,) = metadata.entry_points(group="console_scripts", name="kqueue")
     assert script.value == "kqueue.cli:main"
