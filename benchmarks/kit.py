@@ -88,7 +88,7 @@ def further_starts() -> Row:
 
 
 def help_text() -> Row:
-    """What ``kqueue --help`` takes of a processor, and `import kqueue`: no subcommand is imported."""
+    """What ``kqueue --help`` and `import kqueue` take of a processor: neither imports a command."""
     figures = [
         Figure(_least_cpu_ms("-m", "kqueue.cli", "--help"), "ms of a processor", at_most=HELP_CPU_MS_MAX),
         Figure(_least_cpu_ms("-c", "import kqueue"), "ms, import kqueue", at_most=IMPORT_CPU_MS_MAX),

@@ -11,16 +11,17 @@ RECEIVE_BYTES_MAX = 256 * KiB
 """So much is decrypted at once: about a quarter of a millisecond."""
 SEND_BYTES_MAX = MiB
 """So much is encrypted at once, then the loop serves others."""
+_ANY_CONTEXT = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 
 
-def clear_error_queue(context: ssl.SSLContext) -> None:
+def clear_error_queue() -> None:
     """Remove what failed calls have left in OpenSSL's error queue of this thread.
 
     OpenSSL tells the outcome of a call by that queue. Python 3.14 leaves a failed system call in it
     (seen with OpenSSL 3.6), so that the next connection that has nothing to read fails with the
     error of this one. A new object clears the queue, and is the only public way to do so.
     """
-    context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=context.protocol == ssl.PROTOCOL_TLS_SERVER)
+    _ANY_CONTEXT.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=True)
 
 
 class TlsSocket:
@@ -52,7 +53,7 @@ class TlsSocket:
         except ssl.SSLWantWriteError:
             return False
         except OSError:
-            clear_error_queue(self._tls.context)
+            clear_error_queue()
             raise
         return None
 
@@ -94,7 +95,7 @@ class TlsSocket:
             if not received:
                 raise BlockingIOError from None
         except OSError as error:
-            clear_error_queue(self._tls.context)
+            clear_error_queue()
             # A read breaks a pipe only by the alert about an end without TLS's own.
             if not received and not isinstance(error, BrokenPipeError):
                 raise
@@ -118,7 +119,7 @@ class TlsSocket:
             if not sent:
                 raise BlockingIOError from None
         except OSError:
-            clear_error_queue(self._tls.context)
+            clear_error_queue()
             raise
         return sent
 
@@ -129,7 +130,7 @@ class TlsSocket:
             # between has made.
             self._tls.unwrap()
         except (OSError, ValueError):
-            clear_error_queue(self._tls.context)
+            clear_error_queue()
         self._tls.close()
 
     def close_descriptor(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from urllib.error import HTTPError
 from urllib.request import Request
 
 from kqueue.admin.request_times import ApiTimes, RequestHistory, parse_counters
@@ -48,5 +49,7 @@ class MetricsReader:
                     history.add(now_s, parse_counters(read_url(request, self._options).decode(errors="replace")))
                     self._rows += history.times()
                 except (OSError, ValueError, SettingError) as error:
+                    if isinstance(error, HTTPError):
+                        error.close()
                     self._problems.append(f"no metrics from {url}: {error}")
         return self._rows, self._problems

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPException
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
@@ -161,6 +161,8 @@ def read_url(url: str) -> str:
             if response.length:
                 raise MetricsUnavailable(f"{url} ended {response.length:,} bytes early")
     except URLError as error:
+        if isinstance(error, HTTPError):
+            error.close()
         raise MetricsUnavailable(f"{url} can't be read: {error.reason}") from None
     except (OSError, HTTPException, ValueError) as error:
         raise MetricsUnavailable(f"{url} can't be read: {error or type(error).__name__}") from None

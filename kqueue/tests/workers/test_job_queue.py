@@ -24,7 +24,7 @@ def test_queue_uses_threading_where_locks_are_replaced(monkeypatch: pytest.Monke
     class Lock:
         """As gevent's."""
 
-        acquire = release = staticmethod(lambda: True)
+        acquire = release = locked = staticmethod(lambda: True)
 
     monkeypatch.setattr(threading, "Lock", Lock)
     assert isinstance(new_queue(), SemaphoreQueue)
