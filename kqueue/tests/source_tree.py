@@ -20,6 +20,8 @@ SOURCES = (
     "compat_tests",
     "cluster_tests",
     "console_tests",
+    "package_tests",
+    "release",
     "plugins",
     "benchmarks",
     "examples",
@@ -59,6 +61,7 @@ class SourceFile:
             "compat_tests",
             "cluster_tests",
             "console_tests",
+            "package_tests",
             "benchmarks",
             "examples",
         )

@@ -1,0 +1,1 @@
+"""Tests of the distributions: their contents, their installation where there is no compiler."""
