@@ -5,11 +5,12 @@
                                     KQUEUE_LISTENER_NAME_SASL_SSL_SCRAM_SHA_256_SASL_JAAS_CONFIG
                                     KQUEUE_LISTENER_NAME_SASL__SSL_SCRAM___SHA___256_SASL_JAAS_CONFIG
 
-A dot is an underscore. Names of listeners and mechanisms may have underscores and hyphens; they are
-found among those that there are, however they are spelt: as in the first form, or with the escapes
-of Kafka's images (``__`` for an underscore, ``___`` for a hyphen; others have it the other way
-round). A variable that looks like a setting of security and is none stops the start: the broker
-would run without the protection.
+A dot is an underscore. Settings of kqueue's own have their prefix once or twice: `kqueue.flush` is
+KQUEUE_FLUSH, and KQUEUE_KQUEUE_FLUSH. Names of listeners and mechanisms may have underscores and
+hyphens; they are found among those that there are, however they are spelt: as in the first form, or
+with the escapes of Kafka's images (``__`` for an underscore, ``___`` for a hyphen; others have it
+the other way round). A variable that looks like a setting of security and is none stops the start:
+the broker would run without the protection.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ _NO_SETTING = re.compile(
     r"KQUEUE_(BOOTSTRAP|COMMAND_CONFIG|CONSOLE_TOKEN|PROFILE|TIMEOUT|CLIENT_\w+|SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)\Z"
 )
 _LISTENER = "LISTENER_NAME_"
+_OWN_SETTINGS = "kqueue."
 _FAMILIES = (PROVIDER_PREFIX, "metric.reporters.", "rsm.config.", "rlmm.config.", "zookeeper.ssl.")
 logger = logging.getLogger("kqueue.server")
 
@@ -67,7 +69,7 @@ def setting_names(variables: Iterable[str], listeners: Iterable[str]) -> dict[st
     Args: listeners: the names of all listeners.
     Raises: SettingError: one looks like a setting of security and is none, or several are meant.
     """
-    known = {_variable(name): name for name in (*REMOVED, *UNDECLARED, *CATALOG.broker)}
+    known = _known_variables()
     listeners = list(listeners)
     names = {}
     for variable in variables:
@@ -84,6 +86,17 @@ def setting_names(variables: Iterable[str], listeners: Iterable[str]) -> dict[st
         elif not metadata.entry_points(group=PLUGIN_VARIABLES, name=variable):
             _leave_out(variable, unescaped(stem))
     return names
+
+
+def _known_variables() -> dict[str, str]:
+    """Return the setting of each variable that needs no listener. A name of Kafka goes before a
+    short one of kqueue's own.
+    """
+    known = {_variable(name): name for name in (*REMOVED, *UNDECLARED, *CATALOG.broker)}
+    for name in CATALOG.broker:
+        if name.startswith(_OWN_SETTINGS):
+            known.setdefault(_variable(name.removeprefix(_OWN_SETTINGS)), name)
+    return known
 
 
 def unescaped(stem: str) -> str:

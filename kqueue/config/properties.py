@@ -234,13 +234,16 @@ def from_environment(environment: Mapping[str, str], listeners: Iterable[str] = 
     underscores for dots.
 
     Args: listeners: the names of all listeners.
-    Raises: SettingError: a variable looks like a setting of security, and is none.
+    Raises: SettingError: a variable looks like a setting of security, and is none, or two give one
+        setting different values.
     """
-    names = setting_names(environment, listeners)
-    return {
-        name: SourcedValue(environment[variable], f"environment variable {variable}")
-        for variable, name in names.items()
-    }
+    given: dict[str, SourcedValue] = {}
+    for variable, name in setting_names(environment, listeners).items():
+        sourced = SourcedValue(environment[variable], f"environment variable {variable}")
+        if name in given and given[name].value != sourced.value:
+            raise SettingError(f"{given[name].origin} and {variable} give {name} different values: leave one out")
+        given[name] = sourced
+    return given
 
 
 def keyword_name(keyword: str) -> str:

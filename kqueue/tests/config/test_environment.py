@@ -30,6 +30,9 @@ def test_listener_and_mechanism_are_found_in_every_spelling(spelling: str) -> No
     ("stem", "name"),
     [
         ("LOG_DIRS", "log.dirs"),
+        ("KQUEUE_FLUSH", "kqueue.flush"),
+        ("FLUSH", "kqueue.flush"),
+        ("METRICS_LISTENER", "kqueue.metrics.listener"),
         ("LISTENER_NAME_MY_OWN_SSL_CLIENT_AUTH", "listener.name.my-own.ssl.client.auth"),
         ("LISTENER_NAME_MY___OWN_SSL_CLIENT_AUTH", "listener.name.my-own.ssl.client.auth"),
         ("LISTENER_NAME_A_SASL_ENABLED_MECHANISMS", "listener.name.a.sasl.enabled.mechanisms"),

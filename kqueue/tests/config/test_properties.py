@@ -213,6 +213,13 @@ def test_names_with_underscores_in_the_environment_are_found_by_their_own_spelli
     }
 
 
+def test_two_variables_with_different_values_of_one_setting_are_refused() -> None:
+    same = {"KQUEUE_KQUEUE_FLUSH": "kafka", "KQUEUE_FLUSH": "kafka"}
+    assert {name: given.value for name, given in from_environment(same).items()} == {"kqueue.flush": "kafka"}
+    with pytest.raises(SettingError, match=r"KQUEUE_KQUEUE_FLUSH and KQUEUE_FLUSH give kqueue\.flush different values"):
+        from_environment({"KQUEUE_KQUEUE_FLUSH": "kafka", "KQUEUE_FLUSH": "group"})
+
+
 def test_foreign_variables_are_ignored() -> None:
     others = [
         "KQUEUE_BOOTSTRAP",
