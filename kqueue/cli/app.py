@@ -38,6 +38,7 @@ COMMANDS = {
         "kqueue.cli.top.command:top", "Watch a cluster: rates of topics, lags of groups, slow requests, disks."
     ),
     "metrics": LazyCommand("kqueue.cli.metrics:metrics", "List metrics; print a dashboard for Grafana, or alerts."),
+    "service": LazyCommand("kqueue.cli.service:service", "Run a broker as a service of systemd."),
     "health": LazyCommand("kqueue.cli.health:health", "Ask a broker whether it serves all it has, for scripts."),
     "acls": LazyCommand("kqueue.cli.acls:acls", "Add, remove and list ACLs: who may do what."),
     "users": LazyCommand("kqueue.cli.users:users", "Add, remove and list users with passwords, for SCRAM."),

@@ -256,9 +256,11 @@ class BrokerContainer(ABC):
 
     def reload(self) -> None:
         """Does nothing: `status` is never old."""
+        return
 
     def get_container_info(self) -> None:
         """Return None: there is nothing for Docker to inspect."""
+        return
 
     # --- what only a container has
 
@@ -295,6 +297,7 @@ class BrokerContainer(ABC):
 
     def tc_start(self) -> None:
         """Does nothing: no script is copied into a container."""
+        return
 
     @abstractmethod
     def _own_port(self) -> int:

@@ -59,6 +59,7 @@ ELSEWHERE = {
     "docs/spark.md": "compat_tests/spark/test_docs_spark.py",
     "docs/start/cluster.md": "kqueue/tests/test_docs_clusters.py",
     "docs/start/spark.md": "compat_tests/spark/test_docs_spark.py",
+    "docs/systemd.md": "kqueue/tests/test_docs_systemd.py",
     "docs/testcontainers.md": "kqueue/tests/test_docs_testcontainers.py",
     "docs/testing.md": "kqueue/tests/test_docs_testing.py",
     "docs/workers.md": "kqueue/tests/test_docs_workers.py",
