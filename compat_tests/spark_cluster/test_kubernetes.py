@@ -78,7 +78,8 @@ def test_the_image_gets_what_it_installs() -> None:
     assert all((CHECKOUT / name).exists() for name in copied)
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
     packages = {name.partition(".")[0] for name in project["tool"]["setuptools"]["packages"]["find"]["include"]}
-    assert {"pyproject.toml", project["project"]["readme"], *packages} <= set(copied)
+    backend = f"{project['build-system']['build-backend']}.py"
+    assert {"pyproject.toml", backend, project["project"]["readme"], *packages} <= set(copied)
     (extra,) = re.findall(r"pip install .*/tmp/kqueue\[(\w+)\]", text)
     assert extra in project["project"]["optional-dependencies"]
     assert f"--uid {re.findall(r'^USER (.*)$', text, re.MULTILINE)[0]} " in text

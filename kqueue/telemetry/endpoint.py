@@ -33,6 +33,8 @@ ANSWER_S = 10.0
 """A broker that has not answered for so long hangs. A client has as long for its request."""
 OWN_NAMES = "kqueue"
 """What `/metrics?names=` takes for kqueue's own names, which are the default."""
+IN_SYNC = "in_sync"
+"""`/readyz?in_sync=true` is ready once the broker's replicas are in sync, too: others may stop."""
 REQUESTS_MAX = 8
 """Requests at a time; further ones are refused, since each has a thread."""
 Start = Callable[[str, list[tuple[str, str]]], Any]
@@ -44,7 +46,8 @@ class MetricsEndpoint:
     """Serves the metrics and the health of one broker.
 
     Args:
-        read_samples, read_reasons: begin to read on the broker's thread; callable from any.
+        read_samples, read_reasons: begin to read on the broker's thread; callable from any. The
+            second takes whether its replicas have to be in sync, too.
         tls: None: without TLS.
     """
 
@@ -53,7 +56,7 @@ class MetricsEndpoint:
         host: str,
         port: int,
         read_samples: Callable[[], Future[Samples]],
-        read_reasons: Callable[[], Future[list[str]]],
+        read_reasons: Callable[[bool], Future[list[str]]],
         tls: ssl.SSLContext | None = None,
     ) -> None:
         """Raises: ListenFailed."""
@@ -96,7 +99,8 @@ class MetricsEndpoint:
         if path == "/metrics":
             return self._scrape(environ, start)
         if path in ("/healthz", "/readyz"):
-            return self._health(start, everything=path == "/readyz")
+            query = parse_qs(environ.get("QUERY_STRING", ""))
+            return self._health(start, everything=path == "/readyz", in_sync=query.get(IN_SYNC, [""])[-1] == "true")
         return _text(start, HTTPStatus.NOT_FOUND, "there are /metrics, /healthz and /readyz")
 
     def _scrape(self, environ: dict[str, Any], start: Start) -> Iterable[bytes]:
@@ -111,10 +115,12 @@ class MetricsEndpoint:
             return _text(start, HTTPStatus.SERVICE_UNAVAILABLE, _hangs())
         return body
 
-    def _health(self, start: Start, *, everything: bool) -> Iterable[bytes]:
-        """Answer whether the loop runs; `everything`: whether the broker serves all it has, too."""
+    def _health(self, start: Start, *, everything: bool, in_sync: bool) -> Iterable[bytes]:
+        """Answer whether the loop runs; `everything`: whether the broker serves all it has, too;
+        `in_sync`: with replicas that are in sync.
+        """
         try:
-            reasons = self._read_reasons().result(ANSWER_S)
+            reasons = self._read_reasons(in_sync).result(ANSWER_S)
         except TimeoutError:
             return _text(start, HTTPStatus.SERVICE_UNAVAILABLE, _hangs())
         if everything and reasons:

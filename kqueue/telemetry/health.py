@@ -1,4 +1,6 @@
-"""What keeps a broker from serving: the reasons that `/readyz` and `kqueue health` name."""
+"""What keeps a broker from serving, or from being stopped without a risk for its cluster: the
+reasons that `/readyz` and `kqueue health` name.
+"""
 
 from __future__ import annotations
 
@@ -29,3 +31,17 @@ def reasons_not_ready(broker: Broker) -> list[str]:
     if failed:
         reasons.append(f"since a failure of its disk {counted(failed, 'partition')} takes no records")
     return reasons
+
+
+def reasons_not_in_sync(broker: Broker) -> list[str]:
+    """Return a sentence if replicas of this broker lack records that their leaders have; none: all
+    are in sync. Thread: the owner thread.
+    """
+    node = broker.identity.node_id
+    behind = sum(
+        1
+        for topic in broker.topics
+        for partition in topic.partitions
+        if not partition.deleted and node in partition.replicas and node not in partition.isr
+    )
+    return [f"not in sync yet: {counted(behind, 'replica')} of this broker"] if behind else []

@@ -13,7 +13,7 @@ from kqueue.base.sliced_task import SlicedWork
 from kqueue.base.version import __version__
 from kqueue.config.metrics_listener import MetricsListener
 from kqueue.config.metrics_push import MetricsPush
-from kqueue.telemetry.health import reasons_not_ready
+from kqueue.telemetry.health import reasons_not_in_sync, reasons_not_ready
 from kqueue.telemetry.sample_reader import SampleReader
 from kqueue.telemetry.samples import Samples, Sources
 
@@ -104,9 +104,11 @@ class MetricsService:
     def _read_samples(self) -> Future[Samples]:
         return self._read(self._reader.read)
 
-    def _read_reasons(self) -> Future[list[str]]:
+    def _read_reasons(self, in_sync: bool) -> Future[list[str]]:
         def read() -> SlicedWork[list[str]]:
-            return ["the broker is stopping"] if self._is_stopping() else reasons_not_ready(self._broker)
+            if self._is_stopping():
+                return ["the broker is stopping"]
+            return reasons_not_ready(self._broker) + (reasons_not_in_sync(self._broker) if in_sync else [])
             yield  # not reached: it makes this a generator
 
         return self._read(read)

@@ -49,6 +49,15 @@ def test_reasons_are_printed_and_the_status_is_1(broker: kqueue.Broker, monkeypa
     assert json.loads(health(url_of(broker), "-o", "json").stdout) == {"ready": False, "reasons": why}
 
 
+def test_replicas_that_are_behind_are_a_reason_where_they_have_to_be_in_sync(
+    broker: kqueue.Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kqueue.telemetry.service.reasons_not_in_sync", lambda broker: ["behind"])
+    assert health(url_of(broker)).exit_code == 0
+    result = health(url_of(broker), "--in-sync")
+    assert (result.exit_code, result.stdout) == (1, "behind\n")
+
+
 def test_a_disk_that_can_not_be_written_is_printed(broker: kqueue.Broker) -> None:
     with faults(broker) as made:
         broker.create_topic("t")

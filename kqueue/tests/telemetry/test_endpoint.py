@@ -41,7 +41,7 @@ def test_other_paths_and_methods_are_refused_in_a_sentence(broker: kqueue.Broker
     refused.value.close()
 
 
-def never() -> Future[list[str]]:
+def never(in_sync: bool) -> Future[list[str]]:
     return Future()
 
 
@@ -66,9 +66,10 @@ def test_a_loop_that_hangs_is_told_and_not_waited_for(hanging: MetricsEndpoint, 
 
 
 def test_reasons_that_keep_a_broker_from_serving_are_listed() -> None:
-    def reasons() -> Future[list[str]]:
+    def reasons(in_sync: bool) -> Future[list[str]]:
         future: Future[list[str]] = Future()
-        future.set_result(["3 logs still to be recovered", "the disk is gone"])
+        behind = ["not in sync yet: 2 replicas of this broker"] if in_sync else []
+        future.set_result(["3 logs still to be recovered", "the disk is gone", *behind])
         return future
 
     made = MetricsEndpoint("127.0.0.1", 0, no_samples, reasons)
@@ -76,6 +77,8 @@ def test_reasons_that_keep_a_broker_from_serving_are_listed() -> None:
     assert get(made.port, "/readyz") == (
         503, "text/plain; charset=utf-8", "3 logs still to be recovered\nthe disk is gone\n",
     )  # fmt: skip
+    for query, lines in (("?in_sync=true", 3), ("?in_sync=1", 2), ("?in_sync=", 2)):
+        assert len(get(made.port, f"/readyz{query}")[2].splitlines()) == lines
     assert get(made.port, "/healthz")[0] == 200
     made.stop()
     made.stop()

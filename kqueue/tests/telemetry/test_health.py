@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import kqueue
 from kqueue.base.errors import KqueueError
 from kqueue.storage.local import LocalStorage
-from kqueue.telemetry.health import reasons_not_ready
+from kqueue.telemetry.health import reasons_not_in_sync, reasons_not_ready
 from kqueue.testing import faults
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.waits import eventually
@@ -76,3 +77,25 @@ def test_a_member_without_its_store_says_so_and_is_ready_again() -> None:
         eventually(lambda: any("the metadata store does not answer" in one for one in reasons(broker)))
         cluster.heal()
         eventually(lambda: reasons(broker) == [])
+
+
+def test_replicas_of_a_broker_that_are_behind_are_a_reason_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two replicas here one is behind; others are behind, deleted, or elsewhere."""
+    with kqueue.Broker() as broker:
+        broker.create_topic("t")
+        inner = broker._server.broker
+        assert reasons_not_in_sync(inner) == []
+        node = inner.identity.node_id
+        partitions = [
+            SimpleNamespace(replicas=replicas, isr=isr, deleted=deleted)
+            for replicas, isr, deleted in (
+                ((node, 8), (node, 8), False),
+                ((8, node), (8,), False),
+                ((node, 8), (node,), False),
+                ((8, 9), (8,), False),
+                ((8, node), (8,), True),
+            )
+        ]
+        monkeypatch.setattr(type(inner.topics), "__iter__", lambda self: iter([SimpleNamespace(partitions=partitions)]))
+        assert reasons_not_in_sync(inner) == ["not in sync yet: 1 replica of this broker"]
+        monkeypatch.undo()

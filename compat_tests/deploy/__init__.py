@@ -1,0 +1,3 @@
+"""Tests of what runs kqueue elsewhere: the image, compose files, Kubernetes, systemd, and the
+containers of tests.
+"""
