@@ -261,8 +261,9 @@ class Client:
     ) -> None:
         """Store a group's offsets, each of the next record to read.
 
-        Raises: BrokerRefused: the group has members; `failed` has all partitions that were refused.
-            ClientError.
+        Raises:
+            BrokerRefused: the group has members; `failed` has all partitions that were refused.
+            ClientError: as of every call.
         """
         rows = {
             TopicPartition(*topic_partition): position
@@ -305,8 +306,9 @@ class Client:
 
         A group has members, or committed offsets, or both.
 
-        Raises: BrokerRefused: a broker was not ready before the timeout. ClientError: a broker is
-            unreachable, so groups might be missing.
+        Raises:
+            BrokerRefused: a broker was not ready before the timeout.
+            ClientError: a broker is unreachable, so groups might be missing.
         """
         with self._router.call(timeout_ms) as deadline:
             listings = self._router.send_to_all(ListGroups(), deadline)

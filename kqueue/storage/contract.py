@@ -88,9 +88,8 @@ class File(Protocol):
 
         Raises:
             StorageFailed: written bytes may be lost. The kernel reports the error only once, so
-            this
-                object raises it again from every later `sync` and append. A file opened again by
-                name would report success.
+                this object raises it again from every later `sync` and append. A file opened again
+                by name would report success.
             TooManyOpenFiles: nothing was done; the call may be repeated.
         """
         ...

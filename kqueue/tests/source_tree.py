@@ -24,6 +24,7 @@ SOURCES = (
     "release",
     "plugins",
     "benchmarks",
+    "docs_site",
     "examples",
     "pyspark_kqueue",
 )
@@ -63,6 +64,7 @@ class SourceFile:
             "console_tests",
             "package_tests",
             "benchmarks",
+            "docs_site",
             "examples",
         )
 

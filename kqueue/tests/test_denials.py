@@ -74,6 +74,7 @@ DENIED: dict[str, tuple[Holds, ...]] = {
     "What kqueue leaves out: tiered storage, a KRaft quorum, Kerberos": (TIERED, QUORUM, KERBEROS),
     "kqueue is not on a package index yet": (without("kqueue/base/extras.py", "pip install 'kqueue"),),
     "remote tiers are not supported": (TIERED,),
+    "there is no remote tier yet": (TIERED,),
     "a remote tier for sealed segments": (TIERED,),
     "here is no controller quorum": (QUORUM,),
     "kqueue has no controller quorum": (QUORUM,),

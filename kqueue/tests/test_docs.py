@@ -30,6 +30,7 @@ SERVER = Page("docs/server.md")
 CLIENTS = Page("docs/clients.md")
 PAGES = (
     README,
+    Page("docs/index.md"),
     SERVER,
     Page("docs/transactions-and-groups.md"),
     Page("docs/start/testing.md"),
@@ -53,11 +54,13 @@ ELSEWHERE = {
     "docs/pipeline.md": "compat_tests/spark/test_docs_pipeline.py",
     "docs/plugins.md": "kqueue/tests/test_docs_plugins.py",
     "docs/security.md": "kqueue/tests/test_docs_security.py",
+    "docs/reference/settings.md": "kqueue/tests/test_docs_settings.py",
     "docs/share-groups.md": "kqueue/tests/test_docs_share_groups.py",
     "docs/spark-cluster.md": "compat_tests/spark_cluster/test_programs.py",
     "docs/spark-connect.md": "compat_tests/spark_connect/test_sessions.py",
     "docs/spark.md": "compat_tests/spark/test_docs_spark.py",
     "docs/start/cluster.md": "kqueue/tests/test_docs_clusters.py",
+    "docs/start/security.md": "kqueue/tests/test_docs_start_security.py",
     "docs/start/spark.md": "compat_tests/spark/test_docs_spark.py",
     "docs/systemd.md": "kqueue/tests/test_docs_systemd.py",
     "docs/testcontainers.md": "kqueue/tests/test_docs_testcontainers.py",
@@ -172,7 +175,7 @@ def extras() -> set[str]:
 
 def test_every_extra_for_users_is_named() -> None:
     named = re.findall(r"extras? `([\w-]+)`|^\| `\[([\w-]+)\]` \| ", INSTALL.text, re.MULTILINE)
-    assert {one or other for one, other in named} == extras() - {"test", "dev"}
+    assert {one or other for one, other in named} == extras() - {"test", "dev", "docs"}
 
 
 INSTALLS = re.compile(r"pip install '?(?:kqueue\b|\.\[(?!test\]))")
@@ -190,7 +193,7 @@ def test_installation_is_described_where_a_reader_begins() -> None:
     published.
     """
     where = {str(path.relative_to(ROOT)) for path in TEXTS if INSTALLS.search(path.read_text())}
-    assert where == {"README.md", "docs/install.md", "kqueue/base/extras.py"}
+    assert where == {"README.md", "docs/index.md", "docs/install.md", "kqueue/base/extras.py"}
     starts = [page for page in all_pages() if page.name.startswith("docs/start/")]
     for page in (README, INSTALL, *starts):
         installs = [line for line in page.commands() if line.startswith("pip install ") and line != BY_TOX]

@@ -39,14 +39,13 @@ class Drop:
     """Delete the segments that end at or before `before_offset`.
 
     Attributes:
-        before_offset: exclusive end of the part to delete. why: reason for the log line, e.g.
-        ``older than retention.ms``. roll_active: roll if `before_offset` reaches the log end, so
-        that the active segment is deleted
-            too.
+        before_offset: exclusive end of the part to delete.
+        why: reason for the log line, e.g. ``older than retention.ms``.
+        roll_active: roll if `before_offset` reaches the log end, so that the active segment is
+            deleted too.
         before_delete: work to finish before the segments are deleted, such as archiving them.
-        Called
-            with a `kqueue.log.sealed_segments.SealedSegments` (`kqueue.testing.sealed_segments`
-            creates some for tests). None: no such work.
+            Called with a `kqueue.log.sealed_segments.SealedSegments`
+            (`kqueue.testing.sealed_segments` creates some for tests). None: no such work.
 
     Rules for `before_delete`:
 

@@ -53,9 +53,12 @@ class Codec(Protocol):
     def decompress(self, data: Buffer, limit: int) -> bytes:
         """Return the original bytes. `data` is untrusted.
 
-        Args: limit: most bytes of the result, >= 0; about the most that may be allocated, whatever
-            size `data` states.
-        Raises: CorruptBatch: damaged, incomplete, trailing bytes, or above the limit. Nothing else.
+        Args:
+            limit: most bytes of the result, >= 0; about the most that may be allocated, whatever
+                size `data` states.
+
+        Raises:
+            CorruptBatch: damaged, incomplete, trailing bytes, or above the limit. Nothing else.
         """
         ...
 
