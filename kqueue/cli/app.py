@@ -52,6 +52,7 @@ COMMANDS = {
     "settings": LazyCommand(
         "kqueue.cli.settings:settings", "List the settings of brokers and topics, and which have an effect."
     ),
+    "errors": LazyCommand("kqueue.cli.errors:errors", "Show what errors of the protocol mean, and what to do."),
     "version": LazyCommand("kqueue.cli.version:version", "Show the versions of kqueue and its dependencies."),
 }
 EXAMPLES = """\b

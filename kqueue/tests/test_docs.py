@@ -54,6 +54,7 @@ ELSEWHERE = {
     "docs/pipeline.md": "compat_tests/spark/test_docs_pipeline.py",
     "docs/plugins.md": "kqueue/tests/test_docs_plugins.py",
     "docs/security.md": "kqueue/tests/test_docs_security.py",
+    "docs/reference/error-codes.md": "kqueue/tests/test_docs_error_codes.py",
     "docs/reference/settings.md": "kqueue/tests/test_docs_settings.py",
     "docs/share-groups.md": "kqueue/tests/test_docs_share_groups.py",
     "docs/spark-cluster.md": "compat_tests/spark_cluster/test_programs.py",

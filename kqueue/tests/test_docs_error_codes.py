@@ -14,7 +14,7 @@ import click
 from kqueue.base.log_event import LogEvent
 from kqueue.cli.app import kqueue as root
 from kqueue.config.catalog import CATALOG
-from kqueue.tests.doc_pages import Page
+from kqueue.tests.doc_pages import Page, run_line
 from kqueue.tests.log_lines import CONSTANTS
 from kqueue.tests.source_tree import PACKAGE, ROOT
 from kqueue.tests.tables import for_each
@@ -29,9 +29,15 @@ Derived from the code: `python -m kqueue.tests.test_docs_error_codes` writes thi
 
 Every error that kqueue answers with. Names, numbers and which of them are retriable are Kafka's; after a retriable
 error clients send the request again by themselves, so that a program meets it only if it lasts. Java's clients name
-errors by their exceptions (`NotLeaderOrFollowerException`), kafka-python too (`NotLeaderOrFollowerError`).
+errors by their exceptions (`NotLeaderOrFollowerException`), kafka-python too (`NotLeaderOrFollowerError`). The command
+finds an error by each of these names, or by its number:
 
-| number | error | retriable | when | what to do |
+```sh
+kqueue errors NotLeaderOrFollowerException
+kqueue errors 19
+```
+
+| error | number | retriable | when | what to do |
 |---|---|---|---|---|
 """
 CLIENT_SETTINGS = {
@@ -52,7 +58,7 @@ TEXTS = [(code, text) for code, advice in ERROR_ADVICE.items() for text in advic
 
 def page() -> str:
     rows = [
-        f"| {code.value} | `{code.name}` | {'yes' if code in RETRIABLE else ''} | {advice.when} | {advice.action} |\n"
+        f"| `{code.name}` | {code.value} | {'yes' if code in RETRIABLE else ''} | {advice.when} | {advice.action} |\n"
         for code, advice in ERROR_ADVICE.items()
     ]
     return HEAD + "".join(rows)
@@ -99,6 +105,12 @@ def test_settings_and_events_in_a_row_exist(code: ErrorCode, text: str) -> None:
     events: set[str] = {event.name for event in CONSTANTS.values() if isinstance(event, LogEvent)}
     known = {*CATALOG.broker, *CATALOG.topic, *CLIENT_SETTINGS, *events}
     assert set(re.findall(r"`([a-z-]+(?:\.[a-z-]+)+)`", text)) <= known
+
+
+def test_the_commands_run() -> None:
+    by_name, by_number = PAGE.commands()
+    assert run_line(by_name, ROOT).startswith("NOT_LEADER_OR_FOLLOWER (6, retriable)")
+    assert run_line(by_number, ROOT).startswith("NOT_ENOUGH_REPLICAS (19, retriable)")
 
 
 if __name__ == "__main__":

@@ -82,19 +82,19 @@ def default_of(row: Setting) -> str:
 def line(row: Setting, about: str) -> str:
     kind = row.kind.name.lower()
     accepted = kind if row.valid.description == ANY.description else f"{kind}, {shown(row.valid.description)}"
-    cells = [f"`{row.name}`", accepted, default_of(row)]
+    cells = [f"`{row.name}`", cell(about), accepted, default_of(row)]
     if row.scope is Scope.BROKER:
         cells += [WHERE[row.prefix], "" if row.is_read_only else row.dynamic.value]
     elif row.scope is Scope.TOPIC:
         cells.append(", ".join(f"`{synonym.name}`" for synonym in row.synonyms))
-    return f"| {' | '.join([*cells, cell(about)])} |\n"
+    return f"| {' | '.join(cells)} |\n"
 
 
 def table(scope: Scope, lines: list[SettingSummary]) -> str:
     """Return the section of a scope: those with an effect."""
     title, where = TITLES[scope]
     columns = {Scope.BROKER: ["for", "at run time"], Scope.TOPIC: ["default of the broker"]}.get(scope, [])
-    head = ["setting", "type", "default", *columns, "meaning"]
+    head = ["setting", "meaning", "type", "default", *columns]
     rows = CATALOG.rows(scope)
     body = [line(rows[each.name], each.about) for each in lines]
     return f"## {title}\n\nThey are {where}.\n\n| {' | '.join(head)} |\n|{'---|' * len(head)}\n{''.join(body)}"

@@ -142,7 +142,7 @@ ERROR_ADVICE: dict[ErrorCode, ErrorAdvice] = {
     ),
     ErrorCode.UNSUPPORTED_VERSION: ErrorAdvice(
         "the broker does not know the version, or what the request asks for",
-        "[APIs](../apis.md) has what is served; update the client or the broker",
+        "`kqueue cluster apis` lists what is served; update the client or the broker",
     ),
     ErrorCode.TOPIC_ALREADY_EXISTS: ErrorAdvice(
         "a topic of this name exists",
