@@ -7,6 +7,7 @@ list of its files.
 
 from __future__ import annotations
 
+import itertools
 import posixpath
 import re
 import shutil
@@ -66,7 +67,9 @@ def separate_lists(text: str) -> str:
 
 def map_links(text: str, change: Callable[[str], str]) -> str:
     """Return Markdown with each target of a link or picture replaced. Code is left as it is."""
-    return "".join(line if is_code else _map_line(line, change) for line, is_code in _lines(text))
+    parts = itertools.groupby(_lines(text), lambda line: (line[1], not line[0].strip()))
+    paragraphs = ((is_code, "".join(line for line, _ in lines)) for (is_code, _), lines in parts)
+    return "".join(paragraph if is_code else _map_paragraph(paragraph, change) for is_code, paragraph in paragraphs)
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
@@ -84,15 +87,15 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
             yield line, bool(fence)
 
 
-def _map_line(line: str, change: Callable[[str], str]) -> str:
-    code = [match.span() for match in _CODE.finditer(line)]
+def _map_paragraph(text: str, change: Callable[[str], str]) -> str:
+    code = [match.span() for match in _CODE.finditer(text)]
 
     def replaced(match: re.Match[str]) -> str:
         if any(start < match.start() and match.end() < end for start, end in code):
             return match[0]
         return f"{match['before']}{change(match['target'])}{match['after']}"
 
-    return _LINK.sub(replaced, line)
+    return _LINK.sub(replaced, text)
 
 
 class Staging:

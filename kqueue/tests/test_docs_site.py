@@ -93,6 +93,8 @@ def test_a_link_to_no_file_is_named_with_its_page(repository: Path, link: str) -
         ("```sh\n[a](b.md)\n```\n[a](b.md)", "```sh\n[a](b.md)\n```\n[a](X)"),
         ("````\n```\n[a](b.md)\n````\n", "````\n```\n[a](b.md)\n````\n"),
         ("[`a`](b.md)", "[`a`](X)"),
+        ("`a\nb` [a](b.md) `c`", "`a\nb` [a](X) `c`"),
+        ("a `\n\n[a](b.md) `c`", "a `\n\n[a](X) `c`"),
     ],
 )
 def test_links_of_code_stay(text: str, changed: str) -> None:
