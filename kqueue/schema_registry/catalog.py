@@ -126,7 +126,11 @@ class Catalog:
             A subject that lacks the id does not hide it. None: the default context.
         Raises: RegistryError.
         """
-        return self.schema_versions(schema_id, subject)[0]
+        with self._replay.reading() as state:
+            version = state.schemas.any_version(_context_of_id(state, schema_id, subject), schema_id)
+        if version is None:
+            raise RegistryError(SCHEMA_ID_NOT_FOUND, id=schema_id)
+        return version
 
     def schema_versions(
         self, schema_id: int, subject: SubjectName | None = None, deleted: Deleted = Deleted.INCLUDED
@@ -136,7 +140,7 @@ class Catalog:
         Raises: RegistryError: there is none.
         """
         with self._replay.reading() as state:
-            versions = _versions_of_id(state, schema_id, subject)
+            versions = state.schemas.versions(_context_of_id(state, schema_id, subject), schema_id)
         if not versions:
             raise RegistryError(SCHEMA_ID_NOT_FOUND, id=schema_id)
         return sorted(filter(deleted.covers, versions), key=lambda one: (one.subject, one.version))
@@ -200,7 +204,9 @@ def parse_version(text: str) -> int:
     raise RegistryError(INVALID_VERSION, version=text[:100])
 
 
-def find_version(state: RegistryState, subject: SubjectName, number: int, deleted: Deleted) -> SchemaVersion:
+def find_version(
+    state: RegistryState, subject: SubjectName, number: int, deleted: Deleted = Deleted.EXCLUDED
+) -> SchemaVersion:
     """Return a version. `number`: -1: the newest. Raises: RegistryError: there is none."""
     is_deleted_included = deleted is not Deleted.EXCLUDED
     latest = state.latest(subject, is_deleted_included=is_deleted_included)
@@ -225,18 +231,17 @@ def mode_in_force(state: RegistryState, scope: Scope, defaults: Defaults) -> str
     return effective_mode(map(state.mode, scopes_of(scope)), defaults.mode)
 
 
-def _versions_of_id(state: RegistryState, schema_id: int, subject: SubjectName | None) -> list[SchemaVersion]:
-    context = DEFAULT_CONTEXT if subject is None else subject.context
-    versions = state.schemas.versions(context, schema_id)
-    if subject is None or context != DEFAULT_CONTEXT or subject.is_context:
-        return versions
-    if any(version.subject == subject for version in versions):
-        return versions
-    for other in state.contexts():
-        there = state.schemas.versions(other, schema_id)
-        if any(version.subject.subject == subject.subject for version in there):
-            return there
-    return versions
+def _context_of_id(state: RegistryState, schema_id: int, subject: SubjectName | None) -> str:
+    """Return the context in which to look for an id: that of the subject; if its name says none,
+    the first in which the subject has the id.
+    """
+    if subject is None:
+        return DEFAULT_CONTEXT
+    if subject.context == DEFAULT_CONTEXT and not subject.is_context:
+        for context in state.contexts():
+            if state.schemas.has_subject(context, schema_id, subject.subject):
+                return context
+    return subject.context
 
 
 def _prefix_filter(prefix: str) -> Callable[[SubjectName], bool] | None:

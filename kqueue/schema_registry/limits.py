@@ -10,7 +10,6 @@ class Limits(NamedTuple):
 
     Attributes:
         body_bytes_max: of a request, before it is read.
-        json_depth_max: of nested values in a request.
         schema_characters_max: of the text of one schema.
         references_max: of one schema, itself.
         resolved_references_max: of one schema, with those of its references.
@@ -21,7 +20,6 @@ class Limits(NamedTuple):
     """
 
     body_bytes_max: int = 4_000_000
-    json_depth_max: int = 100
     schema_characters_max: int = 1_000_000
     references_max: int = 100
     resolved_references_max: int = 1_000

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
+from kqueue.base.errors import ExtraNeeded
 from kqueue.schema_registry.errors import CIRCULAR_REFERENCE, INVALID_SCHEMA, SCHEMA_TOO_LARGE, RegistryError
 from kqueue.schema_registry.limits import Limits
 from kqueue.schema_registry.schema_content import LATEST_VERSION, SchemaContent, SchemaReference
@@ -71,7 +72,7 @@ class ParsedSchemas:
         content = resolved.content
         try:
             parsed = self._type_of(content.type_name).parse(content.text, resolved.references, is_new=is_new)
-        except InvalidSchema as error:
+        except (InvalidSchema, ExtraNeeded) as error:
             raise RegistryError(INVALID_SCHEMA, reason=str(error)) from None
         if len(content.text) <= self._limits.parsed_schema_characters_max:
             with self._lock:

@@ -192,7 +192,8 @@ class Registry:
     ) -> list[str]:
         """Return why a schema could not be registered next; empty: it could be.
 
-        Args: version: the one to compare with; None: those that the level says.
+        Args: version: the one to compare with; None: those that the level says. Anything is
+            compatible with the latest version of a subject that has none.
         """
         with self._replay.reading() as state:
             against = (
@@ -215,9 +216,8 @@ class Registry:
         with self._changing:
             with self._replay.reading() as state:
                 self._check_changes_allowed(state, subject)
-                found = find_version(state, subject, number, Deleted.INCLUDED)
-                if number == -1 and not is_permanent:
-                    found = find_version(state, subject, number, Deleted.EXCLUDED)
+                deleted = Deleted.EXCLUDED if number == -1 and not is_permanent else Deleted.INCLUDED
+                found = find_version(state, subject, number, deleted)
                 names = {"subject": str(subject), "version": found.version}
                 if found.is_deleted and not is_permanent:
                     raise RegistryError(VERSION_SOFT_DELETED, **names)
@@ -386,8 +386,13 @@ class Registry:
 
     def _append(self, key: RecordKey, value: RecordValue) -> None:
         """Write a record, and wait until it is applied."""
+        value_bytes = encode_value(key, value)
         try:
-            offset = self._log.append(encode_key(key), encode_value(key, value))
+            if value_bytes is None:
+                # Compaction would otherwise bring back, in time, what they deleted.
+                for other_key in self._replay.other_keys(key):
+                    self._log.append(other_key, None)
+            offset = self._log.append(encode_key(key), value_bytes)
         except StoredRecordTooLarge as error:
             raise RegistryError(SCHEMA_TOO_LARGE, reason=str(error)) from error
         except StoreUnavailable as error:

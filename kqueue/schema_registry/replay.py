@@ -8,7 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kqueue.base import events
-from kqueue.schema_registry.records import MalformedRegistryRecord, RegistryRecord, UnknownKeyType, decode_record
+from kqueue.schema_registry.records import (
+    MalformedRegistryRecord,
+    RecordKey,
+    RegistryRecord,
+    UnknownKeyType,
+    decode_record,
+    encode_key,
+)
 from kqueue.schema_registry.state.registry_state import RegistryState
 
 logger = logging.getLogger(__name__)
@@ -20,6 +27,7 @@ class Replay:
     def __init__(self) -> None:
         self._state = RegistryState()
         self._offset = -1
+        self._other_keys: dict[RecordKey, set[bytes]] = {}
         self._changed = threading.Condition()
 
     @property
@@ -39,8 +47,17 @@ class Replay:
         with self._changed:
             if record is not None:
                 self._state.apply(record, timestamp_ms)
+                if key is not None and key != encode_key(record.key):
+                    self._other_keys.setdefault(record.key, set()).add(key)
             self._offset = offset
             self._changed.notify_all()
+
+    def other_keys(self, key: RecordKey) -> list[bytes]:
+        """Return the bytes of keys that mean this key and differ from those written here: of older
+        registries, whose JSON has another order. Compaction takes them for other keys.
+        """
+        with self._changed:
+            return sorted(self._other_keys.get(key, ()))
 
     def wait_for(self, offset: int, timeout_s: float) -> bool:
         """Wait until the record of an offset is applied; return whether it is."""

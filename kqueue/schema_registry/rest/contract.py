@@ -31,6 +31,16 @@ class SoleLeader:
         return None
 
 
+class ClusterIds(NamedTuple):
+    """Whose registry it is. `kafka_cluster_id`: "": not known. `group_id`: of the registries."""
+
+    kafka_cluster_id: str = ""
+    group_id: str = "schema-registry"
+
+
+NO_CLUSTER = ClusterIds()
+
+
 class ForwardedRequest(NamedTuple):
     """A request for the leader.
 

@@ -49,6 +49,11 @@ class SchemaIndex:
         by_subject = _NOTHING if index is None else index.by_id.get(schema_id, _NOTHING)
         return [version for versions in by_subject.values() for version in versions.values()]
 
+    def has_subject(self, context: str, schema_id: int, subject: str) -> bool:
+        """Whether a subject has a version with an id, soft-deleted or not."""
+        index = self._contexts.get(context)
+        return index is not None and subject in index.by_id.get(schema_id, _NOTHING)
+
     def any_version(self, context: str, schema_id: int) -> SchemaVersion | None:
         """Return one version that has an id; None: there is none. Versions of an id have one
         content, unless a forced import gave the id twice.
