@@ -195,10 +195,10 @@ class Registry:
         Args: version: the one to compare with; None: those that the level says. Anything is
             compatible with the latest version of a subject that has none.
         """
-        with self._replay.reading() as state:
-            against = (
-                None if version is None else find_version(state, subject, parse_version(version), Deleted.EXCLUDED)
-            )
+        against = None
+        if version is not None:
+            with self._replay.reading() as state:
+                against = _compared_with(state, subject, parse_version(version))
         prepared = self._prepare(subject, content, is_normalized)
         return self._incompatibilities(subject, prepared, against)[1]
 
@@ -353,12 +353,12 @@ class Registry:
             )
 
     def _incompatibilities(
-        self, subject: SubjectName, prepared: _Prepared, against: SchemaVersion | None
+        self, subject: SubjectName, prepared: _Prepared, against: Sequence[SchemaVersion] | None
     ) -> tuple[str, list[str]]:
-        """Return the level, and what contradicts it."""
+        """Return the level, and what contradicts it. `against`: None: what the level says."""
         with self._replay.reading() as state:
             config = config_in_force(state, subject, self._defaults)
-            versions = [against] if against is not None else state.versions(subject)
+            versions = state.versions(subject) if against is None else list(against)
         level = str(config[COMPATIBILITY_LEVEL])
         versions = _of_group(versions, prepared.content, config.get("compatibilityGroup"))
         if level not in LEVELS or level == "NONE":
@@ -399,6 +399,13 @@ class Registry:
             raise RegistryError(STORE_FAILED, reason=str(error)) from error
         if not self._replay.wait_for(offset, self._apply_timeout_s):
             raise RegistryError(OPERATION_TIMED_OUT, seconds=self._apply_timeout_s)
+
+
+def _compared_with(state: RegistryState, subject: SubjectName, number: int) -> list[SchemaVersion]:
+    """Return a version; -1: the latest, if there is one."""
+    if number == -1 and not state.has_subject(subject):
+        return []
+    return [find_version(state, subject, number)]
 
 
 def _registered(
