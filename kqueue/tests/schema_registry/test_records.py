@@ -34,8 +34,7 @@ RECORDS = [
         SchemaKey("orders", 2),
         SchemaValue(7, content()),
         b'{"keytype":"SCHEMA","subject":"orders","version":2,"magic":1}',
-        b'{"subject":"orders","version":2,"id":7,"md5":"CV1xzxJVa51eMwrVdbPfXQ==",'
-        b'"schema":"\\"string\\"","deleted":false}',
+        b'{"subject":"orders","version":2,"id":7,"md5":"CV1xzxJVa51eMwrVdbPfXQ==","schema":"\\"string\\"","deleted":false}',
     ),
     (SchemaKey("orders", 2), None, b'{"keytype":"SCHEMA","subject":"orders","version":2,"magic":1}', None),
     (
