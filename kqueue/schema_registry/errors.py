@@ -46,7 +46,7 @@ class RegistryError(KqueueError):
 BAD_REQUEST = ErrorKind(400, "{reason}")
 UNAUTHORIZED = ErrorKind(401, "{reason}")
 FORBIDDEN = ErrorKind(403, "The user is not allowed to {operation} {resource}.")
-PATH_NOT_FOUND = ErrorKind(404, "There is no resource {path!r}.")
+PATH_NOT_FOUND = ErrorKind(404, "The path {path!r} names no resource.")
 METHOD_NOT_ALLOWED = ErrorKind(405, "The resource does not allow {method}; it allows {allowed}.")
 NOT_ACCEPTABLE = ErrorKind(406, "Answers are {offered}; the request accepts {accepted!r} only.")
 INCOMPATIBLE_SCHEMA = ErrorKind(

@@ -13,7 +13,7 @@ def test_every_endpoint_is_routed(api: Api) -> None:
         path = endpoint.path.format(subject="a", version="1", id="1", guid="g")
         response = api.request(endpoint.method, path)
         assert response.status_code != 405, endpoint
-        assert "There is no resource" not in response.text, endpoint
+        assert "names no resource" not in response.text, endpoint
 
 
 def test_no_endpoint_is_there_twice() -> None:
