@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from kqueue.schema_registry.schemas.contract import InvalidSchema, ResolvedReference
+from kqueue.schema_registry.schemas.contract import Incompatibility, InvalidSchema, ResolvedReference
 
 TEXT_CHARACTERS_MAX = 1024 * 1024
 """Characters of one schema's text, of that of each reference, and of a stored text."""
@@ -15,7 +15,7 @@ REFERENCED_CHARACTERS_MAX = 8 * TEXT_CHARACTERS_MAX
 """Characters of all references together."""
 DEPTH_MAX = 100
 """Levels of objects and lists in JSON, of messages in Protobuf, and of references."""
-COMPARISON_STEPS_MAX = 200_000
+COMPARISON_STEPS_MAX = 50_000
 """Pairs of parts that one comparison of two schemas looks at."""
 COMPARISON_DEPTH_MAX = 150
 """Levels to which a comparison follows types into types."""
@@ -49,6 +49,11 @@ class ComparisonBudget:
             raise ComparisonTooLarge(f"types are nested more than {COMPARISON_DEPTH_MAX} deep")
         yield
         self._depth -= 1
+
+
+def too_large(error: Exception) -> Incompatibility:
+    """Return the reason of schemas that are too large to be compared. `error`: what ended it."""
+    return Incompatibility("TOO_LARGE", "/", f"The {{reader}} and the {{writer}} schema can not be compared: {error}")
 
 
 def check_text(text: str) -> None:

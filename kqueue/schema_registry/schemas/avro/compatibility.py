@@ -22,7 +22,13 @@ from kqueue.schema_registry.schemas.avro.model import (
     NamedAvroType,
 )
 from kqueue.schema_registry.schemas.contract import Incompatibility
-from kqueue.schema_registry.schemas.limits import INCOMPATIBILITIES_MAX, ComparisonBudget, ComparisonTooLarge
+from kqueue.schema_registry.schemas.limits import (
+    INCOMPATIBILITIES_MAX,
+    ComparisonBudget,
+    ComparisonTooLarge,
+    too_large,
+)
+from kqueue.schema_registry.schemas.pair_memo import PairMemo
 
 PROMOTIONS: Mapping[str, tuple[str, ...]] = {
     "long": ("int",),
@@ -41,12 +47,7 @@ def avro_incompatibilities(reader: AvroType, writer: AvroType) -> list[Incompati
     try:
         return list(dict.fromkeys(_Comparison().compare(reader, writer, ())))
     except (ComparisonTooLarge, RecursionError) as error:
-        return [too_large(str(error))]
-
-
-def too_large(reason: str) -> Incompatibility:
-    """Return the reason of schemas that are too large to be compared."""
-    return Incompatibility("TOO_LARGE", "/", f"The {{reader}} and the {{writer}} schema can not be compared: {reason}")
+        return [too_large(error)]
 
 
 class _Comparison:
@@ -54,25 +55,17 @@ class _Comparison:
 
     def __init__(self) -> None:
         self._budget = ComparisonBudget()
-        self._known: dict[tuple[int, int], _Found] = {}
+        self._memo: PairMemo[Incompatibility] = PairMemo(self._budget)
 
     def compare(self, reader: AvroType, writer: AvroType, path: tuple[str, ...]) -> _Found:
-        pair = id(reader), id(writer)
-        known = self._known.get(pair)
-        if known is not None:
-            return known
-        # A record that is in itself meets its own pair again: that adds no reason of its own.
-        self._known[pair] = _NONE
-        with self._budget.level():
-            found = self._compare(reader, writer, path)[:INCOMPATIBILITIES_MAX]
-        self._known[pair] = found
-        return found
+        """Return the reasons of a pair. `path`: where it is first met."""
+        return self._memo.result(reader, writer, lambda: self._compare(reader, writer, path)[:INCOMPATIBILITIES_MAX])
 
     def _compare(self, reader: AvroType, writer: AvroType, path: tuple[str, ...]) -> _Found:
         if isinstance(writer, AvroUnion):
             return self._from_union(reader, writer, path)
         if isinstance(reader, AvroUnion):
-            if any(not self.compare(branch, writer, path) for branch in reader.branches):
+            if any(_may_match(one, writer) and not self.compare(one, writer, path) for one in reader.branches):
                 return _NONE
             return (_missing_branch(writer, path),)
         if isinstance(reader, AvroArray) and isinstance(writer, AvroArray):
@@ -136,6 +129,13 @@ class _Comparison:
 
 def _pointer(path: tuple[str, ...]) -> str:
     return "/" + "/".join(path)
+
+
+def _may_match(branch: AvroType, writer: AvroType) -> bool:
+    """Return whether a branch of the reader may read a type: names are compared before fields."""
+    if isinstance(branch, NamedAvroType) and isinstance(writer, NamedAvroType):
+        return branch.kind == writer.kind and not _names(branch, writer, ())
+    return True
 
 
 def _names(reader: NamedAvroType, writer: NamedAvroType, path: tuple[str, ...]) -> _Found:
