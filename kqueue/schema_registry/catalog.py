@@ -157,7 +157,7 @@ class Catalog:
                 version
                 for context, schema_id in state.schemas.ids_of_guid(guid.lower())
                 for version in state.schemas.versions(context, schema_id)
-                if version.content.guid == guid.lower()
+                if version.guid == guid.lower()
             ]
         if not versions:
             raise RegistryError(SCHEMA_NOT_FOUND)

@@ -18,7 +18,7 @@ Metadata: TypeAlias = Mapping[str, Any]
 Immutable.
 """
 RuleSet: TypeAlias = Mapping[str, Any]
-"""Lists of rules by the names of `RULE_LISTS`. Immutable."""
+"""Lists of rules by the names of `RULE_LISTS`, and a text `ENABLE_AT`. Immutable."""
 
 RULE_LISTS: Mapping[str, tuple[str, ...]] = {
     "migrationRules": ("UPGRADE", "DOWNGRADE", "UPDOWN"),
@@ -26,6 +26,8 @@ RULE_LISTS: Mapping[str, tuple[str, ...]] = {
     "encodingRules": ("WRITE", "READ", "WRITEREAD"),
 }
 """The lists of a rule set, and the modes that their rules may have."""
+ENABLE_AT = "enableAt"
+"""The member of a rule set that says when clients begin with it."""
 RULE_KINDS = ("TRANSFORM", "CONDITION")
 Rule: TypeAlias = Mapping[str, Any]
 _RULE_TEXTS = ("name", "doc", "kind", "mode", "type", "expr", "onSuccess", "onFailure")
@@ -58,10 +60,12 @@ def parse_rule_set(given: object, *, is_new: bool = True) -> RuleSet | None:
     if given is None:
         return None
     fields = _object(given, "ruleSet")
-    rules = {name: [_rule(one, name) for one in _list(fields.get(name), name)] for name in RULE_LISTS}
+    rules: dict[str, Any] = {name: [_rule(one, name) for one in _list(fields.get(name), name)] for name in RULE_LISTS}
     if is_new:
         for name, modes in RULE_LISTS.items():
             _check_rules(rules[name], name, modes)
+    if fields.get(ENABLE_AT) is not None:
+        rules[ENABLE_AT] = _text(fields[ENABLE_AT], ENABLE_AT)
     return _non_empty(rules)
 
 
@@ -82,11 +86,12 @@ def merge_rule_sets(older: RuleSet | None, newer: RuleSet | None) -> RuleSet | N
     """Return both; a rule of `newer` replaces the one of its name."""
     if older is None or newer is None:
         return newer if older is None else older
-    merged = {}
+    merged: dict[str, Any] = {}
     for name in RULE_LISTS:
         rules = newer.get(name, [])
         names = {rule["name"] for rule in rules}
         merged[name] = [rule for rule in older.get(name, []) if rule["name"] not in names] + rules
+    merged[ENABLE_AT] = newer.get(ENABLE_AT, older.get(ENABLE_AT))
     return _non_empty(merged)
 
 
@@ -116,6 +121,8 @@ def rule_set_parts(rules: RuleSet | None) -> Iterator[bytes]:
             yield from (rule[field].encode() for field in ("expr", "onSuccess", "onFailure") if field in rule)
             if rule["disabled"]:
                 yield _DISTINCT
+    if ENABLE_AT in rules:
+        yield rules[ENABLE_AT].encode()
 
 
 def _rule(given: object, list_name: str) -> Rule:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import uuid
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -74,11 +75,20 @@ RecordKey: TypeAlias = SchemaKey | ConfigKey | ModeKey | DeleteSubjectKey | Clea
 
 
 class SchemaValue(NamedTuple):
-    """A version as it is stored."""
+    """A version as it is stored.
+
+    Attributes: guid: by which another registry stored it; None: the one of its content.
+    """
 
     id: int
     content: SchemaContent
     is_deleted: bool = False
+    guid: str | None = None
+
+    @property
+    def md5(self) -> bytes:
+        """16 bytes: those of the GUID."""
+        return self.content.md5 if self.guid is None else uuid.UUID(self.guid).bytes
 
 
 RecordValue: TypeAlias = SchemaValue | Mapping[str, Any] | int | bool | None
@@ -126,7 +136,7 @@ def encode_value(key: RecordKey, value: RecordValue) -> bytes | None:
                     "subject": subject,
                     "version": version,
                     "id": value.id,
-                    "md5": base64.b64encode(value.content.md5).decode(),
+                    "md5": base64.b64encode(value.md5).decode(),
                     **value.content.fields(),
                     "deleted": value.is_deleted,
                 }
@@ -188,7 +198,13 @@ def _value(key: RecordKey, fields: Mapping[str, Any]) -> RecordValue:
                 content = parse_content(fields, None)
             except RegistryError as error:
                 raise MalformedRegistryRecord(str(error)) from None
-            return SchemaValue(_number(fields, "id", 0, ID_MAX), content, fields.get("deleted") is True)
+            guid = _guid(fields.get("md5"))
+            return SchemaValue(
+                _number(fields, "id", 0, ID_MAX),
+                content,
+                fields.get("deleted") is True,
+                None if guid == content.guid else guid,
+            )
         case ConfigKey() | ModeKey():
             return {name: part for name, part in fields.items() if name != "subject"}
         case DeleteSubjectKey():
@@ -209,6 +225,16 @@ def _object(data: bytes | None, what: str) -> Mapping[str, Any]:
     if not isinstance(parsed, dict):
         raise MalformedRegistryRecord(f"the {what} is {type(parsed).__name__}; expected an object")
     return parsed
+
+
+def _guid(md5: object) -> str | None:
+    """Return the GUID of a stored MD5; None: there is none, or it is not one."""
+    if not isinstance(md5, str) or len(md5) > 100:
+        return None
+    try:
+        return str(uuid.UUID(bytes=base64.b64decode(md5, validate=True)))
+    except ValueError:
+        return None
 
 
 def _subject(fields: Mapping[str, Any]) -> str:

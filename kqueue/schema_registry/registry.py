@@ -44,7 +44,6 @@ from kqueue.schema_registry.records import (
     RecordKey,
     RecordValue,
     SchemaKey,
-    SchemaValue,
     encode_key,
     encode_value,
 )
@@ -159,7 +158,7 @@ class Registry:
                     version = _next(state, subject, request, prepared.content)
             if not MODES[mode].takes_ids:
                 self._check_is_compatible(subject, prepared)
-            self._append(SchemaKey(str(subject), version.version), SchemaValue(version.id, version.content))
+            self._append(SchemaKey(str(subject), version.version), version.value())
             with self._replay.reading() as state:
                 return state.version(subject, version.version) or version
 
@@ -228,7 +227,7 @@ class Registry:
             if is_permanent:
                 self._append(key, None)
             else:
-                self._append(key, SchemaValue(found.id, found.content, is_deleted=True))
+                self._append(key, found.value(is_deleted=True))
                 self._delete_settings_of_deleted(subject)
             return found.version
 

@@ -100,7 +100,7 @@ DENIED: dict[str, tuple[Holds, ...]] = {
         lambda: "OP_NO_RENEGOTIATION" in (PACKAGE / "network" / "tls_context.py").read_text(),
     ),
     "There are no exporters, no data encryption keys": (
-        without("kqueue/schema_registry/rest/app.py", "exporters", "encryption", "catalog"),
+        without("kqueue/schema_registry/rest/app.py", "exporters", "encryption", "associations", "catalog"),
     ),
     "there are no revocation lists": (without("kqueue/network/tls_context.py", "VERIFY_CRL"),),
 }

@@ -172,14 +172,23 @@ class Call:
             raise RegistryError(BAD_REQUEST, reason="The body must be a JSON object.")
         return self._body
 
-    def content(self) -> SchemaContent:
-        """Return the schema of the body. Raises: RegistryError."""
-        return parse_content(self.members(), self.registry.limits)
+    def content(self, subject: SubjectName) -> SchemaContent:
+        """Return the schema of the body, for a subject.
 
-    def schema_request(self) -> SchemaRequest:
-        """Return the schema of the body with its id and version. Raises: RegistryError."""
+        Raises: RegistryError. The user must be allowed to read what it refers to, whose texts
+            would otherwise come with it.
+        """
+        content = parse_content(self.members(), self.registry.limits)
+        for reference in content.references:
+            self.check_allowed(Operation.READ, parse_subject(reference.subject, subject.context))
+        return content
+
+    def schema_request(self, subject: SubjectName) -> SchemaRequest:
+        """Return the schema of the body with its id and version. Raises: as `content`."""
         members = self.members()
-        return SchemaRequest(self.content(), _given(members, "id", ID_MAX), _given(members, "version", VERSION_MAX))
+        return SchemaRequest(
+            self.content(subject), _given(members, "id", ID_MAX), _given(members, "version", VERSION_MAX)
+        )
 
     # --- the answer
 

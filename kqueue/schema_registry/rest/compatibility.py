@@ -19,8 +19,9 @@ def check_version(call: Call) -> object:
 
 
 def _checked(call: Call, version: str | None) -> dict[str, Any]:
+    subject = call.subject(Operation.READ)
     differences = call.registry.check_compatibility(
-        call.subject(Operation.READ), call.content(), version, is_normalized=call.flag("normalize")
+        subject, call.content(subject), version, is_normalized=call.flag("normalize")
     )
     answer: dict[str, Any] = {"is_compatible": not differences}
     return answer | {"messages": differences} if call.flag("verbose") else answer

@@ -20,7 +20,7 @@ def schema_fields(call: Call, version: SchemaVersion) -> dict[str, Any]:
     fields = content.fields() | {"schema": call.registry.text_of(version, call.format())}
     if not call.takes_unknown_members:
         return fields
-    more: dict[str, Any] = {"guid": content.guid, "schemaType": content.type_name, **fields}
+    more: dict[str, Any] = {"guid": version.guid, "schemaType": content.type_name, **fields}
     if version.timestamp_ms >= 0:
         more["ts"] = version.timestamp_ms
     return more | {"deleted": version.is_deleted}

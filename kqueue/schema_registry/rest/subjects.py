@@ -19,8 +19,9 @@ def list_subjects(call: Call) -> object:
 
 def look_up(call: Call) -> object:
     """Return the version of a subject that has the schema of the body."""
+    subject = call.subject(Operation.READ)
     version = call.registry.look_up(
-        call.subject(Operation.READ), call.content(), is_normalized=call.flag("normalize"), deleted=call.deleted()
+        subject, call.content(subject), is_normalized=call.flag("normalize"), deleted=call.deleted()
     )
     return version_fields(call, version)
 
@@ -38,17 +39,15 @@ def list_versions(call: Call) -> object:
 
 def register(call: Call) -> object:
     """Return the id of a schema that has become the newest version, or was one."""
-    version = call.registry.register(
-        call.subject(Operation.WRITE), call.schema_request(), is_normalized=call.flag("normalize")
-    )
+    subject = call.subject(Operation.WRITE)
+    version = call.registry.register(subject, call.schema_request(subject), is_normalized=call.flag("normalize"))
     return _registered(call, version)
 
 
 def find_registered(call: Call) -> object | None:
     """Return the answer for a schema that is registered already; None: it is not."""
-    version = call.registry.find_registered(
-        call.subject(Operation.WRITE), call.schema_request(), is_normalized=call.flag("normalize")
-    )
+    subject, is_normalized = call.subject(Operation.WRITE), call.flag("normalize")
+    version = call.registry.find_registered(subject, call.schema_request(subject), is_normalized=is_normalized)
     return None if version is None else _registered(call, version)
 
 

@@ -58,7 +58,9 @@ class RegistryState:
             case SchemaKey(subject, number):
                 name = parse_subject(subject)
                 if isinstance(value, SchemaValue):
-                    self._put(SchemaVersion(name, number, value.id, value.content, value.is_deleted, timestamp_ms))
+                    self._put(
+                        SchemaVersion(name, number, value.id, value.content, value.is_deleted, timestamp_ms, value.guid)
+                    )
                 else:
                     self._remove(name, number)
             case DeleteSubjectKey(subject):

@@ -24,19 +24,19 @@ class SchemaIndex:
         """Add a version, which is not there yet."""
         context = version.subject.context
         self._contexts.setdefault(context, _ContextIndex()).add(version)
-        uses = self._ids_by_guid.setdefault(version.content.guid, {})
+        uses = self._ids_by_guid.setdefault(version.guid, {})
         uses[context, version.id] = uses.get((context, version.id), 0) + 1
 
     def remove(self, version: SchemaVersion) -> None:
         """Remove a version, which is there."""
         context = version.subject.context
         self._contexts[context].remove(version)
-        uses = self._ids_by_guid[version.content.guid]
+        uses = self._ids_by_guid[version.guid]
         uses[context, version.id] -= 1
         if not uses[context, version.id]:
             del uses[context, version.id]
         if not uses:
-            del self._ids_by_guid[version.content.guid]
+            del self._ids_by_guid[version.guid]
 
     def max_id(self, context: str) -> int:
         """Return the highest id that a context ever had; 0: none."""

@@ -124,6 +124,14 @@ def test_newer_rule_replaces_the_one_of_its_name() -> None:
     assert merge_rule_sets(older, None) == older
 
 
+def test_time_from_which_rules_hold_is_kept_merged_and_hashed() -> None:
+    rules = parse_rule_set({"enableAt": "2030", "domainRules": []})
+    assert rules == {"enableAt": "2030"}
+    assert merge_rule_sets({"enableAt": "2029"}, rules) == rules
+    assert merge_rule_sets(rules, {}) == rules
+    assert list(rule_set_parts(rules)) == [b"\x01", b"2030"]
+
+
 def test_hashed_parts_distinguish_nothing_from_empty_and_an_enabled_rule_from_a_disabled_one() -> None:
     assert list(metadata_parts(None)) == []
     assert list(metadata_parts({})) == [b"\x01"]

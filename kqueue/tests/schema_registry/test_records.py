@@ -97,6 +97,15 @@ def test_members_in_another_order_and_members_that_are_unknown_are_read() -> Non
     assert decode_record(key, value) == RegistryRecord(SchemaKey("s", 1), SchemaValue(4, content()))
 
 
+def test_md5_of_another_registry_is_kept_and_written_again() -> None:
+    key, other = SchemaKey("s", 1), "00112233-4455-6677-8899-aabbccddeeff"
+    data = encode_value(key, SchemaValue(4, content(), guid=other))
+    assert decode_record(encode_key(key), data) == RegistryRecord(key, SchemaValue(4, content(), guid=other))
+    for md5 in ("", "x", "AAAA", "A" * 1000, 7, "é"):
+        value = json.dumps({"id": 4, "schema": content().text, "md5": md5}).encode()
+        assert decode_record(encode_key(key), value) == RegistryRecord(key, SchemaValue(4, content()))
+
+
 def test_unknown_keytype_is_named() -> None:
     with pytest.raises(UnknownKeyType, match="EXPORTER"):
         decode_record(b'{"keytype":"EXPORTER","magic":0}', b"{}")

@@ -450,6 +450,16 @@ def test_change_that_does_not_come_back_is_an_error() -> None:
     refused(lambda: registry.register(name("a"), request(INT)), 50002)
 
 
+def test_guid_by_which_another_registry_stored_a_schema_finds_it() -> None:
+    registry = LoggedRegistry()
+    value = b'{"subject":"a","version":1,"id":1,"md5":"ABEiM0RVZneImaq7zN3u/w==","schema":"\\"int\\"","deleted":false}'
+    registry.log.append(b'{"keytype":"SCHEMA","subject":"a","version":1,"magic":1}', value)
+    registry.delete_version(name("a"), "1")
+    [version] = registry.catalog.schema_of_guid("00112233-4455-6677-8899-aabbccddeeff")
+    assert (version.id, version.is_deleted) == (1, True)
+    assert registry.values()[-1]["md5"] == "ABEiM0RVZneImaq7zN3u/w=="
+
+
 def test_registry_reads_what_another_one_wrote() -> None:
     first = LoggedRegistry()
     first.add("a", INT)

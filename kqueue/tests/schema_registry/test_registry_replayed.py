@@ -32,7 +32,7 @@ def shown(registry: Registry) -> list[Any]:
     for version in versions:
         answers += [
             catalog.schema_versions(version.id, name(f":{version.subject.context}:")),
-            catalog.schema_of_guid(version.content.guid),
+            catalog.schema_of_guid(version.guid),
             catalog.referrers(version.subject, str(version.version), Deleted.INCLUDED),
             catalog.max_id(version.subject),
         ]

@@ -23,6 +23,9 @@ def code(read: Any) -> int:
     return caught.value.code
 
 
+A = SubjectName(".", "a")
+
+
 class OnlyA:
     """Everybody may read subject `a`, and nothing else."""
 
@@ -46,6 +49,16 @@ def test_scope_of_the_path_is_a_subject_a_context_or_all() -> None:
     assert code(lambda: call(authorizer=OnlyA()).scope(Operation.READ)) == 403
 
 
+def test_schema_may_refer_only_to_what_the_user_may_read() -> None:
+    def referring(subject: str) -> Call:
+        references = [{"name": "n", "subject": subject, "version": 1}]
+        return call(body={"schema": INT, "references": references}, authorizer=OnlyA())
+
+    assert referring("a").content(A).references
+    assert code(lambda: referring("b").content(A)) == 403
+    assert code(lambda: referring("a").content(SubjectName(".c", "x"))) == 403
+
+
 def test_versions_of_subjects_that_the_user_may_not_read_are_left_out() -> None:
     registry = LoggedRegistry()
     versions = [registry.add(subject, INT) for subject in ("a", "b")]
@@ -67,12 +80,12 @@ def test_query_says_which_versions_and_which_page() -> None:
 
 @for_each("members", [{"id": 1.5}, {"id": True}, {"id": -2}, {"id": 2**31}, {"version": "1"}, {"version": 2**31}])
 def test_ids_and_versions_of_the_body_are_numbers(members: dict[str, Any]) -> None:
-    assert code(lambda: call(body={"schema": INT, **members}).schema_request()) == 400
+    assert code(lambda: call(body={"schema": INT, **members}).schema_request(A)) == 400
 
 
 def test_id_and_version_may_be_left_to_the_registry() -> None:
     for members in ({}, {"id": -1, "version": 0}, {"id": None, "version": None}):
-        request = call(body={"schema": INT, **members}).schema_request()
+        request = call(body={"schema": INT, **members}).schema_request(A)
         assert (request.id, request.version) == (None, None)
 
 
