@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import NamedTuple
@@ -25,6 +26,7 @@ from kqueue.schema_registry.state.schema_version import SchemaVersion
 from kqueue.schema_registry.subject_names import ALL_CONTEXTS, DEFAULT_CONTEXT, SubjectName, parse_subject
 
 LATEST = "latest"
+GUID_CHARACTERS = 36
 
 
 class Deleted(Enum):
@@ -152,12 +154,13 @@ class Catalog:
 
     def schema_of_guid(self, guid: str) -> list[SchemaVersion]:
         """Return the versions of a GUID, in all contexts. Raises: RegistryError: there is none."""
+        md5 = _md5_of_guid(guid)
         with self._replay.reading() as state:
             versions = [
                 version
-                for context, schema_id in state.schemas.ids_of_guid(guid.lower())
+                for context, schema_id in state.schemas.ids_of_md5(md5)
                 for version in state.schemas.versions(context, schema_id)
-                if version.guid == guid.lower()
+                if version.md5 == md5
             ]
         if not versions:
             raise RegistryError(SCHEMA_NOT_FOUND)
@@ -193,6 +196,14 @@ class Catalog:
         if mode is None:
             raise RegistryError(SUBJECT_MODE_NOT_FOUND, subject=str(scope))
         return mode
+
+
+def _md5_of_guid(guid: str) -> bytes:
+    """Return the bytes of a GUID; of what is none, bytes that are no MD5."""
+    try:
+        return uuid.UUID(guid).bytes if len(guid) == GUID_CHARACTERS else b""
+    except ValueError:
+        return b""
 
 
 def parse_version(text: str) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import json
-import uuid
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,7 +16,7 @@ from kqueue.base.errors import CorruptData
 from kqueue.base.text import short_repr
 from kqueue.schema_registry.errors import RegistryError
 from kqueue.schema_registry.limits import ID_MAX, VERSION_MAX
-from kqueue.schema_registry.schema_content import SchemaContent, parse_content
+from kqueue.schema_registry.schema_content import MD5_BYTES, SchemaContent, parse_content
 
 RECORD_BYTES_MAX = 16_000_000
 
@@ -77,18 +76,13 @@ RecordKey: TypeAlias = SchemaKey | ConfigKey | ModeKey | DeleteSubjectKey | Clea
 class SchemaValue(NamedTuple):
     """A version as it is stored.
 
-    Attributes: guid: by which another registry stored it; None: the one of its content.
+    Attributes: stored_md5: 16 bytes, with which another registry stored it; None: the content's.
     """
 
     id: int
     content: SchemaContent
     is_deleted: bool = False
-    guid: str | None = None
-
-    @property
-    def md5(self) -> bytes:
-        """16 bytes: those of the GUID."""
-        return self.content.md5 if self.guid is None else uuid.UUID(self.guid).bytes
+    stored_md5: bytes | None = None
 
 
 RecordValue: TypeAlias = SchemaValue | Mapping[str, Any] | int | bool | None
@@ -136,7 +130,7 @@ def encode_value(key: RecordKey, value: RecordValue) -> bytes | None:
                     "subject": subject,
                     "version": version,
                     "id": value.id,
-                    "md5": base64.b64encode(value.md5).decode(),
+                    "md5": base64.b64encode(value.stored_md5 or value.content.md5).decode(),
                     **value.content.fields(),
                     "deleted": value.is_deleted,
                 }
@@ -198,12 +192,12 @@ def _value(key: RecordKey, fields: Mapping[str, Any]) -> RecordValue:
                 content = parse_content(fields, None)
             except RegistryError as error:
                 raise MalformedRegistryRecord(str(error)) from None
-            guid = _guid(fields.get("md5"))
+            md5 = _md5(fields.get("md5"))
             return SchemaValue(
                 _number(fields, "id", 0, ID_MAX),
                 content,
                 fields.get("deleted") is True,
-                None if guid == content.guid else guid,
+                None if md5 == content.md5 else md5,
             )
         case ConfigKey() | ModeKey():
             return {name: part for name, part in fields.items() if name != "subject"}
@@ -227,14 +221,15 @@ def _object(data: bytes | None, what: str) -> Mapping[str, Any]:
     return parsed
 
 
-def _guid(md5: object) -> str | None:
-    """Return the GUID of a stored MD5; None: there is none, or it is not one."""
-    if not isinstance(md5, str) or len(md5) > 100:
+def _md5(stored: object) -> bytes | None:
+    """Return the bytes of a stored MD5; None: there is none, or it is not one."""
+    if not isinstance(stored, str) or len(stored) > 100:
         return None
     try:
-        return str(uuid.UUID(bytes=base64.b64decode(md5, validate=True)))
+        md5 = base64.b64decode(stored, validate=True)
     except ValueError:
         return None
+    return md5 if len(md5) == MD5_BYTES else None
 
 
 def _subject(fields: Mapping[str, Any]) -> str:

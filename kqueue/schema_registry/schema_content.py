@@ -1,4 +1,4 @@
-"""The content of a schema: all that makes it this schema and no other, with its MD5 and GUID.
+"""The content of a schema: all that makes it this schema and no other, with its MD5.
 
 Schemas of equal content share one id within a context, whatever their subjects.
 """
@@ -6,7 +6,6 @@ Schemas of equal content share one id within a context, whatever their subjects.
 from __future__ import annotations
 
 import hashlib
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,6 +23,7 @@ from kqueue.schema_registry.errors import INVALID_SCHEMA, SCHEMA_TOO_LARGE, Regi
 from kqueue.schema_registry.limits import VERSION_MAX, Limits
 
 AVRO = "AVRO"
+MD5_BYTES = 16
 LATEST_VERSION = -1
 """As the version of a reference: the newest, when the schema is registered."""
 
@@ -66,11 +66,6 @@ class SchemaContent:
         ):
             digest.update(part)
         return digest.digest()
-
-    @property
-    def guid(self) -> str:
-        """The MD5 as the text of a UUID: an id of the schema in every context and registry."""
-        return str(uuid.UUID(bytes=self.md5))
 
     @property
     def identity(self) -> tuple[str, bytes]:

@@ -59,7 +59,9 @@ class RegistryState:
                 name = parse_subject(subject)
                 if isinstance(value, SchemaValue):
                     self._put(
-                        SchemaVersion(name, number, value.id, value.content, value.is_deleted, timestamp_ms, value.guid)
+                        SchemaVersion(
+                            name, number, value.id, value.content, value.is_deleted, timestamp_ms, value.stored_md5
+                        )
                     )
                 else:
                     self._remove(name, number)

@@ -1,4 +1,4 @@
-"""Schemas by id, by content and by GUID."""
+"""Schemas by id, by content and by MD5."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ class SchemaIndex:
 
     def __init__(self) -> None:
         self._contexts: dict[str, _ContextIndex] = {}
-        self._ids_by_guid: dict[str, dict[tuple[str, int], int]] = {}  # -> number of versions
+        self._ids_by_md5: dict[bytes, dict[tuple[str, int], int]] = {}  # -> number of versions
 
     def add(self, version: SchemaVersion) -> None:
         """Add a version, which is not there yet."""
         context = version.subject.context
         self._contexts.setdefault(context, _ContextIndex()).add(version)
-        uses = self._ids_by_guid.setdefault(version.guid, {})
+        uses = self._ids_by_md5.setdefault(version.md5, {})
         uses[context, version.id] = uses.get((context, version.id), 0) + 1
 
     def remove(self, version: SchemaVersion) -> None:
         """Remove a version, which is there."""
         context = version.subject.context
         self._contexts[context].remove(version)
-        uses = self._ids_by_guid[version.guid]
+        uses = self._ids_by_md5[version.md5]
         uses[context, version.id] -= 1
         if not uses[context, version.id]:
             del uses[context, version.id]
         if not uses:
-            del self._ids_by_guid[version.guid]
+            del self._ids_by_md5[version.md5]
 
     def max_id(self, context: str) -> int:
         """Return the highest id that a context ever had; 0: none."""
@@ -84,9 +84,9 @@ class SchemaIndex:
         )
         return sorted(found, key=lambda version: version.version)
 
-    def ids_of_guid(self, guid: str) -> list[tuple[str, int]]:
-        """Return the contexts and ids of a GUID, sorted."""
-        return sorted(self._ids_by_guid.get(guid, ()))
+    def ids_of_md5(self, md5: bytes) -> list[tuple[str, int]]:
+        """Return the contexts and ids of schemas with an MD5, sorted."""
+        return sorted(self._ids_by_md5.get(md5, ()))
 
     def contexts(self) -> Iterable[str]:
         """Return the contexts that ever had a schema."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import NamedTuple
 
 from kqueue.schema_registry.records import SchemaValue
@@ -16,7 +17,7 @@ class SchemaVersion(NamedTuple):
         id: of its content, within the context of the subject.
         is_deleted: soft-deleted: hidden, and still found by its id.
         timestamp_ms: of its record, since 1970 UTC; -1: not known.
-        stored_guid: by which another registry stored it; None: the one of its content.
+        stored_md5: 16 bytes, with which another registry stored it; None: the content's.
     """
 
     subject: SubjectName
@@ -25,13 +26,18 @@ class SchemaVersion(NamedTuple):
     content: SchemaContent
     is_deleted: bool = False
     timestamp_ms: int = -1
-    stored_guid: str | None = None
+    stored_md5: bytes | None = None
+
+    @property
+    def md5(self) -> bytes:
+        """16 bytes, which are those of the GUID."""
+        return self.stored_md5 or self.content.md5
 
     @property
     def guid(self) -> str:
-        """Its id in all contexts and registries, the text of a UUID."""
-        return self.stored_guid or self.content.guid
+        """The id of its schema in all contexts and registries: the MD5 as the text of a UUID."""
+        return str(uuid.UUID(bytes=self.md5))
 
     def value(self, *, is_deleted: bool = False) -> SchemaValue:
         """Return what is stored of it."""
-        return SchemaValue(self.id, self.content, is_deleted, self.stored_guid)
+        return SchemaValue(self.id, self.content, is_deleted, self.stored_md5)

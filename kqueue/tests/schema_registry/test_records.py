@@ -98,9 +98,9 @@ def test_members_in_another_order_and_members_that_are_unknown_are_read() -> Non
 
 
 def test_md5_of_another_registry_is_kept_and_written_again() -> None:
-    key, other = SchemaKey("s", 1), "00112233-4455-6677-8899-aabbccddeeff"
-    data = encode_value(key, SchemaValue(4, content(), guid=other))
-    assert decode_record(encode_key(key), data) == RegistryRecord(key, SchemaValue(4, content(), guid=other))
+    key, other = SchemaKey("s", 1), bytes(range(16))
+    data = encode_value(key, SchemaValue(4, content(), stored_md5=other))
+    assert decode_record(encode_key(key), data) == RegistryRecord(key, SchemaValue(4, content(), stored_md5=other))
     for md5 in ("", "x", "AAAA", "A" * 1000, 7, "é"):
         value = json.dumps({"id": 4, "schema": content().text, "md5": md5}).encode()
         assert decode_record(encode_key(key), value) == RegistryRecord(key, SchemaValue(4, content()))

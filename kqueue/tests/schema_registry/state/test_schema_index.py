@@ -34,9 +34,9 @@ def test_content_has_one_id_in_each_context() -> None:
     assert index.versions_of_content(".d", "b", content()) == []
 
 
-def test_guid_is_found_in_all_contexts() -> None:
-    assert filled().ids_of_guid(content().guid) == [(".", 1), (".c", 9)]
-    assert filled().ids_of_guid("none") == []
+def test_md5_is_found_in_all_contexts() -> None:
+    assert filled().ids_of_md5(content().md5) == [(".", 1), (".c", 9)]
+    assert filled().ids_of_md5(b"") == []
 
 
 def test_removed_versions_are_found_no_more_and_their_ids_are_not_given_again() -> None:
@@ -47,7 +47,7 @@ def test_removed_versions_are_found_no_more_and_their_ids_are_not_given_again() 
     index.remove(version("b", 2, 5, INT))
     assert index.any_version(".", 1) is None
     assert index.id_of(".", content()) is None
-    assert index.ids_of_guid(content().guid) == [(".c", 9)]
+    assert index.ids_of_md5(content().md5) == [(".c", 9)]
     assert (index.max_id("."), index.max_id(".c"), index.max_id(".d")) == (5, 9, 0)
     assert list(index.contexts()) == [".", ".c"]
 
