@@ -39,6 +39,7 @@ from kqueue.schema_registry.modes import IMPORT, MODES, READWRITE
 from kqueue.schema_registry.parsed_schemas import ParsedSchemas
 from kqueue.schema_registry.records import (
     ConfigKey,
+    ContextKey,
     DeleteSubjectKey,
     ModeKey,
     RecordKey,
@@ -72,9 +73,18 @@ class SchemaRequest(NamedTuple):
 
 
 class _Prepared(NamedTuple):
-    """A schema as it would be stored."""
+    """A schema of a request.
+
+    Attributes:
+        content: with the text that would be stored.
+        stored: with what the config and the last version add: as it would be stored. An import
+            is stored as it is.
+        is_normalized: whether the text is in normal form.
+    """
 
     content: SchemaContent
+    stored: SchemaContent
+    is_normalized: bool
     parsed: ParsedSchema
 
 
@@ -136,9 +146,7 @@ class Registry:
         """Return the version that registering this schema would return without a change; None: it
         would change something. A registry that does not lead may ask too.
         """
-        prepared = self._prepare(subject, request.content, is_normalized)
-        with self._replay.reading() as state:
-            return _registered(state, subject, request, prepared.content)
+        return self._registered(subject, request, self._prepare(subject, request.content, is_normalized))
 
     def register(self, subject: SubjectName, request: SchemaRequest, *, is_normalized: bool = False) -> SchemaVersion:
         """Return the version of a subject that has this schema; add it if there is none.
@@ -147,17 +155,20 @@ class Registry:
         """
         with self._changing:
             prepared = self._prepare(subject, request.content, is_normalized)
+            existing = self._registered(subject, request, prepared)
+            if existing is not None:
+                return existing
             with self._replay.reading() as state:
-                existing = _registered(state, subject, request, prepared.content)
-                if existing is not None:
-                    return existing
                 mode = self._check_changes_allowed(state, subject)
                 if MODES[mode].takes_ids:
-                    version = _imported(state, subject, request, prepared.content, mode)
+                    version = _imported(state, subject, request, prepared.stored, mode)
                 else:
-                    version = _next(state, subject, request, prepared.content)
+                    version = _next(state, subject, request, prepared.stored)
+                has_context = state.has_context(subject.context)
             if not MODES[mode].takes_ids:
                 self._check_is_compatible(subject, prepared)
+            if not has_context:
+                self._append(ContextKey(subject.context), True)
             self._append(SchemaKey(str(subject), version.version), version.value())
             with self._replay.reading() as state:
                 return state.version(subject, version.version) or version
@@ -170,20 +181,17 @@ class Registry:
         is_normalized: bool = False,
         deleted: Deleted = Deleted.EXCLUDED,
     ) -> SchemaVersion:
-        """Return the newest version of a subject that has this schema."""
+        """Return the version of a subject that has this schema; of several the newest.
+
+        Metadata and rules that are not given do not count, unless a version has none either.
+        """
         with self._replay.reading() as state:
             if not state.has_subject(subject, is_deleted_included=deleted is not Deleted.EXCLUDED):
                 raise RegistryError(SUBJECT_NOT_FOUND, subject=str(subject))
         prepared = self._prepare(subject, content, is_normalized)
-        with self._replay.reading() as state:
-            found = state.schemas.versions_of_content(subject.context, subject.subject, prepared.content)
-            versions = state.versions(subject, is_deleted_included=True)
-        for version in filter(deleted.covers, reversed(found)):
+        version = self._find(subject, prepared, deleted.covers)
+        if version is not None:
             return version
-        if is_normalized:
-            for version in filter(deleted.covers, reversed(versions)):
-                if self._is_same_normalized(version, prepared):
-                    return version
         raise RegistryError(SCHEMA_NOT_FOUND)
 
     def check_compatibility(
@@ -312,31 +320,62 @@ class Registry:
     # --- parts of operations
 
     def _prepare(self, subject: SubjectName, content: SchemaContent, is_normalized: bool) -> _Prepared:
-        """Return a schema as it would be stored, with what the config and the last version add."""
+        """Return a schema, parsed, with what is added to it."""
         with self._replay.reading() as state:
             config = config_in_force(state, subject, self._defaults)
+            takes_ids = MODES[mode_in_force(state, subject, self._defaults)].takes_ids
             latest = state.latest(subject)
             resolved = self._schemas.resolve(state, content, subject.context)
         parsed = self._schemas.parse(resolved)
-        text = parsed.normalized() if is_normalized or config.get("normalize") is True else parsed.text
-        return _Prepared(_with_contract(resolved.content.with_text(text), latest, config), parsed)
+        is_normalized = is_normalized or config.get("normalize") is True
+        content = resolved.content.with_text(parsed.normalized() if is_normalized else parsed.text)
+        stored = content if takes_ids else _with_contract(content, latest, config)
+        return _Prepared(content, stored, is_normalized, parsed)
 
     def _parse_stored(self, version: SchemaVersion) -> ParsedSchema:
         with self._replay.reading() as state:
             resolved = self._schemas.resolve(state, version.content, version.subject.context, is_new=False)
         return self._schemas.parse(resolved, is_new=False)
 
-    def _is_same_normalized(self, version: SchemaVersion, prepared: _Prepared) -> bool:
-        """Whether a stored schema differs from a normalized one in its text only, and not in
-        meaning.
+    def _registered(self, subject: SubjectName, request: SchemaRequest, prepared: _Prepared) -> SchemaVersion | None:
+        """Return the version that a request would add, if it is there already."""
+
+        def accepts(version: SchemaVersion) -> bool:
+            has_given = request.id in (None, version.id) and request.version in (None, version.version)
+            return has_given and not version.is_deleted
+
+        return self._find(subject, prepared, accepts) or self._find(
+            subject, prepared._replace(content=prepared.stored), accepts
+        )
+
+    def _find(
+        self, subject: SubjectName, prepared: _Prepared, accepts: Callable[[SchemaVersion], bool]
+    ) -> SchemaVersion | None:
+        """Return the newest accepted version with this very content; else with this text and what
+        else is given; else, if it is normalized, with a text of the same normal form.
         """
-        wanted = prepared.content
-        if version.content.with_text(wanted.text).identity != wanted.identity:
-            return False
+        content = prepared.content
+        with self._replay.reading() as state:
+            exact = state.schemas.versions_of_content(subject.context, subject.subject, content)
+            versions = state.versions(subject, is_deleted_included=True)
+        for version in filter(accepts, reversed(exact)):
+            return version
+        alike = [one for one in reversed(versions) if accepts(one) and _has_given(one.content, content)]
+        for version in alike:
+            if version.content.text == content.text:
+                return version
+        if prepared.is_normalized:
+            for version in alike:
+                if self._normalized_text(version) == content.text:
+                    return version
+        return None
+
+    def _normalized_text(self, version: SchemaVersion) -> str | None:
+        """Return the normal form of a stored text; None: it can't be parsed."""
         try:
-            return self._parse_stored(version).normalized() == wanted.text
+            return self._parse_stored(version).normalized()
         except RegistryError:
-            return False
+            return None
 
     def _check_changes_allowed(self, state: RegistryState, scope: Scope) -> str:
         mode = mode_in_force(state, scope, self._defaults)
@@ -359,7 +398,7 @@ class Registry:
             config = config_in_force(state, subject, self._defaults)
             versions = state.versions(subject) if against is None else list(against)
         level = str(config[COMPATIBILITY_LEVEL])
-        versions = _of_group(versions, prepared.content, config.get("compatibilityGroup"))
+        versions = _of_group(versions, prepared.stored, config.get("compatibilityGroup"))
         if level not in LEVELS or level == "NONE":
             return level, []
         if not LEVELS[level].is_transitive:
@@ -407,16 +446,13 @@ def _compared_with(state: RegistryState, subject: SubjectName, number: int) -> l
     return [find_version(state, subject, number)]
 
 
-def _registered(
-    state: RegistryState, subject: SubjectName, request: SchemaRequest, content: SchemaContent
-) -> SchemaVersion | None:
-    """Return the newest version that has a content, and the id and version of a request if it has
-    any.
-    """
-    for version in reversed(state.schemas.versions_of_content(subject.context, subject.subject, content)):
-        if not version.is_deleted and request.id in (None, version.id) and request.version in (None, version.version):
-            return version
-    return None
+def _has_given(stored: SchemaContent, given: SchemaContent) -> bool:
+    """Whether a stored content has all that is given, but for the text."""
+    return (
+        (stored.type_name, stored.references) == (given.type_name, given.references)
+        and given.metadata in (None, stored.metadata)
+        and given.rule_set in (None, stored.rule_set)
+    )
 
 
 def _next(state: RegistryState, subject: SubjectName, request: SchemaRequest, content: SchemaContent) -> SchemaVersion:

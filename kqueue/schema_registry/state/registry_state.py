@@ -147,6 +147,10 @@ class RegistryState:
                 return version
         return None
 
+    def has_context(self, context: str) -> bool:
+        """Whether a record says that a context exists; the default one needs none."""
+        return context == DEFAULT_CONTEXT or context in self._contexts
+
     def contexts(self) -> list[str]:
         """Return the contexts that are known, sorted; the default one always is."""
         return sorted({DEFAULT_CONTEXT, *self._contexts, *self.schemas.contexts()})

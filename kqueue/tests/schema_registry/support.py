@@ -51,10 +51,10 @@ class LoggedRegistry(Registry):
         """Register a schema."""
         return self.register(name(subject), request(text, **more))
 
-    def keys(self) -> list[Any]:
+    def logged_keys(self) -> list[Any]:
         """The keys of the log, as JSON."""
         return [json.loads(record.key) for record in self.log.records]
 
-    def values(self) -> list[Any]:
+    def logged_values(self) -> list[Any]:
         """The values of the log, as JSON."""
         return [None if record.value is None else json.loads(record.value) for record in self.log.records]

@@ -42,7 +42,7 @@ def test_schema_gets_the_next_version_and_id(registry: LoggedRegistry) -> None:
     first, second = registry.add("a", INT), registry.add("a", LONG)
     assert (first.version, first.id, second.version, second.id) == (1, 1, 2, 2)
     assert second.timestamp_ms == NOW_MS
-    assert registry.keys() == [
+    assert registry.logged_keys() == [
         {"keytype": "SCHEMA", "subject": "a", "version": version, "magic": 1} for version in (1, 2)
     ]
 
@@ -153,7 +153,23 @@ def test_reference_to_the_newest_is_stored_as_the_version_that_it_is(registry: L
     registry.add("e", NAMED)
     version = registry.add("u", USER, references=(reference("e", -1, "E"),))
     assert version.content.references == (reference("e", 1, "E"),)
-    assert registry.values()[-1]["references"] == [{"name": "E", "subject": "e", "version": 1}]
+    assert registry.logged_values()[-1]["references"] == [{"name": "E", "subject": "e", "version": 1}]
+
+
+def test_schema_that_is_there_in_another_form_is_not_registered_again_in_normal_form(registry: LoggedRegistry) -> None:
+    text = '{"type":"record","name":"R","fields":[],"doc":"d","aliases":["B","A"]}'
+    version = registry.add("a", text)
+    assert registry.register(name("a"), request(text), is_normalized=True) == version
+    registry.update_config(name("a"), {"normalize": True})
+    assert registry.add("a", text) == version
+    assert registry.look_up(name("a"), content(text)) == version
+
+
+def test_first_schema_of_a_context_writes_that_the_context_exists(registry: LoggedRegistry) -> None:
+    for subject in (":.c:a", ":.c:b", "a"):
+        registry.add(subject, INT)
+    assert [key["keytype"] for key in registry.logged_keys()] == ["CONTEXT", "SCHEMA", "SCHEMA", "SCHEMA"]
+    assert registry.logged_values()[0] == {"tenant": "default", "context": ".c"}
 
 
 def test_version_given_by_a_client_must_be_the_next(registry: LoggedRegistry) -> None:
@@ -223,6 +239,20 @@ def test_normalized_look_up_finds_a_schema_that_was_registered_as_it_was(registr
     assert registry.look_up(name("a"), content(text), is_normalized=True) == version
 
 
+def test_look_up_without_metadata_finds_any_version_with_the_text_and_one_without_first(
+    registry: LoggedRegistry,
+) -> None:
+    for owner in ("x", "y"):
+        registry.add("a", INT, metadata={"properties": {"owner": owner}})
+    assert registry.look_up(name("a"), content(INT)).version == 2
+    assert registry.look_up(name("a"), content(INT, metadata={"properties": {"owner": "x"}})).version == 1
+    refused(lambda: registry.look_up(name("a"), content(INT, metadata={})), 40403)
+    registry.add("a", INT, metadata={}, rule_set={})
+    registry.add("b", INT)
+    registry.add("b", INT, metadata={"properties": {"owner": "x"}})
+    assert registry.look_up(name("b"), content(INT)).version == registry.add("b", INT).version == 1
+
+
 # --- compatibility
 
 
@@ -266,8 +296,8 @@ def test_version_is_deleted_softly_then_permanently(registry: LoggedRegistry) ->
     assert registry.delete_version(name("a"), "latest") == 2
     refused(lambda: registry.delete_version(name("a"), "latest"), 40401)
     refused(lambda: registry.delete_version(name("b"), "1"), 40401)
-    assert registry.values()[-3]["deleted"] is True
-    assert registry.values()[-2] is None
+    assert registry.logged_values()[-3]["deleted"] is True
+    assert registry.logged_values()[-2] is None
 
 
 def test_subject_is_deleted_softly_then_permanently(registry: LoggedRegistry) -> None:
@@ -275,8 +305,8 @@ def test_subject_is_deleted_softly_then_permanently(registry: LoggedRegistry) ->
     registry.add("a", LONG)
     refused(lambda: registry.delete_subject(name("a"), is_permanent=True), 40405)
     assert registry.delete_subject(name("a")) == [1, 2]
-    assert registry.keys()[-1] == {"keytype": "DELETE_SUBJECT", "subject": "a", "magic": 0}
-    assert registry.values()[-1] == {"subject": "a", "version": 2}
+    assert registry.logged_keys()[-1] == {"keytype": "DELETE_SUBJECT", "subject": "a", "magic": 0}
+    assert registry.logged_values()[-1] == {"subject": "a", "version": 2}
     refused(lambda: registry.delete_subject(name("a")), 40404)
     assert registry.delete_subject(name("a"), is_permanent=True) == [1, 2]
     refused(lambda: registry.delete_subject(name("a"), is_permanent=True), 40401)
@@ -317,9 +347,9 @@ def test_tombstones_are_written_for_keys_of_older_registries_too(registry: Logge
 def test_config_is_updated_and_deleted(registry: LoggedRegistry) -> None:
     assert registry.update_config(name("a"), {"compatibilityLevel": "FULL"}) == {"compatibilityLevel": "FULL"}
     registry.update_config(name("a"), {"normalize": True})
-    assert registry.values()[-1] == {"subject": "a", "normalize": True, "compatibilityLevel": "FULL"}
+    assert registry.logged_values()[-1] == {"subject": "a", "normalize": True, "compatibilityLevel": "FULL"}
     assert registry.delete_config(name("a")) == {"normalize": True, "compatibilityLevel": "FULL"}
-    assert (registry.keys()[-1]["subject"], registry.values()[-1]) == ("a", None)
+    assert (registry.logged_keys()[-1]["subject"], registry.logged_values()[-1]) == ("a", None)
     refused(lambda: registry.delete_config(name("a")), 40401)
 
 
@@ -333,7 +363,7 @@ def test_config_of_all_can_always_be_deleted(registry: LoggedRegistry) -> None:
 
 def test_mode_is_updated_and_deleted(registry: LoggedRegistry) -> None:
     registry.update_mode(name("a"), "READONLY")
-    assert registry.values() == [{"subject": "a", "mode": "READONLY"}]
+    assert registry.logged_values() == [{"subject": "a", "mode": "READONLY"}]
     assert registry.delete_mode(name("a")) == "READONLY"
     refused(lambda: registry.delete_mode(name("a")), 40401)
     assert registry.delete_mode(None) == "READWRITE"
@@ -398,6 +428,13 @@ def test_import_compares_nothing_and_may_come_in_any_order(registry: LoggedRegis
     assert registry.add("b2", '"bytes"').id == 10
 
 
+def test_import_adds_no_metadata(registry: LoggedRegistry) -> None:
+    registry.update_config(None, {"overrideMetadata": {"properties": {"registry": "r"}}})
+    registry.add("a", STRING)
+    registry.update_mode(name("a"), "IMPORT", is_forced=True)
+    assert registry.register(name("a"), request(INT, id=5)).content.metadata is None
+
+
 def test_import_does_not_replace_an_id_or_a_version(registry: LoggedRegistry) -> None:
     importing(registry)
     registry.register(name("a"), request(STRING, id=5, version=1))
@@ -457,7 +494,7 @@ def test_guid_by_which_another_registry_stored_a_schema_finds_it() -> None:
     registry.delete_version(name("a"), "1")
     [version] = registry.catalog.schema_of_guid("00112233-4455-6677-8899-aabbccddeeff")
     assert (version.id, version.is_deleted) == (1, True)
-    assert registry.values()[-1]["md5"] == "ABEiM0RVZneImaq7zN3u/w=="
+    assert registry.logged_values()[-1]["md5"] == "ABEiM0RVZneImaq7zN3u/w=="
 
 
 def test_registry_reads_what_another_one_wrote() -> None:

@@ -102,6 +102,7 @@ def test_configs_and_modes_are_of_exactly_their_scope_until_a_tombstone() -> Non
 def test_contexts_are_those_with_schemas_and_those_of_records() -> None:
     state = state_of(schema(":.c:s", 1), (ContextKey(".d"), True), (ContextKey(".e"), True), (ContextKey(".e"), None))
     assert state.contexts() == [".", ".c", ".d"]
+    assert [state.has_context(context) for context in (".", ".c", ".d", ".e")] == [True, False, True, False]
 
 
 def test_noop_changes_nothing() -> None:
