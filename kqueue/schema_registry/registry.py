@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from kqueue.schema_registry import data_contract
@@ -118,6 +119,7 @@ class Registry:
         self._schemas = ParsedSchemas(type_of, limits)
         self._apply_timeout_s = apply_timeout_s
         self._changing = threading.Lock()
+        self._appended = -1  # the offset of the last record that was written here
         self.catalog = Catalog(self._replay, self._defaults)
 
     # --- the log
@@ -153,7 +155,7 @@ class Registry:
 
         Args: subject: checked by `checked_subject`. is_normalized: register the normalized text.
         """
-        with self._changing:
+        with self._change():
             prepared = self._prepare(subject, request.content, is_normalized)
             existing = self._registered(subject, request, prepared)
             if existing is not None:
@@ -167,9 +169,8 @@ class Registry:
                 has_context = state.has_context(subject.context)
             if not MODES[mode].takes_ids:
                 self._check_is_compatible(subject, prepared)
-            if not has_context:
-                self._append(ContextKey(subject.context), True)
-            self._append(SchemaKey(str(subject), version.version), version.value())
+            records: list[tuple[RecordKey, RecordValue]] = [] if has_context else [(ContextKey(subject.context), True)]
+            self._append(*records, (SchemaKey(str(subject), version.version), version.value()))
             with self._replay.reading() as state:
                 return state.version(subject, version.version) or version
 
@@ -220,7 +221,7 @@ class Registry:
     def delete_version(self, subject: SubjectName, version: str, *, is_permanent: bool = False) -> int:
         """Delete a version, softly or what is soft-deleted permanently; return its number."""
         number = parse_version(version)
-        with self._changing:
+        with self._change():
             with self._replay.reading() as state:
                 self._check_changes_allowed(state, subject)
                 deleted = Deleted.EXCLUDED if number == -1 and not is_permanent else Deleted.INCLUDED
@@ -233,9 +234,9 @@ class Registry:
                 _check_unreferenced(state, [found])
             key = SchemaKey(str(subject), found.version)
             if is_permanent:
-                self._append(key, None)
+                self._append((key, None))
             else:
-                self._append(key, found.value(is_deleted=True))
+                self._append((key, found.value(is_deleted=True)))
                 self._delete_settings_of_deleted(subject)
             return found.version
 
@@ -243,7 +244,7 @@ class Registry:
         """Delete all versions of a subject with its config and mode, softly or, if all are
         soft-deleted, permanently; return their numbers.
         """
-        with self._changing:
+        with self._change():
             with self._replay.reading() as state:
                 self._check_changes_allowed(state, subject)
                 versions = state.versions(subject, is_deleted_included=True)
@@ -257,10 +258,9 @@ class Registry:
                 deleted = versions if is_permanent else active
                 _check_unreferenced(state, deleted)
             if is_permanent:
-                for version in deleted:
-                    self._append(SchemaKey(str(subject), version.version), None)
+                self._append(*((SchemaKey(str(subject), version.version), None) for version in deleted))
             else:
-                self._append(DeleteSubjectKey(str(subject)), deleted[-1].version)
+                self._append((DeleteSubjectKey(str(subject)), deleted[-1].version))
                 self._delete_settings_of_deleted(subject)
             return [version.version for version in deleted]
 
@@ -270,16 +270,16 @@ class Registry:
         """Set members of the config of a scope; return the config. `update`: of
         `parse_config_update`.
         """
-        with self._changing:
+        with self._change():
             with self._replay.reading() as state:
                 self._check_changes_allowed(state, scope)
                 config = updated_config(state.config(scope), update)
-            self._append(ConfigKey(_key_subject(scope)), config)
+            self._append((ConfigKey(_key_subject(scope)), config))
             return config
 
     def delete_config(self, scope: Scope) -> Config:
         """Delete the config of a scope; return what it was."""
-        with self._changing:
+        with self._change():
             with self._replay.reading() as state:
                 self._check_changes_allowed(state, scope)
                 config = state.config(scope)
@@ -287,7 +287,7 @@ class Registry:
             if config is None and scope is not None:
                 raise RegistryError(SUBJECT_NOT_FOUND, subject=str(scope))
             if config is not None:
-                self._append(ConfigKey(_key_subject(scope)), None)
+                self._append((ConfigKey(_key_subject(scope)), None))
             return old
 
     def update_mode(self, scope: Scope, mode: str, *, is_forced: bool = False) -> None:
@@ -295,7 +295,7 @@ class Registry:
 
         Args: is_forced: IMPORT is allowed where schemas are registered, whose ids may clash.
         """
-        with self._changing:
+        with self._change():
             with self._replay.reading() as state:
                 if mode == IMPORT and not is_forced and _has_schemas(state, scope):
                     raise RegistryError(
@@ -303,18 +303,18 @@ class Registry:
                         reason=f"{_scope_text(scope)} has schemas, whose ids an import could repeat; "
                         "force=true sets the mode IMPORT all the same.",
                     )
-            self._append(ModeKey(_key_subject(scope)), {"mode": mode})
+            self._append((ModeKey(_key_subject(scope)), {"mode": mode}))
 
     def delete_mode(self, scope: Scope) -> str:
         """Delete the mode of a scope; return what it was."""
-        with self._changing:
+        with self._change():
             with self._replay.reading() as state:
                 mode = state.mode(scope)
                 old = mode or mode_in_force(state, scope, self._defaults)
             if mode is None and scope is not None:
                 raise RegistryError(SUBJECT_NOT_FOUND, subject=str(scope))
             if mode is not None:
-                self._append(ModeKey(_key_subject(scope)), None)
+                self._append((ModeKey(_key_subject(scope)), None))
             return old
 
     # --- parts of operations
@@ -416,26 +416,43 @@ class Registry:
         with self._replay.reading() as state:
             if state.has_subject(subject):
                 return
-            has_mode, has_config = state.mode(subject) is not None, state.config(subject) is not None
-        if has_mode:
-            self._append(ModeKey(str(subject)), None)
-        if has_config:
-            self._append(ConfigKey(str(subject)), None)
+            keys: list[RecordKey] = []
+            if state.mode(subject) is not None:
+                keys.append(ModeKey(str(subject)))
+            if state.config(subject) is not None:
+                keys.append(ConfigKey(str(subject)))
+        self._append(*((key, None) for key in keys))
 
-    def _append(self, key: RecordKey, value: RecordValue) -> None:
-        """Write a record, and wait until it is applied."""
-        value_bytes = encode_value(key, value)
-        try:
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        """Exclude other changes, and begin when all records of earlier ones are applied: ids and
+        versions are given by what the state says.
+        """
+        with self._changing:
+            self._wait_for_appended()
+            yield
+
+    def _append(self, *records: tuple[RecordKey, RecordValue]) -> None:
+        """Write records in their order, and wait until the last one is applied."""
+        for key, value in records:
+            value_bytes = encode_value(key, value)
             if value_bytes is None:
                 # Compaction would otherwise bring back, in time, what they deleted.
                 for other_key in self._replay.other_keys(key):
-                    self._log.append(other_key, None)
-            offset = self._log.append(encode_key(key), value_bytes)
+                    self._write(other_key, None)
+            self._write(encode_key(key), value_bytes)
+        self._wait_for_appended()
+
+    def _write(self, key: bytes, value: bytes | None) -> None:
+        try:
+            self._appended = self._log.append(key, value)
         except StoredRecordTooLarge as error:
             raise RegistryError(SCHEMA_TOO_LARGE, reason=str(error)) from error
         except StoreUnavailable as error:
             raise RegistryError(STORE_FAILED, reason=str(error)) from error
-        if not self._replay.wait_for(offset, self._apply_timeout_s):
+
+    def _wait_for_appended(self) -> None:
+        if not self._replay.wait_for(self._appended, self._apply_timeout_s):
             raise RegistryError(OPERATION_TIMED_OUT, seconds=self._apply_timeout_s)
 
 

@@ -15,7 +15,11 @@ from kqueue.base.errors import KqueueError
 
 
 class StoreUnavailable(KqueueError):
-    """The log did not take a record: no broker, not enough replicas, or another registry leads."""
+    """The log did not take a record: no broker, not enough replicas, or another registry leads.
+
+    Whether the record is there may be unknown. A log that accepts the next one knows, and its
+    reader has passed the first if it is there.
+    """
 
 
 class StoredRecordTooLarge(KqueueError):

@@ -487,6 +487,16 @@ def test_change_that_does_not_come_back_is_an_error() -> None:
     refused(lambda: registry.register(name("a"), request(INT)), 50002)
 
 
+def test_change_waits_for_the_records_of_earlier_ones() -> None:
+    log = InMemorySchemaLog()
+    registry = Registry(log, apply_timeout_s=0)
+    refused(lambda: registry.register(name("a"), request(INT)), 50002)
+    refused(lambda: registry.register(name("b"), request(LONG)), 50002)
+    assert len(log.records) == 1
+    log.follow(registry.apply)
+    assert registry.register(name("b"), request(LONG)).id == 2
+
+
 def test_guid_by_which_another_registry_stored_a_schema_finds_it() -> None:
     registry = LoggedRegistry()
     value = b'{"subject":"a","version":1,"id":1,"md5":"ABEiM0RVZneImaq7zN3u/w==","schema":"\\"int\\"","deleted":false}'
