@@ -17,6 +17,8 @@ class Limits(NamedTuple):
         subject_characters_max: of a subject's name, with its context.
         parsed_schemas_max: how many parsed schemas are kept for the next request.
         parsed_schema_characters_max: of a schema that is kept.
+        names_listed_max: names and numbers in one answer.
+        schemas_listed_max: schemas in one answer.
     """
 
     body_bytes_max: int = 4_000_000
@@ -27,6 +29,8 @@ class Limits(NamedTuple):
     subject_characters_max: int = 1_000
     parsed_schemas_max: int = 500
     parsed_schema_characters_max: int = 50_000
+    names_listed_max: int = 20_000
+    schemas_listed_max: int = 1_000
 
 
 DEFAULT_LIMITS = Limits()

@@ -150,10 +150,15 @@ class Call:
         """Return the format of texts that the query asks for; "": as they are stored."""
         return self.query.get("format", "").lower()
 
-    def page(self, items: Iterable[T]) -> list[T]:
-        """Return what `offset` and `limit` leave of a list. A negative limit is none."""
-        offset, limit = self._number("offset", 0), self._number("limit", -1)
-        return list(islice(items, max(offset, 0), None if limit < 0 else max(offset, 0) + limit))
+    def page(self, items: Iterable[T], maximum: int | None = None) -> list[T]:
+        """Return what `offset` and `limit` leave of a list.
+
+        Args: maximum: how many at most, also if the limit is higher or negative; None: as many as
+            names are listed.
+        """
+        offset, limit = max(self._number("offset", 0), 0), self._number("limit", -1)
+        maximum = self.registry.limits.names_listed_max if maximum is None else maximum
+        return list(islice(items, offset, offset + (maximum if limit < 0 else min(limit, maximum))))
 
     def _number(self, name: str, default: int) -> int:
         text = self.query.get(name, "")

@@ -15,7 +15,8 @@ def list_schemas(call: Call) -> object:
     versions = call.catalog.all_versions(
         call.query.get("subjectPrefix", ""), call.deleted(), is_latest_only=call.flag("latestOnly")
     )
-    return [version_fields(call, version) for version in call.page(call.readable(versions))]
+    page = call.page(call.readable(versions), call.registry.limits.schemas_listed_max)
+    return [version_fields(call, version) for version in page]
 
 
 def get_schema(call: Call) -> object:

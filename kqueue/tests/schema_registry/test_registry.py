@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -177,6 +178,15 @@ def test_version_given_by_a_client_must_be_the_next(registry: LoggedRegistry) ->
     refused(lambda: registry.register(name("a"), request(LONG, version=3)), 42201)
     refused(lambda: registry.register(name("a"), request(INT, version=7)), 42201)
     assert registry.register(name("a"), request(LONG, version=2)).version == 2
+
+
+def test_schemas_that_are_registered_at_once_get_versions_and_ids_of_their_own(registry: LoggedRegistry) -> None:
+    registry.update_config(None, {"compatibilityLevel": "NONE"})
+    texts = [record("R", (f"x{number}", "int")) for number in range(40)] * 2
+    with ThreadPoolExecutor(8) as threads:
+        versions = list(threads.map(lambda text: registry.add("a", text), texts))
+    assert versions[:40] == versions[40:]
+    assert sorted(one.version for one in versions[:40]) == sorted(one.id for one in versions[:40]) == list(range(1, 41))
 
 
 # --- metadata and rules

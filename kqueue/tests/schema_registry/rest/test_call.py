@@ -75,6 +75,7 @@ def test_query_says_which_versions_and_which_page() -> None:
     assert call(query=[("offset", "1"), ("limit", "2")]).page("abcd") == ["b", "c"]
     assert call(query=[("limit", "9" * 19)]).page("abcd") == list("abcd")
     assert call(query=[("limit", "0")]).page("abcd") == []
+    assert call(query=[("offset", "1"), ("limit", "3")]).page("abcdef", maximum=2) == ["b", "c"]
     assert code(lambda: call(query=[("limit", "x")]).page("abcd")) == 400
 
 

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from kqueue.schema_registry.records import (
     ClearSubjectKey,
     ConfigKey,
@@ -14,6 +17,7 @@ from kqueue.schema_registry.records import (
     SchemaValue,
 )
 from kqueue.schema_registry.state.registry_state import GLOBAL_SCOPE, RegistryState, scope_of, scopes_of
+from kqueue.schema_registry.subject_names import parse_subject
 from kqueue.tests.schema_registry.support import INT, content, name, reference
 
 
@@ -103,6 +107,49 @@ def test_contexts_are_those_with_schemas_and_those_of_records() -> None:
     state = state_of(schema(":.c:s", 1), (ContextKey(".d"), True), (ContextKey(".e"), True), (ContextKey(".e"), None))
     assert state.contexts() == [".", ".c", ".d"]
     assert [state.has_context(context) for context in (".", ".c", ".d", ".e")] == [True, False, True, False]
+
+
+CONTENTS = st.sampled_from([content(INT), content(), content(references=(reference("s"), reference(":.:t", 2)))])
+NAMES = st.sampled_from(["s", "t", ":.:t", ":.c:s"])
+RECORDS = st.one_of(
+    st.tuples(
+        st.builds(SchemaKey, NAMES, st.integers(1, 3)),
+        st.none() | st.builds(SchemaValue, st.integers(0, 2), CONTENTS, st.booleans(), st.none() | st.just(bytes(16))),
+    ),
+    st.tuples(st.builds(DeleteSubjectKey, NAMES), st.none() | st.integers(0, 3)),
+    st.tuples(st.builds(ClearSubjectKey, NAMES), st.sampled_from([None, True])),
+)
+
+
+@given(st.lists(RECORDS, max_size=30))
+def test_every_index_says_what_the_versions_say_whatever_the_records(records: list[tuple[Any, Any]]) -> None:
+    state = state_of(*records)
+    versions = [one for subject in state.subjects() for one in state.versions(subject, is_deleted_included=True)]
+    assert [one.version for one in versions] == [
+        one.version for one in sorted(versions, key=lambda one: (one.subject, one.version))
+    ]
+    for context in (".", ".c"):
+        for id in range(3):
+            having = [one for one in versions if (one.subject.context, one.id) == (context, id)]
+            assert sorted(state.schemas.versions(context, id), key=repr) == sorted(having, key=repr)
+            assert (state.schemas.any_version(context, id) is None) == (not having)
+    for version in versions:
+        alike = [one for one in versions if (one.subject, one.content) == (version.subject, version.content)]
+        subject = version.subject
+        assert state.schemas.versions_of_content(subject.context, subject.subject, version.content) == alike
+        assert (subject.context, version.id) in state.schemas.ids_of_md5(version.md5)
+    for name_and_number in ((name("s"), 1), (name("t"), 2), (name(":.c:s"), 1)):
+        referring = [
+            one
+            for one in versions
+            if not one.is_deleted
+            and any(
+                (parse_subject(reference.subject, one.subject.context), reference.version) == name_and_number
+                for reference in one.content.references
+            )
+        ]
+        assert sorted(state.references.referrers(*name_and_number), key=repr) == sorted(referring, key=repr)
+    assert all(state.schemas.max_id(one.subject.context) >= one.id for one in versions)
 
 
 def test_noop_changes_nothing() -> None:
