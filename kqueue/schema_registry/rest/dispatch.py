@@ -28,6 +28,8 @@ from kqueue.schema_registry.rest.media_types import check_content_type, chosen_t
 logger = logging.getLogger(__name__)
 FORWARDED_HEADER = "x-forward"
 """Its value `false` says that a registry sent the request on, so that it goes no further."""
+WITH_BODY = ("POST", "PUT")
+"""The methods whose bodies are read; clients send some to others that mean nothing."""
 OF_CONNECTION = frozenset(
     {
         "connection",
@@ -101,7 +103,7 @@ class Dispatcher:
         user = None if self._authenticator is None else self._authenticator.authenticate(request.credentials)
         media_type = chosen_type(request.headers.get("accept"))
         body = None
-        if request.body:
+        if request.body and endpoint.method in WITH_BODY:
             check_content_type(request.headers.get("content-type"))
             body = parse_body(request.body)
         call = Call(
