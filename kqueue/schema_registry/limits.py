@@ -15,6 +15,7 @@ class Limits(NamedTuple):
         resolved_references_max: of one schema, with those of its references.
         reference_depth_max: of references of references.
         subject_characters_max: of a subject's name, with its context.
+        stored_bytes_max: of all records that count; beyond it nothing is added.
         parsed_schemas_max: how many parsed schemas are kept for the next request.
         parsed_schema_characters_max: of a schema that is kept.
         names_listed_max: names and numbers in one answer.
@@ -27,6 +28,7 @@ class Limits(NamedTuple):
     resolved_references_max: int = 1_000
     reference_depth_max: int = 30
     subject_characters_max: int = 1_000
+    stored_bytes_max: int = 1_000_000_000
     parsed_schemas_max: int = 500
     parsed_schema_characters_max: int = 50_000
     names_listed_max: int = 20_000

@@ -434,14 +434,25 @@ class Registry:
 
     def _append(self, *records: tuple[RecordKey, RecordValue]) -> None:
         """Write records in their order, and wait until the last one is applied."""
-        for key, value in records:
-            value_bytes = encode_value(key, value)
+        encoded = [(key, encode_value(key, value)) for key, value in records]
+        self._check_room(encoded)
+        for key, value_bytes in encoded:
             if value_bytes is None:
                 # Compaction would otherwise bring back, in time, what they deleted.
                 for other_key in self._replay.other_keys(key):
                     self._write(other_key, None)
             self._write(encode_key(key), value_bytes)
         self._wait_for_appended()
+
+    def _check_room(self, records: Sequence[tuple[RecordKey, bytes | None]]) -> None:
+        """Raise RegistryError if records make the state larger than allowed. Deletions never do."""
+        growth = sum(self._replay.growth(*one) for one in records if not isinstance(one[0], DeleteSubjectKey))
+        stored, maximum = self._replay.stored_bytes, self.limits.stored_bytes_max
+        if growth > 0 and stored + growth > maximum:
+            raise RegistryError(
+                OPERATION_NOT_PERMITTED,
+                reason=f"The registry stores {stored:,} bytes, at most {maximum:,}: delete schemas permanently first.",
+            )
 
     def _write(self, key: bytes, value: bytes | None) -> None:
         try:

@@ -27,6 +27,8 @@ class Replay:
     def __init__(self) -> None:
         self._state = RegistryState()
         self._offset = -1
+        self._sizes: dict[RecordKey, int] = {}
+        self._stored_bytes = 0
         self._other_keys: dict[RecordKey, set[bytes]] = {}
         self._changed = threading.Condition()
 
@@ -34,6 +36,16 @@ class Replay:
     def offset(self) -> int:
         """The offset of the last record that was applied; -1: none."""
         return self._offset
+
+    @property
+    def stored_bytes(self) -> int:
+        """The bytes of the last values of all keys: what a compacted log holds."""
+        return self._stored_bytes
+
+    def growth(self, key: RecordKey, value: bytes | None) -> int:
+        """Return by how much a record would change `stored_bytes`."""
+        with self._changed:
+            return len(value or b"") - self._sizes.get(key, 0)
 
     @contextmanager
     def reading(self) -> Iterator[RegistryState]:
@@ -47,10 +59,18 @@ class Replay:
         with self._changed:
             if record is not None:
                 self._state.apply(record, timestamp_ms)
+                self._count(record.key, value)
                 if key is not None and key != encode_key(record.key):
                     self._other_keys.setdefault(record.key, set()).add(key)
             self._offset = offset
             self._changed.notify_all()
+
+    def _count(self, key: RecordKey, value: bytes | None) -> None:
+        self._stored_bytes += self.growth(key, value)
+        if value is None:
+            self._sizes.pop(key, None)
+        else:
+            self._sizes[key] = len(value)
 
     def other_keys(self, key: RecordKey) -> list[bytes]:
         """Return the bytes of keys that mean this key and differ from those written here: of older

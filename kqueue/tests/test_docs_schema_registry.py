@@ -62,6 +62,7 @@ def test_limits_types_and_modes_are_those_of_the_code() -> None:
         f"{DEFAULT_LIMITS.schema_characters_max:,} characters",
         f"{DEFAULT_LIMITS.references_max}, and {DEFAULT_LIMITS.resolved_references_max:,} with",
         f"{DEFAULT_LIMITS.reference_depth_max} deep",
+        f"{DEFAULT_LIMITS.stored_bytes_max:,} bytes",
         f"{DEFAULT_LIMITS.names_listed_max:,} names, or {DEFAULT_LIMITS.schemas_listed_max:,} schemas",
         f"{DEFAULT_LIMITS.subject_characters_max:,} characters, without",
     ):

@@ -7,6 +7,7 @@ import pytest
 
 from kqueue.schema_registry.catalog import Deleted
 from kqueue.schema_registry.errors import RegistryError
+from kqueue.schema_registry.limits import DEFAULT_LIMITS
 from kqueue.schema_registry.registry import Registry, SchemaRequest
 from kqueue.schema_registry.schema_content import SchemaContent
 from kqueue.schema_registry.schema_log import InMemorySchemaLog, StoredRecordTooLarge, StoreUnavailable
@@ -505,6 +506,20 @@ def test_change_waits_for_the_records_of_earlier_ones() -> None:
     assert len(log.records) == 1
     log.follow(registry.apply)
     assert registry.register(name("b"), request(LONG)).id == 2
+
+
+def test_full_registry_takes_deletions_and_nothing_more() -> None:
+    registry = LoggedRegistry(limits=DEFAULT_LIMITS._replace(stored_bytes_max=250))
+    registry.add("a", INT)
+    registry.add("b", LONG)
+    assert "at most 250" in refused(lambda: registry.add(":.c:c", STRING), 42205)
+    refused(lambda: registry.update_config(name("a"), {"alias": "x" * 100}), 42205)
+    assert len(registry.log.records) == 2
+    registry.delete_version(name("a"), "1")
+    registry.delete_subject(name("b"))
+    registry.delete_version(name("a"), "1", is_permanent=True)
+    registry.delete_subject(name("b"), is_permanent=True)
+    assert registry.add("c", STRING).version == 1
 
 
 def test_guid_by_which_another_registry_stored_a_schema_finds_it() -> None:

@@ -55,6 +55,20 @@ def test_waiting_ends_when_the_offset_is_applied_by_another_thread() -> None:
     reader.join()
 
 
+def test_stored_bytes_are_those_of_the_last_values() -> None:
+    replay, key = Replay(), SchemaKey("s", 1)
+    replay.apply(0, KEY, VALUE + b"  ")
+    assert replay.growth(key, VALUE) == -2
+    replay.apply(1, KEY, VALUE)
+    replay.apply(2, b'{"keytype":"NEW"}', VALUE)
+    assert replay.stored_bytes == len(VALUE)
+    assert replay.growth(key, None) == -len(VALUE)
+    assert replay.growth(ConfigKey("s"), b"{}") == 2
+    replay.apply(3, KEY, None)
+    replay.apply(4, KEY, None)
+    assert replay.stored_bytes == 0
+
+
 def test_keys_in_another_order_are_remembered() -> None:
     replay = Replay()
     other = b'{"subject":"s","version":1,"magic":0,"keytype":"SCHEMA"}'
