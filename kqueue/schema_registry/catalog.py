@@ -248,11 +248,12 @@ def _context_of_id(state: RegistryState, schema_id: int, subject: SubjectName | 
     """
     if subject is None:
         return DEFAULT_CONTEXT
-    if subject.context == DEFAULT_CONTEXT and not subject.is_context:
-        for context in state.contexts():
-            if state.schemas.has_subject(context, schema_id, subject.subject):
-                return context
-    return subject.context
+    if subject.context != DEFAULT_CONTEXT or subject.is_context:
+        return subject.context
+    has_id = (name for name in state.schemas.contexts() if state.schemas.has_subject(name, schema_id, subject.subject))
+    if state.schemas.has_subject(DEFAULT_CONTEXT, schema_id, subject.subject):
+        return DEFAULT_CONTEXT
+    return min(has_id, default=DEFAULT_CONTEXT)
 
 
 def _prefix_filter(prefix: str) -> Callable[[SubjectName], bool] | None:

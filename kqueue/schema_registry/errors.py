@@ -10,6 +10,9 @@ from typing import NamedTuple
 
 from kqueue.base.errors import KqueueError
 
+SENTENCE_CHARACTERS_MAX = 50_000
+"""Characters of a sentence, which may name what a client sent; the rest is left out."""
+
 
 class ErrorKind(NamedTuple):
     """One row. `sentence`: what clients read, with the names of its fields in braces."""
@@ -27,7 +30,7 @@ class RegistryError(KqueueError):
     """A request that is refused, or can't be served. `fields` fill the sentence of its kind."""
 
     def __init__(self, kind: ErrorKind, /, **fields: object) -> None:
-        super().__init__(kind.sentence.format(**fields))
+        super().__init__(kind.sentence.format(**fields)[:SENTENCE_CHARACTERS_MAX])
         self.kind = kind
 
     @property

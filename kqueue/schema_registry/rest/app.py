@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -103,7 +104,7 @@ class PathsAsSent:
         """Pass a request on."""
         if scope["type"] == "http":
             try:
-                raw = scope["raw_path"].decode("ascii").partition("?")[0]
+                raw = (scope.get("raw_path") or quote(scope["path"]).encode()).decode("ascii").partition("?")[0]
                 query = scope["query_string"].decode("ascii")
             except UnicodeDecodeError:
                 error = RegistryError(BAD_REQUEST, reason="The path must be ASCII, others percent-encoded.")

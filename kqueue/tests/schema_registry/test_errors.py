@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 
 from kqueue.schema_registry import errors
-from kqueue.schema_registry.errors import SUBJECT_NOT_FOUND, ErrorKind, RegistryError
+from kqueue.schema_registry.errors import SENTENCE_CHARACTERS_MAX, SUBJECT_NOT_FOUND, ErrorKind, RegistryError
 
 KINDS = {name: kind for name, kind in vars(errors).items() if isinstance(kind, ErrorKind)}
 
@@ -29,6 +29,10 @@ def test_sentences_can_be_filled() -> None:
     for kind in KINDS.values():
         names = re.findall(r"{(\w+)", kind.sentence)
         assert str(RegistryError(kind, **dict.fromkeys(names, 7)))
+
+
+def test_sentence_is_not_longer_than_its_bound() -> None:
+    assert len(str(RegistryError(SUBJECT_NOT_FOUND, subject="x" * 1_000_000))) == SENTENCE_CHARACTERS_MAX
 
 
 def test_braces_in_a_field_are_no_placeholders() -> None:

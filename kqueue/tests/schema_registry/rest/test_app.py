@@ -10,6 +10,7 @@ from kqueue.schema_registry.rest.app import ENDPOINTS, registry_app
 from kqueue.schema_registry.rest.call import Endpoint
 from kqueue.tests.schema_registry.rest.api import Api, serving
 from kqueue.tests.schema_registry.support import INT, LoggedRegistry
+from kqueue.tests.thorough import examples
 
 SHARED = LoggedRegistry()
 """Of all requests that are made up, so that some find what others left."""
@@ -72,7 +73,7 @@ QUERIES = st.dictionaries(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(200))
 @given(st.sampled_from(ENDPOINTS), st.lists(TEXTS, min_size=2, max_size=2), QUERIES, BODIES)
 def test_no_request_is_an_unexpected_error(endpoint: Endpoint, texts: list[str], query: Any, body: Any) -> None:
     first, second = texts

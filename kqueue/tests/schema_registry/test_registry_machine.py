@@ -15,6 +15,7 @@ from kqueue.schema_registry.errors import RegistryError
 from kqueue.schema_registry.registry import Registry
 from kqueue.schema_registry.schema_log import InMemorySchemaLog
 from kqueue.tests.schema_registry.support import INT, LONG, STRING, LoggedRegistry, content, name, reference, request
+from kqueue.tests.thorough import examples
 
 NAMED = '{"type":"enum","name":"E","symbols":["A"]}'
 USER = '{"type":"array","items":"E"}'
@@ -129,5 +130,5 @@ class Operations(RuleBasedStateMachine):
             assert {one.content.identity for one in holders} == {version.content.identity}
 
 
-Operations.TestCase.settings = settings(max_examples=25, stateful_step_count=25)
+Operations.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=25, deadline=None)
 TestOperations = Operations.TestCase
