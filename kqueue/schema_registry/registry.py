@@ -260,7 +260,8 @@ class Registry:
             if is_permanent:
                 self._append(*((SchemaKey(str(subject), version.version), None) for version in deleted))
             else:
-                self._append((DeleteSubjectKey(str(subject)), deleted[-1].version))
+                # Compaction keeps the last such record: a lower number would bring back later ones.
+                self._append((DeleteSubjectKey(str(subject)), versions[-1].version))
                 self._delete_settings_of_deleted(subject)
             return [version.version for version in deleted]
 

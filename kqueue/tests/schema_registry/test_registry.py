@@ -323,6 +323,14 @@ def test_subject_is_deleted_softly_then_permanently(registry: LoggedRegistry) ->
     refused(lambda: registry.delete_subject(name("a"), is_permanent=True), 40401)
 
 
+def test_soft_delete_of_a_subject_covers_what_earlier_ones_did() -> None:
+    registry = LoggedRegistry(mode="IMPORT")
+    for version in (2, 1):
+        registry.register(name("a"), request(INT, id=1, version=version))
+        assert registry.delete_subject(name("a")) == [version]
+    assert [value["version"] for value in registry.logged_values()[1::2]] == [2, 2]
+
+
 def test_config_and_mode_of_a_subject_go_with_its_last_version(registry: LoggedRegistry) -> None:
     for delete in (registry.delete_subject, lambda subject: registry.delete_version(subject, "latest")):
         registry.add("a", INT)
