@@ -45,12 +45,12 @@ _NONE: Final[_Found] = ()
 def avro_incompatibilities(reader: AvroType, writer: AvroType) -> list[Incompatibility]:
     """Return why the reader can't read all that the writer wrote; empty: it can."""
     try:
-        return list(dict.fromkeys(_Comparison().compare(reader, writer, ())))
+        return list(dict.fromkeys(_AvroComparison().compare(reader, writer, ())))
     except (ComparisonTooLarge, RecursionError) as error:
         return [too_large(error)]
 
 
-class _Comparison:
+class _AvroComparison:
     """One comparison. A pair of types is compared once, and not within itself."""
 
     def __init__(self) -> None:
