@@ -49,16 +49,25 @@ def parse_subject(text: str, context: str = DEFAULT_CONTEXT) -> SubjectName:
 
 def checked_subject(text: str, limits: Limits) -> SubjectName:
     """Return the name of a subject that may be registered. Raises: RegistryError."""
-    reason = None
-    name = parse_subject(text)
-    if len(text) > limits.subject_characters_max:
-        text, reason = text[:40] + "...", f"it has {len(text):,} characters, at most {limits.subject_characters_max:,}"
-    elif name.is_context:
-        reason = "it is empty"
-    elif any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
-        reason = "it has control characters, or halves of a surrogate pair"
-    elif name.subject in RESERVED:
-        reason = "it is reserved"
-    if reason is not None:
-        raise RegistryError(INVALID_SUBJECT, subject=text, reason=reason)
+    name = checked_scope(text, limits)
+    if name.is_context:
+        raise _invalid(text, "it is empty")
+    if name.subject in RESERVED or name.context == GLOBAL_CONTEXT:
+        raise _invalid(text, "it is reserved")
     return name
+
+
+def checked_scope(text: str, limits: Limits) -> SubjectName:
+    """Return the name of a subject or context that may have a config. Raises: RegistryError."""
+    if len(text) > limits.subject_characters_max:
+        raise _invalid(text[:40] + "...", f"it has {len(text):,} characters, at most {limits.subject_characters_max:,}")
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
+        raise _invalid(text, "it has control characters, or halves of a surrogate pair")
+    name = parse_subject(text)
+    if parse_subject(str(name)) != name:
+        raise _invalid(text, "without the default context it names another subject")
+    return name
+
+
+def _invalid(text: str, reason: str) -> RegistryError:
+    return RegistryError(INVALID_SUBJECT, subject=text, reason=reason)

@@ -15,7 +15,7 @@ from kqueue.schema_registry.rest.contract import NO_CLUSTER, Authorizer, Cluster
 from kqueue.schema_registry.schema_content import SchemaContent, parse_content
 from kqueue.schema_registry.state.registry_state import Scope, scope_of
 from kqueue.schema_registry.state.schema_version import SchemaVersion
-from kqueue.schema_registry.subject_names import SubjectName, checked_subject, parse_subject
+from kqueue.schema_registry.subject_names import SubjectName, checked_scope, checked_subject, parse_subject
 
 T = TypeVar("T")
 UNKNOWN_MEMBERS_HEADER = "confluent-accept-unknown-properties"
@@ -100,17 +100,14 @@ class Call:
         Raises: RegistryError: the name is invalid, or the user is not allowed to do this.
         """
         name = checked_subject(unquote(self._path["subject"]), self.registry.limits)
-        name = self.catalog.subject_of_alias(name)
+        name = checked_subject(str(self.catalog.subject_of_alias(name)), self.registry.limits)
         self.check_allowed(operation, name)
         return name
 
     def scope(self, operation: Operation) -> Scope:
         """Return what a config or mode of the path is for. Raises: as `subject`."""
         text = unquote(self._path.get("subject", ""))
-        name = parse_subject(text) if text else None
-        if name is not None and not name.is_context:
-            name = checked_subject(text, self.registry.limits)
-        scope = None if name is None else scope_of(name)
+        scope = scope_of(checked_scope(text, self.registry.limits)) if text else None
         self.check_allowed(operation, scope)
         return scope
 

@@ -4,7 +4,7 @@ import pytest
 
 from kqueue.schema_registry.errors import RegistryError
 from kqueue.schema_registry.limits import DEFAULT_LIMITS
-from kqueue.schema_registry.subject_names import SubjectName, checked_subject, parse_subject
+from kqueue.schema_registry.subject_names import SubjectName, checked_scope, checked_subject, parse_subject
 from kqueue.tests.tables import for_each
 
 
@@ -38,12 +38,39 @@ def test_default_context_is_not_written() -> None:
     assert str(parse_subject(":.:orders")) == "orders"
 
 
-@for_each("text", ["", ":.a:", "a\x00b", "a\nb", "\ud800", "__GLOBAL", ":.a:__EMPTY", "x" * 1001, "x" * 10**6])
+@for_each(
+    "text",
+    [
+        "",
+        ":.a:",
+        "a\x00b",
+        "a\nb",
+        "\ud800",
+        "__GLOBAL",
+        ":.a:__EMPTY",
+        ":.__GLOBAL:a",
+        ":.::.c:x",
+        "x" * 1001,
+        "x" * 10**6,
+    ],
+)
 def test_subject_that_may_not_be_registered_is_refused(text: str) -> None:
     with pytest.raises(RegistryError) as caught:
         checked_subject(text, DEFAULT_LIMITS)
     assert caught.value.code == 42208
     assert len(str(caught.value)) < 200
+
+
+@for_each("text", [":.c:\x00", ":.\x00:", ":.c\n:", ":.:" + ":.c:x", "x" * 1001])
+def test_scope_of_such_a_name_is_refused(text: str) -> None:
+    with pytest.raises(RegistryError) as caught:
+        checked_scope(text, DEFAULT_LIMITS)
+    assert caught.value.code == 42208
+
+
+def test_context_is_a_scope() -> None:
+    assert checked_scope(":.c:", DEFAULT_LIMITS) == SubjectName(".c", "")
+    assert checked_scope(":.__GLOBAL:", DEFAULT_LIMITS) == SubjectName(".__GLOBAL", "")
 
 
 def test_any_other_subject_is_taken() -> None:

@@ -127,6 +127,11 @@ def test_alias_stands_for_its_subject(api: Api, registry: LoggedRegistry) -> Non
     assert api.answer("GET", "/subjects/short/versions/latest")["subject"] == "a"
 
 
+def test_alias_of_a_name_that_may_not_be_registered_is_refused(api: Api) -> None:
+    api.answer("PUT", "/config/short", {"alias": "a\x00"})
+    assert api.error("POST", "/subjects/short/versions", {"schema": INT}) == 42208
+
+
 def test_schemas_are_imported_with_their_ids_and_versions(api: Api, registry: LoggedRegistry) -> None:
     api.answer("PUT", "/mode/a", {"mode": "IMPORT"})
     assert api.error("POST", VERSIONS, {"schema": INT, "id": -1}) == 42205
