@@ -821,6 +821,21 @@ CONSOLE_SAMPLE_FAILED = _Row(
     "Report it with the traceback that follows. The next sample is taken as usual.",
 )
 
+# --- the schema registry
+
+REGISTRY_RECORD_SKIPPED = _Row(
+    "registry.record-skipped",
+    WARNING,
+    "A record of the topic of the schemas is not understood, and is skipped.",
+    "The line says which and why: another program writes to the topic, or a registry of a later version.",
+)
+REGISTRY_INTERNAL_ERROR = _Row(
+    "registry.internal-error",
+    ERROR,
+    "An unexpected error of the schema registry; its client gets status 500.",
+    "Report it with the traceback that follows. The registry goes on.",
+)
+
 # --- the log itself
 
 LINES_LEFT_OUT = _Row(

@@ -100,6 +100,9 @@ DENIED: dict[str, tuple[Holds, ...]] = {
         lambda: "OP_NO_COMPRESSION" in (PACKAGE / "network" / "tls_context.py").read_text(),
         lambda: "OP_NO_RENEGOTIATION" in (PACKAGE / "network" / "tls_context.py").read_text(),
     ),
+    "There are no exporters, no data encryption keys": (
+        without("kqueue/schema_registry/rest/app.py", "exporters", "encryption", "associations", "catalog"),
+    ),
     "there are no revocation lists": (without("kqueue/network/tls_context.py", "VERIFY_CRL"),),
 }
 """By a part of the sentence: what holds as long as it is true."""
