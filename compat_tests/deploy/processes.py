@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import socket
 import subprocess
 import sys
@@ -28,6 +29,12 @@ def running(words: list[str], variables: dict[str, str], log: Path) -> Iterator[
 
 
 def free_ports(count: int) -> list[int]:
+    """Return ports below those that systems give to clients, which could take them meanwhile."""
+    ports: list[int] = []
     with contextlib.ExitStack() as stack:
-        taken = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [int(one.getsockname()[1]) for one in taken]
+        while len(ports) < count:
+            port = random.randrange(11_000, 32_000)
+            with contextlib.suppress(OSError):
+                stack.enter_context(socket.create_server(("127.0.0.1", port)))
+                ports.append(port)
+    return ports

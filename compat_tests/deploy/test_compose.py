@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 from compose_spec import PyCompose
 
 from compat_tests.deploy.command_line import CHECKOUT, DEPLOY, broker_config, parsed
 from compat_tests.deploy.processes import free_ports, running
+from kqueue.cli.app import kqueue as main
 from kqueue.cli.health import URL
 from kqueue.client import Client
 from kqueue.config.listeners import parse_listeners
@@ -160,21 +162,49 @@ def _answers(url: str) -> bool:
         return False
 
 
-def test_three_brokers_are_a_cluster_with_the_variables_of_the_file(tmp_path: Path) -> None:
+def test_three_brokers_are_a_cluster_and_one_that_comes_back_is_in_sync_before_it_is_ready(tmp_path: Path) -> None:
     """With a store in SQLite in place of ZooKeeper, which is no package of Python."""
     found = {name: service for name, service in services("cluster.yaml").items() if name.startswith("broker")}
-    inside = [(name, port) for name in found for port in (f"909{name[-1]}", "9094")]
+    inside = [(name, port) for name in found for port in (f"909{name[-1]}", "9094", "9404")]
     ports = dict(zip(inside, free_ports(len(inside)), strict=True))
-    with contextlib.ExitStack() as stack:
-        for name, service in found.items():
-            variables = {
-                **on_this_machine(service["environment"], ports, name),
-                "KQUEUE_CLUSTER_STORE": f"sqlite:{tmp_path / 'store.db'}",
-                "KQUEUE_LOG_DIRS": str(tmp_path / name),
-                "KQUEUE_METRICS_LISTENER": "127.0.0.1:0",
-            }
-            stack.enter_context(running(["serve", str(SETTINGS)], variables, tmp_path / f"{name}.log"))
+
+    def broker(name: str) -> contextlib.AbstractContextManager[None]:
+        variables = {
+            **on_this_machine(found[name]["environment"], ports, name),
+            "KQUEUE_CLUSTER_STORE": f"sqlite:{tmp_path / 'store.db'}",
+            "KQUEUE_LOG_DIRS": str(tmp_path / name),
+            "KQUEUE_METRICS_LISTENER": f"127.0.0.1:{ports[name, '9404']}",
+        }
+        return running(["serve", str(SETTINGS)], variables, tmp_path / f"{name}.log")
+
+    def is_ready(name: str) -> bool:
+        return _answers(f"http://127.0.0.1:{ports[name, '9404']}/readyz?in_sync=true")
+
+    with contextlib.ExitStack() as stack, contextlib.ExitStack() as third:
+        for name in ("broker-1", "broker-2"):
+            stack.enter_context(broker(name))
+        third.enter_context(broker("broker-3"))
+        for name in found:
+            eventually(lambda name=name: is_ready(name), tmp_path / f"{name}.log")  # type: ignore[misc]
         with Client(f"127.0.0.1:{ports['broker-1', '9091']}") as client:
-            eventually(lambda: len(client.metadata([]).brokers) == 3, (tmp_path / "broker-1.log"))
             brokers = {(one.host, one.port) for one in client.metadata([]).brokers.values()}
-        assert brokers == {("127.0.0.1", ports[name, f"909{name[-1]}"]) for name in found}
+            assert brokers == {("127.0.0.1", ports[name, f"909{name[-1]}"]) for name in found}
+            _kqueue("topics", "create", "orders", "-b", client_address := f"127.0.0.1:{ports['broker-1', '9091']}")
+            third.close()
+            eventually(lambda: _in_sync(client) == {1, 2})
+            _kqueue("produce", "orders", "-b", client_address, given="two coffees\n")
+            with broker("broker-3"):
+                eventually(lambda: is_ready("broker-3"), tmp_path / "broker-3.log")
+                # other brokers learn of the change in the store when they read it
+                eventually(lambda: _in_sync(client) == {1, 2, 3})
+
+
+def _kqueue(*words: str, given: str = "") -> None:
+    done = CliRunner().invoke(main, words, input=given)
+    assert done.exit_code == 0, done.output
+
+
+def _in_sync(client: Client) -> set[int]:
+    """Return the in-sync replicas of the topic's only partition."""
+    (partition,) = client.metadata(["orders"]).topics["orders"].partitions.values()
+    return set(partition.in_sync)

@@ -164,7 +164,6 @@ class _Server(ThreadingMixIn, WSGIServer):
     """A thread per request, `REQUESTS_MAX` at a time."""
 
     daemon_threads = True
-    allow_reuse_address = True
     block_on_close = False
     request_queue_size = 16
 
@@ -175,6 +174,8 @@ class _Server(ThreadingMixIn, WSGIServer):
 
     def server_bind(self) -> None:
         """Bind. The base class also asks a name server for the name of this machine."""
+        # Connections of the process before are in TIME_WAIT for a minute, as probes come often.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])

@@ -25,6 +25,7 @@ SOURCES = (
     "plugins",
     "benchmarks",
     "docs_site",
+    "deploy",
     "examples",
     "pyspark_kqueue",
 )
@@ -65,6 +66,7 @@ class SourceFile:
             "package_tests",
             "benchmarks",
             "docs_site",
+            "deploy",
             "examples",
         )
 

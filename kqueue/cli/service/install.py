@@ -48,7 +48,7 @@ def install(executable: str | None, now: bool, root: Path, dry_run: bool) -> Non
     systemd.call("systemd-sysusers", f"/{TARGETS['sysusers.conf']}")
     systemd.call("systemd-tmpfiles", "--create", f"/{TARGETS['tmpfiles.conf']}")
     if not systemd.is_running():
-        click.echo("systemd does not run this machine: the service can be started after its next boot")
+        click.echo("systemd does not run this machine: start the service once it does")
         return
     systemd.call("systemctl", "daemon-reload")
     if now:

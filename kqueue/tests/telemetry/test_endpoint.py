@@ -115,3 +115,16 @@ def test_the_certificate_is_that_of_the_listener_metrics() -> None:
             assert answer.read() == b"ok\n"
         with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
             urllib.request.urlopen(url, timeout=20)
+
+
+def test_an_address_can_be_taken_again_at_once_although_it_closed_connections(broker: kqueue.Broker) -> None:
+    """A connection that the server closed stays in TIME_WAIT, beyond the end of its process."""
+    port = port_of(broker)
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(b"GET /readyz HTTP/1.0\r\n\r\n")
+        while connection.recv(4096):
+            pass
+    broker.stop()
+    again = MetricsEndpoint("127.0.0.1", port, no_samples, never)
+    again.start()
+    again.stop()
