@@ -25,6 +25,7 @@ from kqueue.config.listeners import parse_listeners
 
 CONTAINER = DEPLOY / "container"
 SETTINGS = CONTAINER / "server.properties"
+PAGE = (CHECKOUT / "docs" / "containers.md").read_text()
 
 
 def load_script() -> ModuleType:
@@ -94,6 +95,22 @@ def test_it_serves_the_settings_that_are_copied_and_stops_by_term() -> None:
     assert [str(one.bind.port) for one in parse_listeners(config)] == IMAGE.last("EXPOSE").split()
 
 
+def test_the_page_has_what_the_image_has() -> None:
+    config = broker_config(SETTINGS, {"KQUEUE_ALLOW_INSECURE": "true"})
+    defaults = dict(re.findall(r"^\| `(KQUEUE_\w+)` \| `([^`]+)` \|", PAGE, re.MULTILINE))
+    assert defaults == {
+        "KQUEUE_LISTENERS": ",".join(config["listeners"]),
+        "KQUEUE_ADVERTISED_LISTENERS": ",".join(config["advertised.listeners"]),
+        "KQUEUE_METRICS_LISTENER": config["kqueue.metrics.listener"],
+        "KQUEUE_ALLOW_INSECURE": "false",
+    }
+    (given,) = [one.text for one in BUILD.instructions if one.text.startswith("EXTRAS=")]
+    row = re.search(r"^\| extras \| (.*);", PAGE, re.MULTILINE)
+    assert row is not None
+    assert ",".join(re.findall(r"`(\w+)`", row[1])) == given.removeprefix("EXTRAS=")
+    assert f"| user | {IMAGE.last('USER').partition(':')[0]}," in PAGE
+
+
 def test_an_open_listener_is_refused_unless_it_is_allowed() -> None:
     with pytest.raises(SettingError, match="kqueue.allow.insecure=true"):
         broker_config(SETTINGS, {})
@@ -148,6 +165,11 @@ def test_the_steps_make_an_image_below_100_mb_that_serves_without_rights(tmp_pat
     assert report["in_tmp"] == "[]"
     assert report["stop_status"] == 0
     assert report["version"].endswith("compiled" if compiled else "pure Python")
+    if compiled:
+        told = re.search(r"^\| size \| (\d+) MB, (\d+) MB of which is transferred", PAGE, re.MULTILINE)
+        assert told is not None
+        for number, key in zip(told.groups(), ("bytes", "compressed_bytes"), strict=True):
+            assert report[key] / 1e6 == pytest.approx(int(number), rel=0.05)
 
 
 def test_a_builder_makes_the_image(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from testcontainers.community import kafka as original
@@ -58,3 +59,11 @@ def test_attributes_are_the_same(cls: str) -> None:
     named = set(attributes(getattr(original, cls)))
     assert len(named) >= 5
     assert [name for name in sorted(named - WITHOUT) if not hasattr(made, name)] == []
+
+
+def test_variables_of_a_file_are_settings(tmp_path: Path) -> None:
+    file = tmp_path / "kafka.env"
+    file.write_text("KAFKA_NUM_PARTITIONS=3\nKAFKA_HEAP_OPTS=-Xmx1g\n")
+    with ours.KafkaContainer().with_env_file(file) as kafka:
+        kafka.broker.create_topic("orders")
+        assert kafka.broker.topics["orders"].partitions == 3
