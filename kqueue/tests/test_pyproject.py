@@ -30,6 +30,25 @@ def test_classifiers_requirement_and_ci_name_the_same_python_versions() -> None:
     assert set(named) == set(re.findall(r"python(3\.\d+)", script))
 
 
+def test_the_docs_say_what_each_core_package_is_for() -> None:
+    """A new one is decided on: docs/decisions/2026-11-28-codecs-and-tables-are-no-extras.md."""
+    table = (ROOT / "docs" / "install.md").read_text().partition("## What it brings")[2].partition("## Pythons")[0]
+    rows = [line for line in table.splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`([a-z0-9-]+)`", row.split("|")[1])}
+    core = {Requirement(text).name for text in PROJECT["dependencies"]}
+    assert core <= named
+    assert named - core == {"cramjam", "markdown-it-py", "mdurl", "pygments"}, "what these bring"
+
+
+def test_each_python_of_the_classifiers_has_an_environment_of_tox() -> None:
+    tox = ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini")
+    pythons = re.search(r"^ *pythons = (.+)$", tox["tox"]["labels"], re.MULTILINE)
+    assert pythons is not None
+    named = re.findall(r"Python :: 3\.(\d+)$", "\n".join(PROJECT["classifiers"]), re.MULTILINE)
+    assert pythons[1].split(", ") == [*(f"py3{number}" for number in named), "py313t", "py314t"]
+
+
 def test_the_licence_is_an_expression_not_a_classifier() -> None:
     assert PROJECT["license"] == "Apache-2.0"
     assert not any("License" in one for one in PROJECT["classifiers"])
