@@ -119,17 +119,17 @@ def clone(tmp_path: Path) -> Path:
 
 
 def test_a_dry_run_of_the_release_builds_all_and_changes_nothing(clone: Path) -> None:
-    told = run(sys.executable, "-m", "release", "--dry-run", cwd=clone)
-    assert "nothing was changed" in told
-    assert "python -m twine upload dist/kqueue-" in told
+    printed = run(sys.executable, "-m", "release", "--dry-run", cwd=clone)
+    assert "nothing was changed" in printed
+    assert "python -m twine upload dist/kqueue-" in printed
     assert checks.git(clone, "status", "--porcelain", "--ignored") == ""
     assert checks.git(clone, "tag") == ""
 
 
 def test_a_release_is_committed_tagged_and_not_published(clone: Path) -> None:
     version = checks.version_of(clone)
-    told = run(sys.executable, "-m", "release", cwd=clone)
-    assert "is tagged, and not published" in told
+    printed = run(sys.executable, "-m", "release", cwd=clone)
+    assert "is tagged, and not published" in printed
     assert checks.git(clone, "tag") == f"v{version}"
     assert checks.git(clone, "status", "--porcelain") == ""
     assert len(list((clone / "dist").iterdir())) == 2

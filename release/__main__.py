@@ -26,7 +26,7 @@ def main(arguments: list[str] | None = None, root: Path = distributions.ROOT) ->
     parser.add_argument("--dry-run", action="store_true", help="check and build all of it, and change nothing")
     is_dry = parser.parse_args(arguments).dry_run
     version = checks.version_of(root)
-    if _told(checks.problems(root)):
+    if _report(checks.problems(root)):
         return REFUSED
     with tempfile.TemporaryDirectory(prefix="kqueue-release-") as work:
         print(f"building {version}")
@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None, root: Path = distributions.ROOT) ->
         except subprocess.CalledProcessError as error:
             print(error.stdout, error.stderr, sep="\n", file=sys.stderr)
             return REFUSED
-        if _told([problem for path in built for problem in distributions.problems(path)]):
+        if _report([problem for path in built for problem in distributions.problems(path)]):
             return REFUSED
         for path in built:
             print(f"{path.name}: {path.stat().st_size:,} bytes, a {distributions.kind_of(path)}")
@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None, root: Path = distributions.ROOT) ->
     return 0
 
 
-def _told(problems: list[str]) -> bool:
+def _report(problems: list[str]) -> bool:
     for problem in problems:
         print(f"not released: {problem}", file=sys.stderr)
     return bool(problems)

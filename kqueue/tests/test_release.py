@@ -103,9 +103,9 @@ def test_what_is_not_ready_is_refused_before_anything_is_built(
 
 
 def test_the_next_steps_name_the_files_and_are_not_taken() -> None:
-    told = release._next_steps("1.2.3", ["kqueue-1.2.3.tar.gz"], is_dry=False)
-    assert "1.2.3 is tagged, and not published" in told
-    assert "  python -m twine upload dist/kqueue-1.2.3.tar.gz\n" in told
+    text = release._next_steps("1.2.3", ["kqueue-1.2.3.tar.gz"], is_dry=False)
+    assert "1.2.3 is tagged, and not published" in text
+    assert "  python -m twine upload dist/kqueue-1.2.3.tar.gz\n" in text
     assert "nothing was changed" in release._next_steps("1.2.3", [], is_dry=True)
 
 
@@ -156,7 +156,7 @@ def test_a_source_distribution_has_what_a_build_needs_and_no_tests(tmp_path: Pat
     assert found.endswith("kqueue/tests/test_app.py")
 
 
-def test_a_failed_build_is_told(
+def test_a_failed_build_is_reported(
     checkout: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arguments: object) -> list[Path]:

@@ -9,6 +9,7 @@ import subprocess
 import tarfile
 from pathlib import Path
 
+import psutil
 import pytest
 
 from kqueue.base.clock import wall_ms
@@ -36,8 +37,8 @@ def released_tags() -> dict[str, str]:
     """Return the tag of each release, by its version; empty where there is no history."""
     if shutil.which("git") is None:
         return {}
-    told = subprocess.run(["git", "tag", "--list", "v*"], cwd=ROOT, capture_output=True, text=True)
-    return {tag.removeprefix("v"): tag for tag in told.stdout.split()}
+    listed = subprocess.run(["git", "tag", "--list", "v*"], cwd=ROOT, capture_output=True, text=True)
+    return {tag.removeprefix("v"): tag for tag in listed.stdout.split()}
 
 
 @pytest.fixture
@@ -59,6 +60,7 @@ def test_nothing_is_lost_while_each_broker_of_a_cluster_is_upgraded(older: Path,
     cluster = ClusterOfProcesses(tmp_path, {**SETTINGS, "kqueue.cluster.store": f"sqlite:{tmp_path / 'store.db'}"})
     with contextlib.chdir(older):  # where `python -m` looks first
         cluster.__enter__()
+    assert {psutil.Process(broker.pid).cwd() for broker in cluster.brokers.values()} == {str(older.resolve())}
     with contextlib.closing(cluster.client()) as client, contextlib.ExitStack() as stack:
         stack.callback(cluster.kill)
         client.create_topics([NewTopic(TOPIC, len(PARTITIONS), 3, {"min.insync.replicas": "2"})])
