@@ -122,7 +122,8 @@ def test_a_dry_run_of_the_release_builds_all_and_changes_nothing(clone: Path) ->
     printed = run(sys.executable, "-m", "release", "--dry-run", cwd=clone)
     assert "nothing was changed" in printed
     assert "python -m twine upload dist/kqueue-" in printed
-    assert checks.git(clone, "status", "--porcelain", "--ignored") == ""
+    assert checks.git(clone, "status", "--porcelain") == ""
+    assert not (clone / "dist").exists()
     assert checks.git(clone, "tag") == ""
 
 
