@@ -16,6 +16,9 @@ COMMANDS = {
     "produce": LazyCommand("kqueue.cli.produce:produce", "Send lines from standard input or a file to a topic."),
     "consume": LazyCommand("kqueue.cli.consume:consume", "Print a topic's records."),
     "collect": LazyCommand("kqueue.cli.collect:collect", "Follow files and send the lines that are added to them."),
+    "schemas": LazyCommand(
+        "kqueue.cli.schemas:schemas", "List, show, register, check and delete schemas of a registry."
+    ),
     "configs": LazyCommand(
         "kqueue.cli.configs:configs", "Show and change settings of topics, brokers, loggers and groups at run time."
     ),

@@ -1,4 +1,4 @@
-"""The options of `kqueue console` about schemas of messages."""
+"""The options of `kqueue console` and `kqueue consume` about schemas of messages."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from kqueue.cli.connect import require
 
 if TYPE_CHECKING:
     from kqueue.console.messages.schema_values import SchemaSettings
+    from kqueue.schema_registry.rest_client import RegistrySettings
 
 F = TypeVar("F", bound=Callable[..., Any])
 FORMATS = ("avro", "protobuf", "json-schema")
@@ -42,6 +43,29 @@ def schema_options(command: F) -> F:
     return with_schemas  # type: ignore[return-value]
 
 
+def registry_options(command: F) -> F:
+    """Add the options about a registry to a command, as its argument `schemas`: `SchemaSettings`,
+    or None.
+    """
+
+    @click.option(
+        "--schema-registry",
+        metavar="URL",
+        help="Decode keys and values by the schemas of this registry. "
+        f"{', '.join(SECRETS)} are variables with its credentials.",
+    )
+    @click.option("--schema-registry-ca", metavar="FILE", help="Whom to trust as the registry, in PEM.")
+    @functools.wraps(command)
+    def with_registry(*args: Any, **given: Any) -> Any:
+        registry, ca = given.pop("schema_registry"), given.pop("schema_registry_ca")
+        settings = schema_settings(registry, ca, None, None, None)
+        if settings is not None:
+            require("msgpack", "console")
+        return command(*args, schemas=settings, **given)
+
+    return with_registry  # type: ignore[return-value]
+
+
 def schema_settings(
     registry: str | None, ca: str | None, format: str | None, schema: str | None, message: str | None
 ) -> SchemaSettings | None:
@@ -56,16 +80,26 @@ def schema_settings(
         return None
     require("fastavro", "schemas")
     from kqueue.console.messages.schema_values import GivenSchema, SchemaSettings
+
+    settings = None if registry is None else registry_settings_of(registry, ca)
+    given = None if schema is None else GivenSchema(format, schema, message)  # type: ignore[arg-type]
+    return SchemaSettings(settings, given)
+
+
+def registry_settings_of(url: str, ca: str | None) -> RegistrySettings:
+    """Return a registry's settings, with credentials of the environment. Raises: UsageError.
+
+    Args: ca: a file of authorities; None: those of the system.
+    """
     from kqueue.spark.value_formats.options import REGISTRY, registry_settings
 
-    options: dict[str, str] = {} if registry is None else {REGISTRY: registry}
-    if registry is not None:
-        options |= {REGISTRY + end: os.environ[name] for name, end in SECRETS.items() if os.environ.get(name)}
+    options = {REGISTRY: url}
+    options |= {REGISTRY + end: os.environ[name] for name, end in SECRETS.items() if os.environ.get(name)}
     if ca is not None:
         options[REGISTRY + "Ca"] = ca
     try:
         settings = registry_settings(options)
     except KqueueError as error:
         raise click.UsageError(str(error).replace(REGISTRY, "--schema-registry", 1)) from None
-    given = None if schema is None else GivenSchema(format, schema, message)  # type: ignore[arg-type]
-    return SchemaSettings(settings, given)
+    assert settings is not None
+    return settings

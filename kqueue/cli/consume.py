@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,10 +19,14 @@ from kqueue.cli.connect import (
     plain_errors,
     require_client,
 )
+from kqueue.cli.console_schemas import registry_options
 from kqueue.cli.formats import formatter, parse_time
 from kqueue.cli.name_suggestions import no_topic
 from kqueue.cli.signals import stop_on_signal
 from kqueue.cli.topic_reader import ReaderLimits, Start, TopicReader
+
+if TYPE_CHECKING:
+    from kqueue.console.messages.schema_values import SchemaSettings
 
 
 @click.command()
@@ -62,6 +66,7 @@ from kqueue.cli.topic_reader import ReaderLimits, Start, TopicReader
     "--format", "form", default="value", show_default=True, help="value, json, or a template such as '{key}={value}'."
 )
 @click.option("--read-committed", is_flag=True, help="Skip records of open and aborted transactions.")
+@registry_options
 @bootstrap_option
 def consume(
     topic: str,
@@ -75,6 +80,7 @@ def consume(
     timeout_ms: int | None,
     form: str,
     read_committed: bool,
+    schemas: SchemaSettings | None,
     bootstrap: str,
 ) -> None:
     """Print the records of TOPIC, one per line, until Ctrl-C.
@@ -85,10 +91,14 @@ def consume(
       kqueue consume orders --group billing --format '{partition}:{offset} {key}={value} {headers}'
       kqueue consume orders --partition 0 --offset 100 --max-messages 5 --format json
       kqueue consume orders --timestamp 2026-01-31T12:00:00Z --timeout-ms 2000
+      kqueue consume orders --from-beginning --schema-registry http://localhost:8081
 
     Without --group it starts at the end of the topic unless an option says otherwise. Consumers of
     one group share the records. A group resumes after the last printed record, which is committed;
     a new group starts at the end.
+
+    With --schema-registry, keys and values that were written by its schemas (Avro, Protobuf, JSON
+    Schema) are printed as JSON.
 
     Template fields: {topic} {partition} {offset} {timestamp} {time} {key} {value} {headers}, \\t
     and \\n.
@@ -100,6 +110,10 @@ def consume(
     _check_start(group, from_beginning, partitions, offset, timestamp)
     require_client()
     addresses(bootstrap)
+    if schemas is not None:
+        from kqueue.cli.decoded_records import RecordDecoder
+
+        write = RecordDecoder(schemas).writing(write)
     reader = TopicReader(
         topic,
         write,

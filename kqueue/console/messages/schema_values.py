@@ -18,8 +18,9 @@ from kqueue.base.extras import install_hint
 from kqueue.console.messages.json_layout import parse_json
 from kqueue.console.messages.plain_values import plain
 from kqueue.console.messages.value_view import DecodedValue
+from kqueue.schema_registry.rest_client import RegistrySettings
 from kqueue.spark.errors import OptionError, RegistryFailed, SchemaRefused
-from kqueue.spark.value_formats.contract import FormatName, RegistrySettings, SchemaText, ValueSettings, shortened
+from kqueue.spark.value_formats.contract import FormatName, SchemaText, ValueSettings, shortened
 from kqueue.spark.value_formats.framing import HEADER_BYTES, MAGIC, FrameError, read_frame
 from kqueue.spark.value_formats.registry import Registry
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
-from kqueue.config.tls_client import TlsClientSettings
+from kqueue.schema_registry.rest_client import RegistrySettings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,20 +19,6 @@ DEPTH_MAX = 32
 FIELDS_MAX = 2_000
 """Fields of a column, those of all levels together."""
 ERROR_CHARACTERS_MAX = 300
-
-
-@dataclass(frozen=True, slots=True)
-class RegistrySettings:
-    """The address and credentials of a registry; it can be pickled, and `repr` shows no secret.
-
-    `tls`: None: the authorities of the system.
-    """
-
-    url: str
-    user: str | None = None
-    password: str | None = field(default=None, repr=False)
-    token: str | None = field(default=None, repr=False)
-    tls: TlsClientSettings | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

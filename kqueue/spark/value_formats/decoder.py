@@ -8,13 +8,13 @@ import pyarrow as pa
 
 from kqueue.base.errors import ExtraNeeded
 from kqueue.base.extras import install_hint
+from kqueue.schema_registry.rest_client import RegistrySettings
 from kqueue.spark.errors import SchemaRefused
 from kqueue.spark.value_formats.contract import (
     Decoded,
     Decoder,
     FormatName,
     ReaderFormat,
-    RegistrySettings,
     SchemaText,
 )
 from kqueue.spark.value_formats.framing import FrameError, read_frame

@@ -10,10 +10,11 @@ from urllib.parse import urlsplit
 from kqueue.base.errors import SettingError
 from kqueue.config.tls_client import TlsClientSettings, client_context
 from kqueue.config.tls_properties import tls_client_settings
+from kqueue.schema_registry.rest_client import RegistrySettings
 from kqueue.spark.errors import OptionError
 from kqueue.spark.offsets import parse_assigned
 from kqueue.spark.options import Option, nonempty, one_of
-from kqueue.spark.value_formats.contract import FORMATS, RegistrySettings, ValueSettings
+from kqueue.spark.value_formats.contract import FORMATS, ValueSettings
 
 NONE = "none"
 REGISTRY = "valueSchemaRegistry"

@@ -5,24 +5,22 @@ Source: the REST API of Confluent's Schema Registry, which Karapace and Apicurio
 
 from __future__ import annotations
 
-import base64
-import json
-import time
 from collections.abc import Mapping
-from http.client import HTTPException
 from typing import Any, NamedTuple, TypeVar
-from urllib.error import HTTPError
-from urllib.parse import quote
-from urllib.request import Request
 
-from kqueue.base.clock import monotonic_s
-from kqueue.base.errors import SettingError
-from kqueue.config.http_client import HttpOptions, read_bounded, read_url
+from kqueue.schema_registry.rest_client import (
+    RETRY_S,
+    TIMEOUT_S,
+    RegistryRefused,
+    RegistryRestClient,
+    RegistrySettings,
+    RegistryUnreachable,
+    subject_path,
+)
 from kqueue.spark.errors import RegistryFailed, SchemaRefused
 from kqueue.spark.value_formats.contract import (
     SCHEMA_BYTES_MAX,
     FormatName,
-    RegistrySettings,
     SchemaText,
     shortened,
 )
@@ -30,10 +28,6 @@ from kqueue.spark.value_formats.contract import (
 TYPES: Mapping[FormatName, str] = {"avro": "AVRO", "protobuf": "PROTOBUF", "json-schema": "JSON"}
 """The names that registries have for the formats. A schema without a name is Avro."""
 SUBJECT_UNKNOWN, VERSION_UNKNOWN, SCHEMA_UNKNOWN = 40401, 40402, 40403
-TIMEOUT_S = 5.0
-RETRY_S = (0.2, 1.0)
-"""Seconds before each retry: the registry did not answer, answered 5xx, or is busy."""
-BUSY = (408, 429)
 ANSWER_BYTES_MAX = 2 * SCHEMA_BYTES_MAX
 REFERENCES_MAX = 100
 T = TypeVar("T", dict[str, Any], list[Any])
@@ -60,20 +54,14 @@ class Registry:
     def __init__(self, settings: RegistrySettings, format: FormatName, timeout_s: float = TIMEOUT_S) -> None:
         self._settings = settings
         self._format = format
-        self._options = HttpOptions(ANSWER_BYTES_MAX, timeout_s, settings.tls)
-        self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
-        if settings.token is not None:
-            self._headers["Authorization"] = f"Bearer {settings.token}"
-        elif settings.user is not None:
-            pair = f"{settings.user}:{settings.password or ''}".encode()
-            self._headers["Authorization"] = "Basic " + base64.b64encode(pair).decode()
+        self._client = RegistryRestClient(settings, ANSWER_BYTES_MAX, timeout_s, RETRY_S)
 
     def newest(self, subject: str) -> SchemaText:
         """Return the newest schema of a subject.
 
         Raises: SchemaRefused: there is none, or it is of another format. RegistryFailed.
         """
-        answer = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
+        answer = self._get(f"{subject_path(subject)}/versions/latest")
         if answer is None:
             raise SchemaRefused(
                 f"the registry {self._settings.url} has no subject {subject!r}: name valueSchemaSubject"
@@ -107,7 +95,7 @@ class Registry:
 
         Raises: RegistryFailed.
         """
-        listed = self._ask(f"/subjects/{quote(subject, safe='')}/versions", list) or ()
+        listed = self._ask(f"{subject_path(subject)}/versions", list) or ()
         return sorted(version for version in listed if type(version) is int)
 
     def version(self, subject: str, version: int) -> RegisteredSchema | None:
@@ -115,7 +103,7 @@ class Registry:
 
         Raises: SchemaRefused: the registry gives no text. RegistryFailed.
         """
-        answer = self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
+        answer = self._get(f"{subject_path(subject)}/versions/{version}")
         if answer is None:
             return None
         id, listed = answer.get("id"), answer.get("references")
@@ -150,7 +138,7 @@ class Registry:
                 continue
             if name in within or len(within) + len(known) >= REFERENCES_MAX:
                 raise SchemaRefused(f"schemas of the registry refer to each other in a circle, or to {REFERENCES_MAX}")
-            answer = self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
+            answer = self._get(f"{subject_path(subject)}/versions/{version}")
             if answer is None:
                 raise SchemaRefused(f"the registry has no version {version} of {subject!r}, which a schema refers to")
             self._add_references(answer, known, [*within, name])
@@ -161,29 +149,20 @@ class Registry:
 
     def _ask(self, path: str, kind: type[T]) -> T | None:
         """Return an answer of this kind; None: the registry says that there is no such thing."""
-        url = self._settings.url.rstrip("/") + path + ("?format=serialized" if self._format == "protobuf" else "")
-        waits = iter(RETRY_S)
-        while True:
-            try:
-                answer = json.loads(read_url(Request(url, headers=self._headers), self._options))
-                if isinstance(answer, kind):
-                    return answer
-                raise ValueError(f"expected a JSON {'object' if kind is dict else 'array'}")
-            except HTTPError as error:
-                with error:
-                    if error.code == 404 and _error_code(error) in (SUBJECT_UNKNOWN, VERSION_UNKNOWN, SCHEMA_UNKNOWN):
-                        return None
-                reason = f"status {error.code} {error.reason}"
-                is_over = error.code < 500 and error.code not in BUSY
-            except (SettingError, ValueError, RecursionError) as error:
-                reason, is_over = shortened(error), True
-            except OSError as error:
-                reason = shortened(getattr(error, "reason", None) or error) or type(error).__name__
-                is_over = False
-            wait_s = next(waits, None)
-            if is_over or wait_s is None:
-                raise RegistryFailed(f"the schema registry {self._settings.url} gives no schema: {reason}")
-            time.sleep(wait_s)
+        query = {"format": "serialized"} if self._format == "protobuf" else None
+        try:
+            answer = self._client.get(path, query)
+        except RegistryRefused as error:
+            if error.status == 404 and error.code in (SUBJECT_UNKNOWN, VERSION_UNKNOWN, SCHEMA_UNKNOWN):
+                return None
+            reason = f"status {error.status} {error}"
+        except RegistryUnreachable as error:
+            reason = str(error)
+        else:
+            if isinstance(answer, kind):
+                return answer
+            reason = f"expected a JSON {'object' if kind is dict else 'array'}"
+        raise RegistryFailed(f"the schema registry {self._settings.url} gives no schema: {reason}")
 
 
 def _schema(answer: dict[str, Any], what: str) -> str:
@@ -191,10 +170,3 @@ def _schema(answer: dict[str, Any], what: str) -> str:
     if not isinstance(text, str) or len(text) > SCHEMA_BYTES_MAX:
         raise SchemaRefused(f"{what} of the registry is no text of at most {SCHEMA_BYTES_MAX:,} characters")
     return text
-
-
-def _error_code(error: HTTPError) -> object:
-    try:
-        return json.loads(read_bounded(error, ANSWER_BYTES_MAX, monotonic_s() + TIMEOUT_S)).get("error_code")
-    except (OSError, ValueError, AttributeError, RecursionError, HTTPException):
-        return None

@@ -15,6 +15,7 @@ from click.testing import Result
 from kafka import KafkaProducer
 
 from kqueue import Broker
+from kqueue.tests.spark.value_formats.registry_server import RegistryServer
 from kqueue.tests.thorough import corners
 from kqueue.tests.waits import eventually
 
@@ -284,3 +285,14 @@ def test_a_time_before_1970_is_no_time(kq: Kq, topic: str) -> None:
     result = kq("consume", topic, "--timestamp", "-1")
     assert result.exit_code == 2
     assert "'-1' is not a time" in result.stderr
+
+
+def test_values_of_a_schema_registry_are_printed_as_json(done: Done, kq: Kq, topic: str, bootstrap: str) -> None:
+    with RegistryServer() as registry:
+        schema_id = registry.register(f"{topic}-value", '"string"')
+        producer = KafkaProducer(bootstrap_servers=bootstrap)
+        producer.send(topic, b"\0" + schema_id.to_bytes(4, "big") + b"\x06abc").get(10)
+        producer.close()
+        arguments = ("consume", topic, "--from-beginning", "--exit-eof")
+        assert done(*arguments, "--schema-registry", registry.url) == '"abc"\n'
+    assert kq(*arguments, "--schema-registry-ca", "x").exit_code == 2

@@ -15,7 +15,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from kqueue.cli.console_schemas import schema_settings
 from kqueue.console.messages.schema_values import GivenSchema, SchemaSettings, SchemaValues
-from kqueue.spark.value_formats.contract import RegistrySettings
+from kqueue.schema_registry.rest_client import RegistrySettings
 from kqueue.spark.value_formats.protobuf_files import from_set
 from kqueue.tests.spark.value_formats.registry_server import RegistryServer
 

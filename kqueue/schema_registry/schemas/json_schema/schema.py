@@ -49,8 +49,9 @@ class JsonSchema:
             found = SchemaComparison(original, update, BY_KIND).compare(original.root(), update.root())
         except (ComparisonTooLarge, RecursionError) as error:
             return [too_large(error)]
-        except InvalidSchema as error:  # of a stored schema: its references, a pattern
-            return [Incompatibility("INVALID_SCHEMA", "#/", _escaped(f"Schemas can not be compared: {error}"))]
+        except Exception as error:  # whatever a stored schema, which no meta-schema checked, makes it raise
+            reason = str(error) if isinstance(error, InvalidSchema) else "one of them is not valid"
+            return [Incompatibility("INVALID_SCHEMA", "#/", _escaped(f"Schemas can not be compared: {reason}"))]
         return [one.incompatibility() for one in dict.fromkeys(found)]
 
 
@@ -81,11 +82,13 @@ TYPE = JsonSchemaType()
 def _check_parts(documents: SchemaDocuments, *, is_new: bool) -> None:
     """Raise InvalidSchema if a reference means nothing, or a pattern is none."""
     patterns: set[str] = set()
+    views = SchemaViews(documents)
     for location in documents.parts():
         for keyword in REFERENCE_KEYWORDS:
             reference = location.part.get(keyword)
             if isinstance(reference, str):
                 documents.resolve(reference, location)
+                views.followed(location)
         patterns.update(_patterns(location))
     if not is_new:
         return

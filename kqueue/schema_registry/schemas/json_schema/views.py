@@ -30,6 +30,11 @@ KEYWORDS: Mapping[str, frozenset[str]] = {
     "conditional": frozenset({"if", "then", "else"}),
 }
 """By kind: the keywords by which a schema without a type is of that kind."""
+MODERN_KEYWORDS = frozenset(
+    {"prefixItems", "unevaluatedItems", "minContains", "maxContains", "dependentRequired", "dependentSchemas"}
+    | {"unevaluatedProperties"}
+)
+"""Keywords that drafts before 2019-09 do not have."""
 _TYPES: Mapping[str, str] = {
     "string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null",
     "array": "array", "object": "object",
@@ -56,8 +61,13 @@ class SchemaView:
 
     @property
     def keywords(self) -> Mapping[str, Any]:
-        """The keywords and their values."""
-        return self.location.part if isinstance(self.location.part, dict) else {}
+        """The keywords that count in its draft, and their values."""
+        part = self.location.part
+        if not isinstance(part, dict):
+            return {}
+        if self.location.draft.is_modern or MODERN_KEYWORDS.isdisjoint(part):
+            return part
+        return {name: value for name, value in part.items() if name not in MODERN_KEYWORDS}
 
     @property
     def is_combined(self) -> bool:
@@ -100,7 +110,7 @@ class SchemaViews:
             return self._booleans.setdefault(is_true, SchemaView("true" if is_true else "false", location))
         known = self._views.get(id(part))
         if known is None:
-            target = self._followed(location)
+            target = self.followed(location)
             if target is None:
                 known = SchemaView("meta", location)
             elif target.part is not part:
@@ -113,7 +123,7 @@ class SchemaViews:
             self._views[id(part)] = known
         return known
 
-    def _followed(self, location: Location) -> Location | None:
+    def followed(self, location: Location) -> Location | None:
         """Return what a schema that is only a reference means; itself: it is none; None: a
         meta-schema. Raises: InvalidSchema: references lead in a circle.
         """

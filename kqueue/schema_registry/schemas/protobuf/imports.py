@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 
 from kqueue.schema_registry.schemas.contract import InvalidSchema
 from kqueue.schema_registry.schemas.limits import DEPTH_MAX
+from kqueue.schema_registry.schemas.protobuf.built_in import TEXTS
 from kqueue.schema_registry.schemas.protobuf.descriptor_model import file_model
 from kqueue.schema_registry.schemas.protobuf.model import ProtoFile
 from kqueue.schema_registry.schemas.protobuf.parser import parse_file
@@ -22,21 +23,6 @@ _GOOGLE = (
     "any", "api", "descriptor", "duration", "empty", "field_mask", "source_context", "struct", "timestamp", "type",
     "wrappers",
 )  # fmt: skip
-_TEXTS: Mapping[str, str] = {
-    "confluent/meta.proto": """
-        syntax = "proto3"; package confluent; import "google/protobuf/descriptor.proto";
-        message Meta { string doc = 1; map<string, string> params = 2; repeated string tags = 3; }
-        extend google.protobuf.FileOptions { Meta file_meta = 1088; }
-        extend google.protobuf.MessageOptions { Meta message_meta = 1088; }
-        extend google.protobuf.FieldOptions { Meta field_meta = 1088; }
-        extend google.protobuf.EnumOptions { Meta enum_meta = 1088; }
-        extend google.protobuf.EnumValueOptions { Meta enum_value_meta = 1088; }
-    """,
-    "confluent/type/decimal.proto": """
-        syntax = "proto3"; package confluent.type; message Decimal { bytes value = 1; int32 scale = 2; }
-    """,
-}
-"""Files of Confluent, by their paths; schemas of Connect use them."""
 
 
 def read_file(text: str) -> ProtoFile:
@@ -102,14 +88,14 @@ def _google_file(stem: str) -> ProtoFile:
 
 
 @cache
-def _confluent_file(path: str) -> ProtoFile:
-    return parse_file(_TEXTS[path])
+def _common_file(path: str) -> ProtoFile:
+    return parse_file(TEXTS[path])
 
 
 def built_in_file(path: str) -> ProtoFile | None:
     """Return a file that needs no reference; None: it is none of them."""
-    if path in _TEXTS:
-        return _confluent_file(path)
+    if path in TEXTS:
+        return _common_file(path)
     stem = path.removeprefix("google/protobuf/").removesuffix(".proto")
     return _google_file(stem) if stem in _GOOGLE and path == f"google/protobuf/{stem}.proto" else None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from kqueue.console.messages.schema_values import PAUSE_S, SchemaSettings, SchemaValues
-from kqueue.spark.value_formats.contract import RegistrySettings
+from kqueue.schema_registry.rest_client import RegistrySettings
 from kqueue.tests.spark.value_formats.registry_server import RegistryServer
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from kqueue import Broker
 from kqueue.console.messages.schema_values import SchemaSettings
-from kqueue.spark.value_formats.contract import RegistrySettings
+from kqueue.schema_registry.rest_client import RegistrySettings
 from kqueue.tests.console.browser import Browser, Visit, words
 from kqueue.tests.spark.value_formats.registry_server import RegistryServer
 

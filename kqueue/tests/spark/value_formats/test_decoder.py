@@ -6,8 +6,9 @@ import json
 import pyarrow as pa
 import pytest
 
+from kqueue.schema_registry.rest_client import RegistrySettings
 from kqueue.spark.errors import RegistryFailed
-from kqueue.spark.value_formats.contract import RegistrySettings, SchemaText
+from kqueue.spark.value_formats.contract import SchemaText
 from kqueue.spark.value_formats.decoder import UNKNOWN_MAX, ValueDecoder, ValueSchema
 from kqueue.tests.spark.value_formats.registry_server import RegistryServer
 from kqueue.tests.spark.value_formats.test_framing import framed

@@ -13,8 +13,9 @@ from google.protobuf import json_format, message_factory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kqueue.schema_registry.rest_client import RegistrySettings
 from kqueue.spark.errors import SchemaRefused
-from kqueue.spark.value_formats.contract import RegistrySettings, SchemaText, ValueSettings
+from kqueue.spark.value_formats.contract import SchemaText, ValueSettings
 from kqueue.spark.value_formats.decoder import ValueDecoder
 from kqueue.spark.value_formats.opening import find_schema
 from kqueue.spark.value_formats.protobuf import ProtobufFormat

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from kqueue.schema_registry.rest_client import RegistrySettings
 from kqueue.spark.errors import RegistryFailed, SchemaRefused
 from kqueue.spark.value_formats import registry as module
-from kqueue.spark.value_formats.contract import SCHEMA_BYTES_MAX, RegistrySettings, SchemaText
+from kqueue.spark.value_formats.contract import SCHEMA_BYTES_MAX, SchemaText
 from kqueue.spark.value_formats.options import value_settings
 from kqueue.spark.value_formats.registry import RegisteredSchema, Registry
 from kqueue.tests.spark.value_formats.registry_server import RegistryServer

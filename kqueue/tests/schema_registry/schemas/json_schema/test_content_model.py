@@ -8,9 +8,11 @@ from kqueue.schema_registry.schemas.json_schema.content_model import ContentMode
 from kqueue.schema_registry.schemas.json_schema.documents import SchemaDocuments
 from kqueue.schema_registry.schemas.json_schema.views import SchemaViews
 
+NEWEST = "https://json-schema.org/draft/2020-12/schema"
+
 
 def model(**keywords: Any) -> ContentModel:
-    views = SchemaViews(SchemaDocuments({"type": "object", **keywords}, {}))
+    views = SchemaViews(SchemaDocuments({"$schema": NEWEST, "type": "object", **keywords}, {}))
     return content_model(
         views, views.root(), "additionalProperties", "unevaluatedProperties", patterns="patternProperties"
     )

@@ -8,8 +8,11 @@ from kqueue.schema_registry.schemas.json_schema.views import SchemaViews
 
 
 def test_lists_and_schemas_of_dependencies_are_compared_apart() -> None:
-    old = SchemaViews(SchemaDocuments({"dependentRequired": {"a": ["b"]}}, {}))
-    new = SchemaViews(SchemaDocuments({"dependentRequired": {"a": ["c"]}, "dependentSchemas": {"a": False}}, {}))
+    newest = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    old = SchemaViews(SchemaDocuments({**newest, "dependentRequired": {"a": ["b"]}}, {}))
+    new = SchemaViews(
+        SchemaDocuments({**newest, "dependentRequired": {"a": ["c"]}, "dependentSchemas": {"a": False}}, {})
+    )
     differences = DifferenceList()
     compare_objects(SchemaComparison(old, new, BY_KIND), old.root(), new.root(), differences)
     assert [(one.kind, one.path) for one in differences.result()] == [

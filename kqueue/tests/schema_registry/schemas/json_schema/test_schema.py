@@ -78,6 +78,11 @@ def test_text_that_is_no_schema_or_beyond_bounds_is_refused(text: str, message: 
         JSON.parse(text, [])
 
 
+def test_references_that_only_lead_to_each_other_are_refused() -> None:
+    with pytest.raises(InvalidSchema, match="only lead to each other"):
+        JSON.parse('{"properties":{"a":{"$ref":"#/properties/a"}}}', [])
+
+
 def test_references_that_double_at_each_level_are_compared_quickly() -> None:
     levels = 60
     definitions: dict[str, Any] = {
@@ -120,3 +125,16 @@ def test_stored_schema_with_a_broken_pattern_is_incompatible_and_no_error() -> N
     stored = JSON.parse(text, [], is_new=False)
     (reason,) = JSON.parse('{"properties":{"a":{}}}', []).incompatibilities(stored)
     assert reason.kind == "INVALID_SCHEMA"
+
+
+def test_stored_schema_that_no_meta_schema_allows_is_incompatible_and_no_error() -> None:
+    stored = JSON.parse('{"required":5,"maxLength":"x"}', [], is_new=False)
+    new = JSON.parse('{"required":["a"],"maxLength":1}', [])
+    assert stored.incompatibilities(new)
+    assert new.incompatibilities(stored)
+
+
+def test_keywords_of_later_drafts_do_not_count() -> None:
+    old = JSON.parse('{"type":"object","dependentRequired":{"a":[{}]}}', [])
+    new = JSON.parse('{"type":"object","dependentRequired":{"a":["b"]},"unevaluatedProperties":5}', [])
+    assert new.incompatibilities(old) == []
