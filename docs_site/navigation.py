@@ -16,7 +16,7 @@ Entry = dict[str, "str | list[Entry]"]
 TUTORIALS = ("testing", "small-service", "kafka-files", "spark", "cluster", "security")
 HOW_TO = {
     "Install and try": ("install", "demos", "source/examples/index", "migrating"),
-    "Test": ("testing",),
+    "Test": ("testing", "testcontainers"),
     "Run a broker": (
         "server", "operations", "containers", "kubernetes", "systemd", "workers", "clusters", "console",
     ),
@@ -34,6 +34,7 @@ REFERENCE = (
     "reference/error-codes",
     "apis",
     "security-apis",
+    "versions",
     "metrics",
     "metrics-names",
     "log-events",
