@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from compat_tests.zookeeper.server import Ensemble
-from kqueue.tests.test_docs_clusters import commands, folder, run
+from kqueue.tests.docs.test_clusters import commands, folder, run
 
 __all__ = ["folder"]
 STORE = "kqueue.cluster.store="

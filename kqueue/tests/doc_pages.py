@@ -50,6 +50,17 @@ class Page(NamedTuple):
         return [line for text in self.blocks("sh") for line in CONTINUED.sub("", text).splitlines()]
 
 
+README = Page("README.md")
+DEMO = "pip install '.[demo]' && kqueue demo"
+BY_TOX = "pip install tox && tox p"
+PROGRAM_OUTPUTS = {
+    "b'two coffees'\n",
+    "b'Alice: -5' b'Bob: +5'\n",
+    "0 b'two coffees'\n1 b'one tea'\n",
+    "",
+}
+
+
 def environment(**more: str) -> dict[str, str]:
     """Return this process's environment, with the `kqueue` of this Python first on the path."""
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
@@ -157,3 +168,25 @@ def run_tests(texts: Sequence[str], folder: Path) -> None:
 def count_tests(text: str) -> int:
     """Return how many tests a program has."""
     return len(re.findall(r"^ *(?:async )?def test_", text, re.MULTILINE))
+
+
+def run_blocks(page: Page, folder: Path) -> None:
+    """Run a page's tests and programs, then its commands, each in the order of the page."""
+    lines = [line for line in page.commands() if _runs_beside_a_broker(line)]
+    if tests := [text for text in page.blocks("python") if count_tests(text)]:
+        run_tests(tests, folder)
+    for text in page.blocks("python"):
+        if text not in tests:
+            assert run_program(text, folder) in PROGRAM_OUTPUTS
+    if not lines:
+        return
+    with serving("kqueue serve", folder) as bootstrap:
+        for line in lines:
+            printed = run_line(line, folder, KQUEUE_BOOTSTRAP=bootstrap)
+            if line.startswith("kqueue consume orders"):
+                assert printed == "two coffees\n"
+    assert (folder / "kqueue-data").is_dir()
+
+
+def _runs_beside_a_broker(line: str) -> bool:
+    return line not in (DEMO, BY_TOX) and not line.startswith(("kqueue serve", "pip install "))

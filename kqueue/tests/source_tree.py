@@ -13,8 +13,14 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "kqueue"
 TESTS = PACKAGE / "tests"
-APART = {"spark-units": TESTS / "spark", "console": TESTS / "console"}
-"""Tests by the environment of tox that runs them alone: no other test needs its packages."""
+APART = {
+    "spark-units": TESTS / "spark",
+    "console": TESTS / "console",
+    "docs": TESTS / "docs",
+    "registry": TESTS / "schema_registry",
+}
+"""Tests by the environment of tox that runs them alone: no other test needs its packages, or few
+changes of the code can fail them."""
 SOURCES = (
     "kqueue",
     "compat_tests",

@@ -1,4 +1,4 @@
-"""Tests of the advice on errors; test_docs_error_codes has those of what it names."""
+"""Tests of the advice on errors; docs.test_error_codes has those of what it names."""
 
 from __future__ import annotations
 

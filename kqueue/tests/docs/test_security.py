@@ -28,7 +28,7 @@ from kqueue.testing.process_environment import process_environment
 from kqueue.tests.doc_pages import run_line
 from kqueue.tests.waits import eventually
 
-TEXT = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+TEXT = (Path(__file__).parents[3] / "docs" / "security.md").read_text()
 PASSWORDS = {"ADMIN_PASSWORD": "adm1n-M4rk3r", "ANN_PASSWORD": "ann-M4rk3r"}
 
 

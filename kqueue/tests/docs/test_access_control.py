@@ -15,7 +15,7 @@ from kqueue.cli.app import kqueue as root
 from kqueue.security.standard_authorizer import StandardAuthorizer
 from kqueue.tests.config.configs import read_config
 
-TEXT = (Path(__file__).parents[2] / "docs" / "access-control.md").read_text()
+TEXT = (Path(__file__).parents[3] / "docs" / "access-control.md").read_text()
 
 
 def blocks(language: str) -> list[str]:

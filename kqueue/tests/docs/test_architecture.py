@@ -1,6 +1,6 @@
 """Tests of ARCHITECTURE.md: its diagrams of packages are those of the code.
 
-`python -m kqueue.tests.test_docs_architecture` writes them again.
+`python -m kqueue.tests.docs.test_architecture` writes them again.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def block(name: str) -> re.Pattern[str]:
 def test_the_page_has_what_the_code_says(name: str) -> None:
     match = block(name).search(PAGE.read_text(encoding="utf-8"))
     assert match is not None
-    assert match[0] == f"{match[1]}{DERIVED[name]()}{match[2]}", "run python -m kqueue.tests.test_docs_architecture"
+    assert match[0] == f"{match[1]}{DERIVED[name]()}{match[2]}", "run python -m kqueue.tests.docs.test_architecture"
 
 
 def test_the_docstring_of_the_broker_names_all_its_parts() -> None:

@@ -20,7 +20,7 @@ from kqueue.collect.tailed_file import Line
 from kqueue.tests.doc_pages import environment, run_line
 from kqueue.tests.processes import started
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "collect.md").read_text()
 COMMANDS = [
     line for block in re.findall(r"^```sh\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL) for line in block.splitlines()

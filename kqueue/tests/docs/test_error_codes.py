@@ -1,7 +1,7 @@
 """docs/reference/error-codes.md is made of the table in the code, which has every error that is
 answered.
 
-`python -m kqueue.tests.test_docs_error_codes` writes it.
+`python -m kqueue.tests.docs.test_error_codes` writes it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PAGE = Page("docs/reference/error-codes.md")
 HEAD = """\
 # Error codes
 
-Derived from the code: `python -m kqueue.tests.test_docs_error_codes` writes this page.
+Derived from the code: `python -m kqueue.tests.docs.test_error_codes` writes this page.
 
 Every error that kqueue answers with. Names, numbers and which of them are retriable are Kafka's; after a retriable
 error clients send the request again by themselves, so that a program meets it only if it lasts. Java's clients name
@@ -76,7 +76,7 @@ def answered() -> set[ErrorCode]:
 
 
 def test_the_page_is_that_of_the_code() -> None:
-    assert PAGE.text == page(), "run python -m kqueue.tests.test_docs_error_codes"
+    assert PAGE.text == page(), "run python -m kqueue.tests.docs.test_error_codes"
 
 
 def test_every_error_that_is_answered_has_a_row_and_no_other() -> None:

@@ -1,6 +1,6 @@
 """docs/testing-reference.md is what the signatures and docstrings say.
 
-`python -m kqueue.tests.test_docs_testing_reference` writes it.
+`python -m kqueue.tests.docs.test_testing_reference` writes it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from kqueue.testing.fault_injection import Faults, Fired
 from kqueue.testing.fault_types import Fault, NetworkPartition
 from kqueue.tests.tables import for_each
 
-PAGE = Path(__file__).parents[2] / "docs" / "testing-reference.md"
+PAGE = Path(__file__).parents[3] / "docs" / "testing-reference.md"
 WIDTH = 116
 HEAD = """\
 # Reference of the test kit
 
-Derived from the code: `python -m kqueue.tests.test_docs_testing_reference` writes this page. How the parts are used
+Derived from the code: `python -m kqueue.tests.docs.test_testing_reference` writes this page. How the parts are used
 is in [Testing with kqueue](testing.md).
 """
 
@@ -303,5 +303,5 @@ def test_no_line_is_too_long() -> None:
 
 
 if __name__ == "__main__":
-    own = importlib.import_module("kqueue.tests.test_docs_testing_reference")
+    own = importlib.import_module("kqueue.tests.docs.test_testing_reference")
     PAGE.write_text(own.page(), encoding="utf-8")

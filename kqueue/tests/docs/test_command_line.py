@@ -19,7 +19,7 @@ from kqueue.cli.app import kqueue as root
 from kqueue.tests.cli.test_json import COMMANDS, WITHOUT
 from kqueue.tests.tables import for_each
 
-PAGE = Path(__file__).parents[2] / "docs" / "command-line.md"
+PAGE = Path(__file__).parents[3] / "docs" / "command-line.md"
 TEXT = PAGE.read_text()
 
 

@@ -1,6 +1,6 @@
 """The table of `docs/security-apis.md` is that of the rules of the handler modules.
 
-`python -m kqueue.tests.test_docs_security_apis` writes it.
+`python -m kqueue.tests.docs.test_security_apis` writes it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from kqueue.api import handler_table
 from kqueue.api.access import Applies, Rule
 from kqueue.security.operations import ResourceType
 
-PAGE = Path(__file__).parents[2] / "docs" / "security-apis.md"
+PAGE = Path(__file__).parents[3] / "docs" / "security-apis.md"
 BEGIN, END = "<!-- table of the rules -->\n", "<!-- end of the table -->\n"
 RESOURCES = {
     ResourceType.TOPIC: "topic",

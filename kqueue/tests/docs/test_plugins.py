@@ -26,7 +26,7 @@ from kqueue.config.plugins import CONTRACTS
 from kqueue.testing.process_environment import process_environment
 from kqueue.tests.doc_pages import run_line, run_program
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "plugins.md").read_text()
 SAMPLES = (ROOT / "plugins" / "README.md").read_text()
 SERVES = re.compile(r"serves PLAINTEXT://(\S+?);")

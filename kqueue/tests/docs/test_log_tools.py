@@ -21,7 +21,7 @@ from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.doc_pages import run_program
 from kqueue.tests.log.helpers import START_MS, append
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "log-tools.md").read_text()
 
 

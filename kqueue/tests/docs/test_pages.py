@@ -1,5 +1,5 @@
-"""Tests of README and the pages of docs/ that have no test file of their own: every program and
-command in them runs, and what they name exists.
+"""Tests of the pages of docs/ that have no test file of their own: every program and command in
+them runs, and what they and README name exists.
 
 Commands run in a folder of their own, against the broker of a `kqueue serve` line, on a free port.
 """
@@ -19,17 +19,15 @@ from kqueue.base.registry import BUILT_IN
 from kqueue.base.settings import format_value
 from kqueue.config.catalog import CATALOG
 from kqueue.log.policies import POLICIES
-from kqueue.tests.doc_pages import Page, count_tests, environment, run_line, run_program, run_tests, serving
+from kqueue.tests.doc_pages import BY_TOX, README, Page, environment, run_blocks, serving
 from kqueue.tests.source_tree import ROOT
 from kqueue.tests.tables import for_each
 
-README = Page("README.md")
 INSTALL = Page("docs/install.md")
 DEMOS = Page("docs/demos.md")
 SERVER = Page("docs/server.md")
 CLIENTS = Page("docs/clients.md")
 PAGES = (
-    README,
     Page("docs/index.md"),
     SERVER,
     Page("docs/transactions-and-groups.md"),
@@ -39,59 +37,42 @@ PAGES = (
 )
 """The pages whose blocks run here."""
 ELSEWHERE = {
-    "docs/access-control.md": "kqueue/tests/test_docs_access_control.py",
-    "docs/clusters.md": "kqueue/tests/test_docs_clusters.py",
-    "docs/console.md": "kqueue/tests/test_docs_console.py",
-    "docs/collect.md": "kqueue/tests/test_docs_collect.py",
-    "docs/command-line.md": "kqueue/tests/test_docs_command_line.py",
-    "docs/demos.md": "kqueue/tests/test_docs.py",
-    "docs/install.md": "kqueue/tests/test_docs.py",
-    "docs/log-events.md": "kqueue/tests/test_docs_log_events.py",
-    "docs/log-tools.md": "kqueue/tests/test_docs_log_tools.py",
-    "docs/metrics.md": "kqueue/tests/test_docs_metrics.py",
-    "docs/operations.md": "kqueue/tests/test_docs_operations.py",
-    "docs/migrating.md": "kqueue/tests/test_docs_testing.py",
+    "docs/access-control.md": "kqueue/tests/docs/test_access_control.py",
+    "docs/clusters.md": "kqueue/tests/docs/test_clusters.py",
+    "docs/console.md": "kqueue/tests/docs/test_console.py",
+    "docs/collect.md": "kqueue/tests/docs/test_collect.py",
+    "docs/command-line.md": "kqueue/tests/docs/test_command_line.py",
+    "docs/demos.md": "kqueue/tests/docs/test_pages.py",
+    "docs/install.md": "kqueue/tests/docs/test_pages.py",
+    "docs/log-events.md": "kqueue/tests/docs/test_log_events.py",
+    "docs/log-tools.md": "kqueue/tests/docs/test_log_tools.py",
+    "docs/metrics.md": "kqueue/tests/docs/test_metrics.py",
+    "docs/operations.md": "kqueue/tests/docs/test_operations.py",
+    "docs/migrating.md": "kqueue/tests/docs/test_testing.py",
     "docs/pipeline.md": "compat_tests/spark/test_docs_pipeline.py",
-    "docs/plugins.md": "kqueue/tests/test_docs_plugins.py",
-    "docs/security.md": "kqueue/tests/test_docs_security.py",
-    "docs/reference/error-codes.md": "kqueue/tests/test_docs_error_codes.py",
-    "docs/reference/settings.md": "kqueue/tests/test_docs_settings.py",
-    "docs/share-groups.md": "kqueue/tests/test_docs_share_groups.py",
+    "docs/plugins.md": "kqueue/tests/docs/test_plugins.py",
+    "docs/security.md": "kqueue/tests/docs/test_security.py",
+    "docs/reference/error-codes.md": "kqueue/tests/docs/test_error_codes.py",
+    "docs/reference/settings.md": "kqueue/tests/docs/test_settings.py",
+    "docs/share-groups.md": "kqueue/tests/docs/test_share_groups.py",
     "docs/spark-cluster.md": "compat_tests/spark_cluster/test_programs.py",
     "docs/spark-connect.md": "compat_tests/spark_connect/test_sessions.py",
     "docs/spark.md": "compat_tests/spark/test_docs_spark.py",
-    "docs/start/cluster.md": "kqueue/tests/test_docs_clusters.py",
-    "docs/start/security.md": "kqueue/tests/test_docs_start_security.py",
+    "docs/start/cluster.md": "kqueue/tests/docs/test_clusters.py",
+    "docs/start/security.md": "kqueue/tests/docs/test_start_security.py",
     "docs/start/spark.md": "compat_tests/spark/test_docs_spark.py",
-    "docs/systemd.md": "kqueue/tests/test_docs_systemd.py",
-    "docs/testcontainers.md": "kqueue/tests/test_docs_testcontainers.py",
-    "docs/testing.md": "kqueue/tests/test_docs_testing.py",
-    "docs/workers.md": "kqueue/tests/test_docs_workers.py",
+    "docs/systemd.md": "kqueue/tests/docs/test_systemd.py",
+    "docs/testcontainers.md": "kqueue/tests/docs/test_testcontainers.py",
+    "docs/testing.md": "kqueue/tests/docs/test_testing.py",
+    "docs/workers.md": "kqueue/tests/docs/test_workers.py",
 }
 """The pages with blocks that another file runs, and that file."""
-README_WORDS_MAX = 1200
 SCREEN_LINES = 45
-PROGRAM_OUTPUTS = {
-    "b'two coffees'\n",
-    "b'Alice: -5' b'Bob: +5'\n",
-    "0 b'two coffees'\n1 b'one tea'\n",
-    "",
-}
-BY_TOX = "pip install tox && tox p"
-DEMO = "pip install '.[demo]' && kqueue demo"
 CLUSTER_DEMO = "kqueue demo cluster"
 WHOLE_DEMO = ((), 336_776)
 SHORT_DEMO = (("--flights", "20000"), 20_000)
 """Options, and how many flights come back."""
 names = [page.name for page in PAGES]
-
-
-def test_the_two_commands_for_new_users_come_first() -> None:
-    assert README.commands()[:2] == [DEMO, BY_TOX]
-
-
-def test_readme_has_fewer_words_than_a_landing_page_may_have() -> None:
-    assert len(README.text.split()) < README_WORDS_MAX
 
 
 def all_pages() -> list[Page]:
@@ -210,34 +191,14 @@ def test_the_ci_script_runs_tox_first() -> None:
     assert ran[0] == '"$tox" p'
 
 
-def is_run_beside_a_broker(line: str) -> bool:
-    return line not in (DEMO, BY_TOX) and not line.startswith(("kqueue serve", "pip install "))
-
-
-@pytest.mark.parametrize(
-    "page", [README, *(pytest.param(page, marks=pytest.mark.long) for page in PAGES[1:])], ids=names
-)
+@pytest.mark.parametrize("page", PAGES, ids=names)
 def test_every_block_runs(page: Page, tmp_path: Path) -> None:
-    """Tests and programs first, then commands, each in the order of the page and in one folder."""
-    lines = [line for line in page.commands() if is_run_beside_a_broker(line)]
-    if tests := [text for text in page.blocks("python") if count_tests(text)]:
-        run_tests(tests, tmp_path)
-    for text in page.blocks("python"):
-        if text not in tests:
-            assert run_program(text, tmp_path) in PROGRAM_OUTPUTS
-    if not lines:
-        return
-    with serving("kqueue serve", tmp_path) as bootstrap:
-        for line in lines:
-            printed = run_line(line, tmp_path, KQUEUE_BOOTSTRAP=bootstrap)
-            if line.startswith("kqueue consume orders"):
-                assert printed == "two coffees\n"
-    assert (tmp_path / "kqueue-data").is_dir()
+    run_blocks(page, tmp_path)
 
 
 @pytest.mark.long
 def test_every_way_to_serve(tmp_path: Path) -> None:
-    lines = {line for page in PAGES for line in page.commands() if line.startswith("kqueue serve")}
+    lines = {line for page in (README, *PAGES) for line in page.commands() if line.startswith("kqueue serve")}
     assert len(lines) == 3
     (tmp_path / "server.properties").write_text("num.partitions=2\n")
     for line in sorted(lines):
@@ -250,7 +211,7 @@ def test_settings_exist_with_these_defaults() -> None:
     assert len(rows) == 4
     for name, default in rows:
         assert format_value(CATALOG.broker[name].default) == default
-    for page in PAGES:
+    for page in (README, *PAGES):
         named = set(re.findall(r"[\" ]([a-z]+(?:\.[a-z]+)+)=", page.text))
         assert named <= {*CATALOG.broker, *CATALOG.topic}, page.name
 

@@ -1,6 +1,6 @@
 """docs/reference/commands.md has the help of every command.
 
-`python -m kqueue.tests.test_docs_commands` writes it.
+`python -m kqueue.tests.docs.test_commands` writes it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WIDTH = 100
 HEAD = """\
 # Commands
 
-Derived from the code: `python -m kqueue.tests.test_docs_commands` writes this page.
+Derived from the code: `python -m kqueue.tests.docs.test_commands` writes this page.
 
 The help of every command, as `kqueue COMMAND --help` prints it. [The command line](../command-line.md) has what they
 share: profiles of clusters, JSON output, exit statuses, waiting for a broker, completion in shells.
@@ -66,7 +66,7 @@ def page() -> str:
 
 def test_the_page_is_that_of_the_code() -> None:
     """Lines may break elsewhere: other versions of click do so."""
-    assert PAGE.text.split() == page().split(), "run python -m kqueue.tests.test_docs_commands"
+    assert PAGE.text.split() == page().split(), "run python -m kqueue.tests.docs.test_commands"
 
 
 def test_every_command_has_a_heading() -> None:

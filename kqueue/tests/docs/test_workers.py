@@ -13,7 +13,7 @@ from kqueue.cli.app import kqueue as root
 from kqueue.supervisor.worker_plan import INTERNAL_REPLICAS, WORKERS_FOLDER
 from kqueue.tests.supervisor.served_workers import serving
 
-TEXT = (Path(__file__).parents[2] / "docs" / "workers.md").read_text()
+TEXT = (Path(__file__).parents[3] / "docs" / "workers.md").read_text()
 
 
 @pytest.mark.long

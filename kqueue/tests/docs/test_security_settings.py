@@ -1,6 +1,6 @@
 """The table of settings of `docs/security.md` is that of the catalog.
 
-`python -m kqueue.tests.test_docs_security_settings` writes it.
+`python -m kqueue.tests.docs.test_security_settings` writes it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kqueue.security import config as security_config
 from kqueue.security import tls_config, token_config
 from kqueue.security.sasl import config as sasl_config
 
-PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+PAGE = Path(__file__).parents[3] / "docs" / "security.md"
 SECURITY = PAGE.parents[1] / "kqueue" / "security"
 BEGIN, END = "<!-- table of the settings -->\n", "<!-- end of the table -->\n"
 SHOWN_MAX = 60

@@ -1,6 +1,6 @@
 """docs/reference/settings.md is made of the rows of all settings.
 
-`python -m kqueue.tests.test_docs_settings` writes it.
+`python -m kqueue.tests.docs.test_settings` writes it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SHOWN_MAX = 60
 HEAD = """\
 # Settings
 
-Derived from the code: `python -m kqueue.tests.test_docs_settings` writes this page.
+Derived from the code: `python -m kqueue.tests.docs.test_settings` writes this page.
 
 `kqueue serve FILE` reads Kafka's `server.properties`; `--set NAME=VALUE` and `KQUEUE_NAME` in the environment set one,
 `kqueue.Broker(settings={...})` in a program. [A broker as a server](../server.md) has how they combine, and
@@ -120,7 +120,7 @@ def page() -> str:
 
 
 def test_the_page_is_that_of_the_code() -> None:
-    assert PAGE.text == page(), "run python -m kqueue.tests.test_docs_settings"
+    assert PAGE.text == page(), "run python -m kqueue.tests.docs.test_settings"
 
 
 def test_every_setting_is_named() -> None:

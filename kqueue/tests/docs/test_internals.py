@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kqueue.tests.tables import for_each
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]+\.py)(?:::(\w+))?`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)[^)]*\)")

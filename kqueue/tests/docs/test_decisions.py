@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "docs/decisions"
 FILES = sorted(path for path in FOLDER.glob("*.md") if path.name != "README.md")
 

@@ -14,7 +14,7 @@ import pytest
 from kqueue.testing.process_environment import process_environment
 from kqueue.tests.tables import for_each
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 PAGES = ("testing.md", "migrating.md")
 PASSED = re.compile(r"^(\d+) passed", re.MULTILINE)
 

@@ -1,6 +1,6 @@
 """docs/log-events.md: its table is that of the code, and its commands run.
 
-`python -m kqueue.tests.test_docs_log_events` writes the table.
+`python -m kqueue.tests.docs.test_log_events` writes the table.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from kqueue.base.settings import Scope
 from kqueue.cli.app import kqueue as root
 from kqueue.config.catalog import CATALOG
 
-TEXT = (Path(__file__).parents[2] / "docs" / "share-groups.md").read_text()
+TEXT = (Path(__file__).parents[3] / "docs" / "share-groups.md").read_text()
 
 
 def block(language: str) -> str:

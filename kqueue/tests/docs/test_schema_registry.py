@@ -1,6 +1,6 @@
 """docs/schema-registry.md: its tables are those of the code.
 
-`python -m kqueue.tests.test_docs_schema_registry` writes them.
+`python -m kqueue.tests.docs.test_schema_registry` writes them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def block(name: str) -> re.Pattern[str]:
 def test_the_page_has_what_the_code_says(name: str) -> None:
     match = block(name).search(PAGE.text)
     assert match is not None
-    assert match[2] == DERIVED[name]() + "\n", "run python -m kqueue.tests.test_docs_schema_registry"
+    assert match[2] == DERIVED[name]() + "\n", "run python -m kqueue.tests.docs.test_schema_registry"
 
 
 def test_limits_types_and_modes_are_those_of_the_code() -> None:

@@ -1,6 +1,6 @@
 """docs/metrics-names.md: its tables are those of the code.
 
-`python -m kqueue.tests.test_docs_metrics_names` writes them.
+`python -m kqueue.tests.docs.test_metrics_names` writes them.
 """
 
 from __future__ import annotations

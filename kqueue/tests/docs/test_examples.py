@@ -20,7 +20,7 @@ from kqueue.testing.process_environment import process_environment
 from kqueue.tests.doc_pages import run_here
 from kqueue.tests.tables import for_each
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples"
 README = (EXAMPLES / "README.md").read_text()
 CLIENTS = {
