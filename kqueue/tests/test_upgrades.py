@@ -47,11 +47,15 @@ class _PastClock(OffsetClock):
         return super().wall_ms() - self._ago_ms
 
 
+def made_ms(contents: dict[str, Any]) -> int:
+    """Return when a folder was made."""
+    return int(contents["records"]["stamped-0"]["records"][-1][1])
+
+
 @contextlib.contextmanager
 def serving(monkeypatch: pytest.MonkeyPatch, contents: dict[str, Any], data: Path) -> Iterator[kqueue.Broker]:
     """Serve a folder at the time at which it was made."""
-    made_ms = contents["records"]["stamped-0"]["records"][-1][1]
-    ago_ms = wall_ms() - made_ms - 60_000
+    ago_ms = wall_ms() - made_ms(contents) - 60_000
     monkeypatch.setattr("kqueue.embedded.broker.OffsetClock", lambda: _PastClock(ago_ms))
     settings = {
         "node.id": 1,
@@ -92,7 +96,7 @@ def test_producers_transactions_and_groups_of_the_older_broker_go_on(
             assert (producer.id, producer.epoch > epoch) == (producer_id, True)
         client.transactions.add_partitions(producer, [TXN])
         builder = BatchBuilder(producer_id=producer.id, epoch=producer.epoch, base_sequence=0, transactional=True)
-        builder.append(wall_ms(), b"txn", b"new")
+        builder.append(made_ms(expected) + 1, b"txn", b"new")
         client.produce({TXN: builder.build()}, transactional_id=TRANSACTIONAL_ID)
         client.transactions.end(producer, committed=True)
         client.commit(GROUP, {TopicPartition("plain", 0): 9})
