@@ -71,9 +71,10 @@ class Navigation:
     def entries(self) -> list[Entry]:
         """Return the sections, in order, each page once.
 
-        `source/` has no section: its pages are reached by links.
+        `source/` and lists of the files of a folder have no section: links lead to them.
         """
         home = self._take("index")
+        self._left = [page for page in self._left if not page.endswith("/index.md") or page.startswith("source/")]
         tutorials = [*self._take(*(f"start/{name}" for name in TUTORIALS)), *self._rest("start/")]
         report, benchmarks = self._take("report-card", "clients"), self._take("benchmarks")
         reference = [*self._take(*REFERENCE), *self._rest("reference/")]

@@ -142,7 +142,15 @@ def test_every_page_of_docs_is_in_the_navigation_once() -> None:
 
 
 def test_a_page_that_nobody_listed_is_in_the_section_of_its_folder(tmp_path: Path) -> None:
-    names = ["index.md", "start/new.md", "reference/new.md", "internals/new.md", "new.md", "source/a.md"]
+    names = [
+        "index.md",
+        "start/new.md",
+        "reference/new.md",
+        "internals/new.md",
+        "new.md",
+        "source/a.md",
+        "internals/index.md",
+    ]
     for name in names:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(f"# A `new` page: {name}\n")
