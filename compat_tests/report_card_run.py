@@ -30,6 +30,9 @@ SESSION_MS = 2_000
 KAFKA_SETTINGS = {
     "group.initial.rebalance.delay.ms": 100,
     "group.min.session.timeout.ms": 500,
+    "group.share.assignment.interval.ms": 100,
+    "group.share.heartbeat.interval.ms": 200,
+    "group.share.min.heartbeat.interval.ms": 100,
     "group.share.min.record.lock.duration.ms": 1000,
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
