@@ -288,7 +288,6 @@ def test_a_time_before_1970_is_no_time(kq: Kq, topic: str) -> None:
 
 
 def test_values_of_a_schema_registry_are_printed_as_json(done: Done, kq: Kq, topic: str, bootstrap: str) -> None:
-    pytest.importorskip("grpc_tools", reason="of the extra schemas: tox -e registry")
     with RegistryServer() as registry:
         schema_id = registry.register(f"{topic}-value", '"string"')
         producer = KafkaProducer(bootstrap_servers=bootstrap)
