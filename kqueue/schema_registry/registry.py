@@ -140,6 +140,12 @@ class Registry:
         """The offset of the last record that was applied; -1: none."""
         return self._replay.offset
 
+    @contextmanager
+    def between_changes(self) -> Iterator[None]:
+        """Exclude changes: none that has read the state waits to be appended in this block."""
+        with self._changing:
+            yield
+
     # --- schemas
 
     def find_registered(
