@@ -886,6 +886,13 @@ REGISTRY_NOT_FENCED = _Row(
     "session alone.",
 )
 
+REGISTRY_ACLS_OLD = _Row(
+    "registry.acls-old",
+    WARNING,
+    "The schema registry can't read the ACLs of the broker: those that it read last hold.",
+    "The line says why: no broker answers, or the registry's user may no longer describe the cluster.",
+)
+
 # --- the log itself
 
 LINES_LEFT_OUT = _Row(

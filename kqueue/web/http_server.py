@@ -57,6 +57,7 @@ class HttpServer:
             self._server = _Server(
                 uvicorn.Config(
                     app,
+                    interface="asgi3",
                     http="h11",
                     ws="none",
                     log_config=None,

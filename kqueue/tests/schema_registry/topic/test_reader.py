@@ -78,7 +78,7 @@ def test_markers_of_transactions_are_no_records(broker: Broker, options: ClientO
 def test_a_broker_that_is_gone_is_connected_to_again(
     broker: Broker, topic: str, read: Read, caplog: pytest.LogCaptureFixture
 ) -> None:
-    reader, applied = read(ClientOptions(bootstrap=broker.bootstrap, timeout_ms=20))
+    reader, applied = read()
     reader.load()
     with caplog.at_level(logging.INFO, "kqueue.schema_registry"):
         with faults(broker) as faulty:
