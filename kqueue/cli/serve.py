@@ -19,6 +19,7 @@ from kqueue.base.settings import INT_MAX
 from kqueue.cli.completion import complete_settings
 from kqueue.cli.console_process import ConsoleChoice, console_beside, console_options
 from kqueue.cli.exit_status import INTERRUPTED
+from kqueue.cli.schema_registry_process import RegistryChoice, schema_registry_beside, schema_registry_options
 from kqueue.cli.signals import stop_on_signal
 from kqueue.network.event_loop import BrokerEventLoop
 from kqueue.supervisor.logs import given_form, log_to_stderr
@@ -76,6 +77,7 @@ class BadSetting(click.ClickException):
     help="Serve with N brokers, each in a process of its own and with a part of the partitions.",
 )
 @console_options
+@schema_registry_options
 @click.option(
     "--check",
     is_flag=True,
@@ -91,6 +93,7 @@ def serve(
     topics: tuple[str, ...],
     workers: int | None,
     console: ConsoleChoice | None,
+    registry: RegistryChoice | None,
     check: bool,
 ) -> None:
     """Run a broker until Ctrl-C or TERM stops it cleanly.
@@ -115,6 +118,8 @@ def serve(
     more, from then on: `kqueue cluster reassign` moves partitions.
 
     --console serves pages in a browser at http://127.0.0.1:8080/: see `kqueue console --help`.
+    --schema-registry serves a schema registry at http://127.0.0.1:8081: see `kqueue schema-registry
+    --help`.
 
     --check reads settings, key stores, users and ACLs and says who could do what. Its exit status
     is 1 if other machines reach something that is not secured, 2 if the broker would not start.
@@ -134,13 +139,20 @@ def serve(
         if workers is not None:
             from kqueue.supervisor.supervisor import serve_workers
 
-            with console_beside(console, lambda: make_config(given), workers):
+            with (
+                console_beside(console, lambda: make_config(given), workers),
+                schema_registry_beside(registry, lambda: make_config(given)),
+            ):
                 if serve_workers(given, workers, partitions_by_topic, verbose=verbose) == signal.SIGINT:
                     ctx.exit(INTERRUPTED)
             return
         config = make_config(given)
         log.use(config[LOG_FORMAT])  # a config provider may have resolved it
-        with console_beside(console, lambda: config), asyncio.Runner(loop_factory=BrokerEventLoop) as runner:
+        with (
+            console_beside(console, lambda: config),
+            schema_registry_beside(registry, lambda: config),
+            asyncio.Runner(loop_factory=BrokerEventLoop) as runner,
+        ):
             runner.run(_serve(config, partitions_by_topic))
     except BrokenPipeError:  # the reader of the output has ended
         raise
