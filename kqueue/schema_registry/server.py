@@ -42,7 +42,7 @@ class RegistryServer:
     """A schema registry that serves. Its constructor reads the topic to its end.
 
     Attributes:
-        url: its address for clients, without a slash at its end.
+        url, port: its address for clients, without a slash at its end.
         registry: its operations, without HTTP.
     Raises: ListenFailed: the address is in use. ClientError: no broker answers, or it refuses.
         StoreUnavailable: the topic can't be used. SettingError: a file of the options. OSError,
@@ -59,7 +59,7 @@ class RegistryServer:
                 self._app, options.host, options.port, tls_cert=options.tls_cert, tls_key=options.tls_key
             )
             started.callback(self._http.close)
-            self.url = self._http.url
+            self.url, self.port = self._http.url, self._http.port
             cluster_id = prepare_topic(options.client, options.topic).cluster_id
             self._log = SchemaTopicLog(
                 options.client,
