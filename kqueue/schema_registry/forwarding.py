@@ -14,6 +14,8 @@ TIMEOUT_S = 40.0
 """A leader answers a change that is not confirmed after thirty seconds."""
 ANSWER_BYTES_MAX = 16_000_000
 JSON = "application/json"
+ACCEPT_ENCODING = "accept-encoding"
+"""Is not forwarded: the answer is passed on without its encoding."""
 
 
 class HttpForwarder:
@@ -31,7 +33,7 @@ class HttpForwarder:
         sent = Request(
             leader_url + request.path,
             data=request.body or None,
-            headers=dict(request.headers),
+            headers={name: value for name, value in request.headers.items() if name != ACCEPT_ENCODING},
             method=request.method,
         )
         try:

@@ -11,6 +11,7 @@ from kqueue.base.errors import SettingError
 from kqueue.base.names import check_topic
 from kqueue.client.options import ClientOptions
 from kqueue.config.client_security import ClientSecurity
+from kqueue.schema_registry.election.election_member import TIMES, ElectionTimes
 from kqueue.schema_registry.election.group_messages import RegistryIdentity
 from kqueue.schema_registry.schemas import LEVELS
 from kqueue.security.sasl.login import MODULES, checked_mechanism
@@ -49,6 +50,7 @@ class RegistryOptions:
         elects: whether others may share them: a writer is elected. False: this registry is the only
             one, and writes without a delay.
         is_eligible: whether it may become the writer.
+        election_times: how soon others notice that it has ended.
         compatibility: the level where nothing is set.
         tls_cert, tls_key: files in PEM; None: no TLS.
         leader_ca: a file in PEM with whom to trust as the leader, where it has https; None: the
@@ -70,6 +72,7 @@ class RegistryOptions:
     group: str = GROUP
     elects: bool = True
     is_eligible: bool = True
+    election_times: ElectionTimes = TIMES
     compatibility: str = "BACKWARD"
     tls_cert: str | None = None
     tls_key: str | None = None

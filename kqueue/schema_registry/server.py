@@ -21,6 +21,7 @@ from kqueue.schema_registry.access.topic_authorizer import TopicAuthorizer
 from kqueue.schema_registry.access.users_file import UsersFile
 from kqueue.schema_registry.election.election_member import ElectionMember
 from kqueue.schema_registry.election.group_messages import RegistryIdentity
+from kqueue.schema_registry.election.settled_leadership import SettledLeadership
 from kqueue.schema_registry.election.sole_writer import SoleWriter
 from kqueue.schema_registry.forwarding import HttpForwarder
 from kqueue.schema_registry.options import RegistryOptions
@@ -121,12 +122,15 @@ class RegistryServer:
     # --- parts
 
     def _begin_election(self, started: contextlib.ExitStack) -> Leadership:
+        """Return what requests ask; `_leadership` knows without a wait."""
         options = self._options
         leadership: ElectionMember | SoleWriter
         if options.elects:
             url = options.advertised_url or self._reachable_url()
             identity = RegistryIdentity.of_url(url, is_eligible=options.is_eligible)
-            leadership = ElectionMember(options.client, options.group, identity, self._log)
+            leadership = ElectionMember(
+                options.client, options.group, identity, self._log, times=options.election_times
+            )
         else:
             leadership = SoleWriter(self._log)
         self._log.lost_claim = leadership.wake
@@ -134,7 +138,7 @@ class RegistryServer:
         started.callback(self._log.close)  # before, since the leadership may wait in a claim
         self._leadership = leadership
         leadership.start()
-        return leadership
+        return SettledLeadership(leadership) if isinstance(leadership, ElectionMember) else leadership
 
     def _application(self, leadership: Leadership, cluster: ClusterIds, started: contextlib.ExitStack) -> ASGIApp:
         options = self._options
@@ -143,8 +147,8 @@ class RegistryServer:
         if options.uses_acls:
             authorizer = TopicAuthorizer(options.super_users)
             acls = BrokerAcls(options.client, authorizer.use)
-            acls.start()
             started.callback(acls.close)
+            acls.start()
         meter = RequestMeter()
         app = registry_app(
             self.registry,
@@ -161,7 +165,7 @@ class RegistryServer:
 
         gauges = RegistryGauges(
             self.registry.catalog,
-            leadership.is_leader,
+            self._leadership.is_leader,
             lambda: self._reader.is_connected,
             lambda: self.registry.applied_offset,
         )

@@ -29,7 +29,6 @@ from kqueue.schema_registry.schema_log import StoreUnavailable
 
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.1, 5.0
 LEAVE_MS = 2_000
-LEADER_WAIT_S, LEADER_WAITS_MAX = 4.0, 10
 REJOIN = ("REBALANCE_IN_PROGRESS", "ILLEGAL_GENERATION")
 NO_MEMBER = ("UNKNOWN_MEMBER_ID", "FENCED_INSTANCE_ID")
 NOBODY = LeaderAssignment(0, None, None)
@@ -110,8 +109,7 @@ class ElectionMember:
         self._last_failure: type[Exception] | None = None
         self._stopping = threading.Event()
         self._awake = threading.Event()
-        self._named = threading.Condition()
-        self._waiting = threading.Semaphore(LEADER_WAITS_MAX)
+        self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -122,9 +120,8 @@ class ElectionMember:
     def close(self) -> None:
         """Write no more, end the thread, leave the group: another member is elected at once."""
         self._stopping.set()
-        with self._named:
-            self._named.notify_all()
         self._resign()
+        self._notify()
         self._awake.set()
         if self._thread is not None:
             self._client.interrupt()
@@ -139,26 +136,21 @@ class ElectionMember:
         return self._is_named and self._writer.is_claimed and self._now_s() < self._session_ends_s
 
     def leader_url(self) -> str | None:
-        """The URL of the registry that writes; None: none does.
-
-        A few callers wait while a rebalance is under way, which takes as long as the other members
-        need to notice it: a heartbeat.
-        """
-        url = self.named_url
-        if url is None and self._waiting.acquire(blocking=False):
-            try:
-                with self._named:
-                    self._named.wait_for(lambda: self.named_url is not None or self._stopping.is_set(), LEADER_WAIT_S)
-            finally:
-                self._waiting.release()
-            url = self.named_url
-        return url
-
-    @property
-    def named_url(self) -> str | None:
         """The URL of the registry that was named in this generation; None: none was."""
         identity = self._assignment.identity
         return identity.url if identity is not None and self._now_s() < self._session_ends_s else None
+
+    def wait_until_settled(self, timeout_s: float) -> bool:
+        """Wait until a registry is named, and has claimed the topic if it is this one; return
+        whether that is so. A rebalance takes as long as the other members need to notice it.
+        """
+
+        def is_settled() -> bool:
+            return self.leader_url() is not None and (self._writer.is_claimed or not self._is_named)
+
+        with self._changed:
+            self._changed.wait_for(lambda: is_settled() or self._stopping.is_set(), timeout_s)
+            return is_settled()
 
     def wake(self) -> None:
         """Have a lost claim made again now, not with the next heartbeat."""
@@ -209,8 +201,7 @@ class ElectionMember:
         self._assignment = assignment
         self._session_ends_s = sent_s + self._times.session_ms / 1000
         self._is_member, self._last_failure = True, None
-        with self._named:
-            self._named.notify_all()
+        self._notify()
         self._report(assignment)
         while not self._stopping.is_set():
             if self._is_named and not self._writer.is_claimed:
@@ -237,6 +228,7 @@ class ElectionMember:
     def _claim(self) -> None:
         try:
             self._writer.claim(self._beat)
+            self._notify()
         except StoreUnavailable as error:
             events.REGISTRY_NOT_WRITING.log(logger, "elected, but %s", error=error)
         else:
@@ -248,6 +240,10 @@ class ElectionMember:
         self._is_member = False
         self._assignment = NOBODY
         self._writer.release()
+
+    def _notify(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
     def _report(self, assignment: LeaderAssignment) -> None:
         if assignment.error == DUPLICATE_URLS:

@@ -134,6 +134,14 @@ class Dispatcher:
                 return answer(unchanged, media_type)
         if endpoint.is_change and not self._leadership.is_leader():
             return self._forwarded(endpoint, request)
+        try:
+            return answer(endpoint.handle(call), media_type)
+        except RegistryError as error:
+            # Deposed while the change waited for others: registering may be done again.
+            if error.kind is not UNKNOWN_LEADER or endpoint.unchanged is None:
+                raise
+        if not self._leadership.is_leader():
+            return self._forwarded(endpoint, request)
         return answer(endpoint.handle(call), media_type)
 
     def _forwarded(self, endpoint: Endpoint, request: ReceivedRequest) -> Response:

@@ -14,7 +14,7 @@ from kqueue.client import Client, ClientOptions, ProducerIdAndEpoch, TopicPartit
 from kqueue.client.errors import BrokerRefused, ClientError
 from kqueue.records.builder import BatchBuilder
 from kqueue.schema_registry.records import NoopKey, encode_key
-from kqueue.schema_registry.schema_log import StoredRecordTooLarge, StoreUnavailable
+from kqueue.schema_registry.schema_log import NotTheWriter, StoredRecordTooLarge, StoreUnavailable
 
 TRANSACTION_TIMEOUT_MS = 10_000
 CATCH_UP_S = 10.0
@@ -117,13 +117,13 @@ class SchemaTopicLog:
     def append(self, key: bytes, value: bytes | None) -> int:
         """Write one record; return its offset when all in-sync replicas have it.
 
-        Raises: StoreUnavailable: this process does not write now, or no broker confirmed it: the
-            record may be there. StoredRecordTooLarge: nothing was written.
+        Raises: NotTheWriter, StoredRecordTooLarge: nothing was written. StoreUnavailable: no broker
+            confirmed it: the record may be there.
         """
         with self._lock:
             producer = self._producer
             if producer is None:
-                raise StoreUnavailable("this registry is not the one that writes")
+                raise NotTheWriter("this registry is not the one that writes")
             try:
                 return self._append(producer, key, value)
             except ClientError as error:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import itertools
 import json
 import logging
-import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -50,7 +49,7 @@ class Instance:
         eventually(self.member.is_leader, f"{self.member.identity} leads")
 
     def wait_until_it_follows(self, url: str) -> None:
-        eventually(lambda: self.member.named_url == url and not self.member.is_leader(), f"it follows {url}")
+        eventually(lambda: self.member.leader_url() == url and not self.member.is_leader(), f"it follows {url}")
 
 
 Start = Callable[..., Instance]
@@ -88,7 +87,7 @@ def start(broker: Broker, group: str) -> Iterator[Start]:
 def test_the_only_member_leads_once_it_has_claimed(start: Start) -> None:
     instance = start("http://a:1")
     instance.wait_until_it_leads()
-    assert (instance.member.named_url, instance.writer.claims) == ("http://a:1", 1)
+    assert (instance.member.leader_url(), instance.writer.claims) == ("http://a:1", 1)
 
 
 def test_of_two_members_the_one_with_the_first_url_leads(start: Start) -> None:
@@ -113,7 +112,7 @@ def test_a_member_that_may_not_write_never_leads(start: Start, caplog: pytest.Lo
     with caplog.at_level(logging.INFO, "kqueue.schema_registry"):
         instance = start("http://a:1", is_eligible=False)
         eventually(lambda: "writes: no member may write" in caplog.text, "the line")
-    assert (instance.member.is_leader(), instance.member.named_url, instance.writer.claims) == (False, None, 0)
+    assert (instance.member.is_leader(), instance.member.leader_url(), instance.writer.claims) == (False, None, 0)
     other = start("http://b:1")
     other.wait_until_it_leads()
     instance.wait_until_it_follows("http://b:1")
@@ -124,7 +123,7 @@ def test_two_members_with_one_url_do_not_write(start: Start, caplog: pytest.LogC
     first.wait_until_it_leads()
     second = start("http://a:1")
     eventually(lambda: "have the same URL" in caplog.text, "the line")
-    eventually(lambda: first.member.named_url is None, "its end")
+    eventually(lambda: first.member.leader_url() is None, "its end")
     assert [first.member.is_leader(), second.member.is_leader()] == [False, False]
 
 
@@ -147,7 +146,7 @@ def test_a_leader_without_heartbeats_stops_to_lead_before_its_session_ends(broke
     with faults(broker) as faulty:
         faulty.partition_network()
         clock[0] += TIMES.session_ms / 1000
-        assert (instance.member.is_leader(), instance.member.named_url) == (False, None)
+        assert (instance.member.is_leader(), instance.member.leader_url()) == (False, None)
     instance.wait_until_it_leads()
 
 
@@ -168,21 +167,6 @@ def test_a_member_of_an_old_generation_joins_again(broker: Broker, start: Start,
         fault = faulty.fail("Heartbeat", error)
         eventually(lambda: fault.count, "the error")
     instance.wait_until_it_leads()
-
-
-def test_a_request_waits_for_the_end_of_a_rebalance(start: Start) -> None:
-    instance = start("http://a:1")  # it has not joined yet
-    assert instance.member.leader_url() == "http://a:1"
-
-
-def test_a_request_that_waits_for_a_leader_ends_with_the_member(start: Start) -> None:
-    instance = start("http://a:1", is_eligible=False)
-    urls: list[str | None] = []
-    thread = threading.Thread(target=lambda: urls.append(instance.member.leader_url()))
-    thread.start()
-    instance.member.close()
-    thread.join()
-    assert urls == [None]
 
 
 def test_a_refused_join_is_one_line_and_tried_again(

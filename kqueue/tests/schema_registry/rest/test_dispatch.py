@@ -8,6 +8,7 @@ import pytest
 from kqueue.base import events
 from kqueue.schema_registry.errors import FORWARDING_FAILED, UNAUTHORIZED, RegistryError
 from kqueue.schema_registry.rest.contract import Credentials, ForwardedAnswer, ForwardedRequest, Operation
+from kqueue.schema_registry.schema_log import NotTheWriter
 from kqueue.tests.schema_registry.rest.api import Api, serving
 from kqueue.tests.schema_registry.support import INT, LONG, LoggedRegistry
 
@@ -74,6 +75,23 @@ def test_change_without_a_known_leader_or_forwarded_already_is_refused(registry:
     with serving(registry, leadership=Follower("http://leader"), forwarder=forwards) as api:
         assert api.error("DELETE", "/subjects/a", headers={"X-Forward": "false"}) == 50004
     assert forwards.requests == []
+
+
+def test_registry_that_is_deposed_while_a_schema_waits_forwards_it(
+    registry: LoggedRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leadership, forwards = Follower("http://leader"), Forwards()
+    answers = iter([True, False, True])
+    monkeypatch.setattr(leadership, "is_leader", lambda: next(answers))
+
+    def append(key: bytes, value: bytes | None) -> int:
+        raise NotTheWriter("another one writes")
+
+    monkeypatch.setattr(registry.log, "append", append)
+    with serving(registry, leadership=leadership, forwarder=forwards) as api:
+        assert api.post("/subjects/a/versions", json={"schema": INT}).status_code == 418
+        assert api.error("PUT", "/config", {"compatibility": "NONE"}) == 50004
+    assert len(forwards.requests) == 1
 
 
 def test_leader_that_does_not_answer_is_an_error(registry: LoggedRegistry) -> None:
