@@ -20,7 +20,8 @@ from kqueue.config.properties import make_config, read_values
     ],
 )
 def test_a_listener_is_reached_from_the_same_machine(bound: str, address: str) -> None:
-    config = make_config(read_values(None, {}, [f"listeners=PLAINTEXT://{bound}"]))
+    pairs = [f"listeners=PLAINTEXT://{bound}", "advertised.listeners=PLAINTEXT://localhost:9093"]
+    config = make_config(read_values(None, {}, pairs))
     assert address_of(parse_listeners(config)[0]) == address
 
 

@@ -19,9 +19,9 @@ from kqueue.tests.waits import eventually
 
 
 def arguments(listeners: str) -> list[str]:
-    return schema_registry_arguments(
-        make_config(read_values(None, {}, [f"listeners={listeners}"])), RegistryChoice(8082)
-    )
+    pairs = [f"listeners={listeners}", "advertised.listeners=PLAINTEXT://localhost:9093"]
+    config = make_config(read_values(None, {}, pairs if "0.0.0.0" in listeners else pairs[:1]))
+    return schema_registry_arguments(config, RegistryChoice(8082))
 
 
 @pytest.mark.parametrize(
