@@ -18,6 +18,10 @@ ACCEPT_ENCODING = "accept-encoding"
 """Is not forwarded: the answer is passed on without its encoding."""
 
 
+class LeaderGone(RegistryError):
+    """Nothing listens at the leader's address: the request was not sent."""
+
+
 class HttpForwarder:
     """The `Forwarder` over HTTP. A request keeps its headers, so the leader authenticates its user.
 
@@ -29,7 +33,7 @@ class HttpForwarder:
         self._options = HttpOptions(ANSWER_BYTES_MAX, timeout_s, tls)
 
     def forward(self, leader_url: str, request: ForwardedRequest) -> ForwardedAnswer:
-        """See `Forwarder`."""
+        """See `Forwarder`. Raises: LeaderGone too."""
         sent = Request(
             leader_url + request.path,
             data=request.body or None,
@@ -39,5 +43,7 @@ class HttpForwarder:
         try:
             answer = exchange(sent, self._options)
         except (OSError, ValueError, KqueueError) as error:
-            raise RegistryError(FORWARDING_FAILED, leader=leader_url, reason=str(error)) from error
+            is_gone = isinstance(getattr(error, "reason", error), ConnectionRefusedError)
+            kind = LeaderGone if is_gone else RegistryError
+            raise kind(FORWARDING_FAILED, leader=leader_url, reason=str(error)) from error
         return ForwardedAnswer(answer.status, answer.content_type or JSON, answer.body)

@@ -20,6 +20,7 @@ from kqueue.schema_registry.access.broker_login import BrokerLogin
 from kqueue.schema_registry.access.topic_authorizer import TopicAuthorizer
 from kqueue.schema_registry.access.users_file import UsersFile
 from kqueue.schema_registry.election.election_member import ElectionMember
+from kqueue.schema_registry.election.failover_forwarder import FailoverForwarder
 from kqueue.schema_registry.election.group_messages import RegistryIdentity
 from kqueue.schema_registry.election.settled_leadership import SettledLeadership
 from kqueue.schema_registry.election.sole_writer import SoleWriter
@@ -28,7 +29,7 @@ from kqueue.schema_registry.options import RegistryOptions
 from kqueue.schema_registry.registry import Registry
 from kqueue.schema_registry.request_meter import RequestMeter
 from kqueue.schema_registry.rest.app import registry_app
-from kqueue.schema_registry.rest.contract import ClusterIds, Leadership
+from kqueue.schema_registry.rest.contract import ClusterIds, Forwarder, Leadership
 from kqueue.schema_registry.topic.reader import SchemaTopicReader
 from kqueue.schema_registry.topic.topic_log import SchemaTopicLog
 from kqueue.schema_registry.topic.topic_preparation import prepare_topic
@@ -153,7 +154,7 @@ class RegistryServer:
         app = registry_app(
             self.registry,
             leadership=leadership,
-            forwarder=HttpForwarder(_leader_tls(options)) if options.elects else None,
+            forwarder=self._forwarder(),
             authenticator=authenticator,
             authorizer=authorizer,
             cluster=cluster,
@@ -170,6 +171,11 @@ class RegistryServer:
             lambda: self.registry.applied_offset,
         )
         return WithMetrics(app, meter, gauges, authenticator)
+
+    def _forwarder(self) -> Forwarder | None:
+        if not isinstance(self._leadership, ElectionMember):
+            return None
+        return FailoverForwarder(HttpForwarder(_leader_tls(self._options)), self._leadership)
 
     def _has_caught_up(self, offset: int, timeout_s: float) -> bool:
         """Wait as `Registry.wait_for`, but no longer than this registry runs."""

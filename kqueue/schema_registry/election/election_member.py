@@ -144,13 +144,25 @@ class ElectionMember:
         """Wait until a registry is named, and has claimed the topic if it is this one; return
         whether that is so. A rebalance takes as long as the other members need to notice it.
         """
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_settled or self._stopping.is_set(), timeout_s)
+            return self._is_settled
 
-        def is_settled() -> bool:
-            return self.leader_url() is not None and (self._writer.is_claimed or not self._is_named)
+    def next_leader_url(self, old_url: str, timeout_s: float) -> str | None:
+        """Wait until another registry than that of `old_url` is named; return its URL; None: none
+        was in time.
+        """
+
+        def is_changed() -> bool:
+            return self._is_settled and self.leader_url() != old_url
 
         with self._changed:
-            self._changed.wait_for(lambda: is_settled() or self._stopping.is_set(), timeout_s)
-            return is_settled()
+            self._changed.wait_for(lambda: is_changed() or self._stopping.is_set(), timeout_s)
+            return self.leader_url() if is_changed() else None
+
+    @property
+    def _is_settled(self) -> bool:
+        return self.leader_url() is not None and (self._writer.is_claimed or not self._is_named)
 
     def wake(self) -> None:
         """Have a lost claim made again now, not with the next heartbeat."""
