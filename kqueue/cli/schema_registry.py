@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -90,26 +91,7 @@ PACKAGES = ("starlette", "uvicorn", "fastavro", "jsonschema_rs", "google.protobu
     help="Serve logins on another address than loopback without TLS, behind a proxy that adds it.",
 )
 @click.option("--while-stdin-is-open", is_flag=True, hidden=True)  # of the process of `kqueue serve --schema-registry`
-def schema_registry(
-    bootstrap: str,
-    host: str,
-    port: int,
-    advertised_url: str | None,
-    topic: str,
-    group: str,
-    follower: bool,
-    compatibility: str,
-    users_file: Path | None,
-    login: str | None,
-    uses_acls: bool,
-    super_users: tuple[str, ...],
-    tls_cert: str | None,
-    tls_key: str | None,
-    leader_ca: str | None,
-    allow_anonymous: bool,
-    allow_plain_http: bool,
-    while_stdin_is_open: bool,
-) -> None:
+def schema_registry(bootstrap: str, follower: bool, while_stdin_is_open: bool, **options: Any) -> None:
     """Serve a schema registry with Confluent's REST API, until Ctrl-C or TERM.
 
     \b
@@ -138,28 +120,12 @@ def schema_registry(
     from kqueue.schema_registry.server import RegistryServer
 
     try:
-        options = RegistryOptions(
-            client=client_options(bootstrap, client_security()),
-            host=host,
-            port=port,
-            advertised_url=advertised_url,
-            topic=topic,
-            group=group,
-            is_eligible=not follower,
-            compatibility=compatibility.upper(),
-            tls_cert=tls_cert,
-            tls_key=tls_key,
-            leader_ca=leader_ca,
-            users_file=users_file,
-            login=login,
-            uses_acls=uses_acls,
-            super_users=super_users,
-            allow_anonymous=allow_anonymous,
-            allow_plain_http=allow_plain_http,
-        )
+        options["compatibility"] = options["compatibility"].upper()
+        client = client_options(bootstrap, client_security())
+        registry_options = RegistryOptions(client=client, is_eligible=not follower, **options)
         _log_to_stderr()
         find_broker(bootstrap)
-        server = RegistryServer(options)
+        server = RegistryServer(registry_options)
     except (KqueueError, OSError, ValueError) as error:
         raise click.ClickException(str(error)) from None
     try:

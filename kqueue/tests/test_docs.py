@@ -52,6 +52,7 @@ ELSEWHERE = {
     "docs/migrating.md": "kqueue/tests/test_docs_testing.py",
     "docs/pipeline.md": "compat_tests/spark/test_docs_pipeline.py",
     "docs/plugins.md": "kqueue/tests/test_docs_plugins.py",
+    "docs/schema-registry.md": "kqueue/tests/test_docs_schema_registry.py",
     "docs/security.md": "kqueue/tests/test_docs_security.py",
     "docs/share-groups.md": "kqueue/tests/test_docs_share_groups.py",
     "docs/spark-cluster.md": "compat_tests/spark_cluster/test_programs.py",
