@@ -15,7 +15,7 @@ from kqueue.schema_registry.server import RegistryServer
 from kqueue.schema_registry.topic.topic_log import SchemaTopicLog
 from kqueue.schema_registry.topic.topic_preparation import prepare_topic
 from kqueue.tests.schema_registry.http_calls import INT, LONG, call
-from kqueue.tests.waits import eventually
+from kqueue.tests.schema_registry.running import leader_and_other
 
 Start = Callable[[str], RegistryServer]
 TIMES = ElectionTimes(session_ms=6_000, heartbeat_ms=100)
@@ -42,9 +42,7 @@ def test_two_registries_elect_a_writer_and_hand_over(either: str, start: Start) 
     assert call(f"{servers[0].url}/subjects/a/versions", "POST", INT) == (200, {"id": 1})
     assert call(f"{servers[1].url}/subjects/b/versions", "POST", LONG) == (200, {"id": 2})
     assert [call(f"{server.url}/subjects").body for server in servers] == [["a", "b"]] * 2
-    eventually(lambda: any(server.is_leader for server in servers), "an election")
-    [leader] = [server for server in servers if server.is_leader]
-    [other] = [server for server in servers if server is not leader]
+    leader, other = leader_and_other(servers)
     leader.close()
     assert call(f"{other.url}/config", "PUT", {"compatibility": "NONE"}).status == 200
     other.close()

@@ -20,11 +20,17 @@ REQUEST = ForwardedRequest(
 )
 
 
-class Leader(BaseHTTPRequestHandler):
-    """Answers with what it was sent."""
+class LeaderServer(HTTPServer):
+    """A leader that keeps what it is sent, and answers with `status`."""
 
-    status = 200
-    seen: list[dict[str, Any]]
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), LeaderHandler)
+        self.status = 200
+        self.seen: list[dict[str, Any]] = []
+
+
+class LeaderHandler(BaseHTTPRequestHandler):
+    server: LeaderServer
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
@@ -41,9 +47,8 @@ class Leader(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def leader() -> Iterator[HTTPServer]:
-    with HTTPServer(("127.0.0.1", 0), Leader) as server:
-        server.seen, server.status = [], 200
+def leader() -> Iterator[LeaderServer]:
+    with LeaderServer() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield server
@@ -51,12 +56,12 @@ def leader() -> Iterator[HTTPServer]:
         thread.join()
 
 
-def url(server: HTTPServer) -> str:
+def url(server: LeaderServer) -> str:
     return f"http://127.0.0.1:{server.server_port}"
 
 
 @pytest.mark.parametrize("status", [200, 409, 422, 500])
-def test_the_answer_is_passed_on_whatever_its_status(leader: HTTPServer, status: int) -> None:
+def test_the_answer_is_passed_on_whatever_its_status(leader: LeaderServer, status: int) -> None:
     leader.status = status
     answer = HttpForwarder().forward(url(leader), REQUEST)
     assert answer == (status, "application/vnd.schemaregistry.v1+json", b'{"id":1}')
@@ -73,7 +78,7 @@ def test_a_leader_that_is_gone_is_an_error_with_its_address() -> None:
     assert raised.value.code == 50003
 
 
-def test_an_answer_that_is_too_long_is_an_error(leader: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_is_too_long_is_an_error(leader: LeaderServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forwarding, "ANSWER_BYTES_MAX", 4)
     with pytest.raises(RegistryError, match="expected at most 4 bytes"):
         HttpForwarder().forward(url(leader), REQUEST)

@@ -22,6 +22,7 @@ from kqueue.schema_registry.schema_log import StoreUnavailable
 from kqueue.schema_registry.server import RegistryServer
 from kqueue.testing import faults
 from kqueue.tests.schema_registry.http_calls import INT, LONG, Answered, call
+from kqueue.tests.schema_registry.running import leader_and_other
 from kqueue.tests.waits import eventually
 
 Start = Callable[..., RegistryServer]
@@ -106,15 +107,14 @@ def test_two_registries_have_one_writer_and_answer_alike(start: Start) -> None:
         assert call(f"{server.url}/subjects/s{number}/versions", "POST", schema) == (200, {"id": number + 1})
     for server in servers:
         assert call(f"{server.url}/subjects").body == ["s0", "s1"]
-    assert sorted(server.is_leader for server in servers) == [False, True]
+    leader, other = leader_and_other(servers)
+    assert [leader.is_leader, other.is_leader] == [True, False]
 
 
 def test_another_registry_takes_over_when_the_writer_ends_between_two_heartbeats(start: Start) -> None:
     servers = [start(), start()]
     call(f"{servers[0].url}/subjects/a/versions", "POST", INT)
-    [leader] = [server for server in servers if server.is_leader]
-    [other] = [server for server in servers if server is not leader]
-    eventually(lambda: other._leadership.leader_url() == leader.url, "the other one knows the leader")
+    leader, other = leader_and_other(servers)
     leader.close()
     assert call(f"{other.url}/subjects/b/versions", "POST", LONG) == (200, {"id": 2})
     assert other.is_leader
