@@ -69,6 +69,7 @@ class RegistryServer:
                 fence=f"{options.group}-writer" if options.elects else None,
                 caught_up=self._has_caught_up,
                 between_changes=self._between_changes,
+                reader_failure=lambda: self._reader.failure,
             )
             started.callback(self._log.close)
             self.registry = Registry(self._log, compatibility=options.compatibility)

@@ -49,6 +49,7 @@ class SchemaTopicLog:
             seconds.
         between_changes: a block in which no change that was begun waits to be appended: what a
             change was decided by must not be older than the claim that it is written with.
+        reader_failure: returns why the topic is not read any more, so that nothing may be written.
     Durability: appended with acks=all.
     Thread: any; one at a time appends.
     """
@@ -61,6 +62,7 @@ class SchemaTopicLog:
         fence: str | None,
         caught_up: Callable[[int, float], bool],
         between_changes: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext,
+        reader_failure: Callable[[], StoreUnavailable | None] = lambda: None,
     ) -> None:
         self.lost_claim: Callable[[], None] = lambda: None
         """Called when an append has ended the claim, in the thread that appends."""
@@ -69,6 +71,7 @@ class SchemaTopicLog:
         self._fence = fence
         self._caught_up = caught_up
         self._between_changes = between_changes
+        self._reader_failure = reader_failure
         self._lock = threading.Lock()
         self._producer: ProducerIdAndEpoch | None = None
         self._sequence = 0
@@ -89,6 +92,7 @@ class SchemaTopicLog:
             raises.
         """
         self._producer = None
+        self._check_reader()
         with self._between_changes(), self._lock:
             with self._store_errors():
                 producer = self._new_producer()
@@ -120,6 +124,7 @@ class SchemaTopicLog:
         Raises: NotTheWriter, StoredRecordTooLarge: nothing was written. StoreUnavailable: no broker
             confirmed it: the record may be there.
         """
+        self._check_reader()
         with self._lock:
             producer = self._producer
             if producer is None:
@@ -147,6 +152,11 @@ class SchemaTopicLog:
         with self._lock:
             self._producer = None
             self._client.close()
+
+    def _check_reader(self) -> None:
+        failure = self._reader_failure()
+        if failure is not None:
+            raise failure
 
     def _append(self, producer: ProducerIdAndEpoch, key: bytes, value: bytes | None) -> int:
         builder = BatchBuilder(producer_id=producer.id, epoch=producer.epoch, base_sequence=self._sequence)

@@ -166,6 +166,20 @@ def test_without_brokers_reads_go_on_and_changes_are_refused(start: Start, caplo
     server.close()
 
 
+def test_after_its_topic_was_deleted_a_registry_serves_what_it_has_and_refuses_changes(
+    broker: Broker, topic: str, start: Start
+) -> None:
+    server = start(elects=False)
+    call(f"{server.url}/subjects/a/versions", "POST", INT)
+    broker.topics[topic].delete()
+    broker.create_topic(topic, 1, cleanup_policy="compact")
+    eventually(lambda: server._reader.failure, "the end of the reading")
+    assert call(f"{server.url}/schemas/ids/1") == (200, INT)
+    answer = call(f"{server.url}/subjects/b/versions", "POST", LONG)
+    assert (answer.status, answer.body["error_code"]) == (500, 50001)
+    assert "start the registry again" in answer.body["message"]
+
+
 def test_users_of_a_file_log_in(start: Start, tmp_path: Path) -> None:
     users = tmp_path / "users"
     users.write_text("ann=secret\n")
