@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import contextlib
 import logging
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -14,6 +16,7 @@ from kqueue.cli.schema_registry import _log_to_stderr
 from kqueue.testing.process_environment import process_environment
 from kqueue.tests.processes import started
 from kqueue.tests.schema_registry.http_calls import INT, call
+from kqueue.tests.waits import eventually
 
 Kq = Callable[..., Result]
 
@@ -71,3 +74,41 @@ def test_a_registry_serves_until_it_is_stopped(number: signal.Signals) -> None:
             assert "Traceback" not in errors
             assert "writes, in generation 1" in errors
         assert broker.groups["schema-registry"].members == ()
+
+
+@pytest.mark.thorough
+@pytest.mark.long
+def test_what_was_registered_outlives_a_writer_that_is_killed() -> None:
+    with Broker(group_initial_rebalance_delay_ms=0) as broker, contextlib.ExitStack() as stack:
+        command = [sys.executable, "-m", "kqueue.cli", "schema-registry", "-b", broker.bootstrap, "--port", "0"]
+        processes = {}
+        for _ in range(2):
+            process = stack.enter_context(
+                started(
+                    command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=process_environment()
+                )
+            )
+            processes[process.stdout.readline().split()[-1]] = process
+        registered: dict[int, str] = {}
+
+        def register(url: str, number: int) -> bool:
+            schema = f'{{"type":"fixed","name":"f","size":{number + 1}}}'
+            answer = call(f"{url}/subjects/s{number}/versions", "POST", {"schema": schema})
+            if answer.status == 200:
+                assert registered.setdefault(answer.body["id"], schema) == schema, "an id was given twice"
+            return answer.status == 200
+
+        urls = list(processes)
+        for number in range(20):
+            eventually(lambda number=number: register(urls[number % 2], number), "a registration")
+        [leader] = [url for url in urls if "kqueue_registry_is_leader 1.0" in call(f"{url}/metrics").body]
+        [other] = [url for url in urls if url != leader]
+        writing = threading.Thread(target=lambda: [register(other, 20 + number) for number in range(20)])
+        writing.start()
+        processes[leader].kill()
+        writing.join()
+        for number in range(50):
+            eventually(lambda number=number: register(other, number), "a registration")
+        for schema_id, schema in registered.items():
+            assert call(f"{other}/schemas/ids/{schema_id}").body["schema"] == schema
+        assert len(registered) == 50

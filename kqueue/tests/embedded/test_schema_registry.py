@@ -86,3 +86,11 @@ def test_a_forked_child_does_not_hold_the_port_of_the_registry() -> None:
         os.close(writing)
         os.close(reading)
         os.waitpid(child, 0)
+
+
+def test_a_registry_that_was_idle_for_days_registers_at_once() -> None:
+    with Broker(schema_registry=True) as broker:
+        url = broker.schema_registry
+        assert call(f"{url}/subjects/a/versions", "POST", INT) == (200, {"id": 1})
+        broker.clock.advance(days=8)  # brokers forget producers after a day
+        assert call(f"{url}/subjects/b/versions", "POST", LONG) == (200, {"id": 2})
