@@ -40,6 +40,7 @@ UNSECURED = (
     "test_client_quotas.py",
     "test_every_call.py",
     "test_network.py",
+    "test_schema_registry.py",
     "test_version_profiles.py",
 )
 ON_DISK_ALONE = (

@@ -835,6 +835,63 @@ REGISTRY_INTERNAL_ERROR = _Row(
     "An unexpected error of the schema registry; its client gets status 500.",
     "Report it with the traceback that follows. The registry goes on.",
 )
+REGISTRY_STARTED = _Row("registry.started", INFO, "The schema registry has read its topic and serves clients.")
+REGISTRY_TOPIC_CREATED = _Row(
+    "registry.topic-created", INFO, "The topic of the schemas did not exist, and was created."
+)
+REGISTRY_TOPIC_UNCHECKED = _Row(
+    "registry.topic-unchecked",
+    WARNING,
+    "The settings of the topic of the schemas can't be read; unless cleanup.policy is compact, it loses schemas.",
+    "Allow the registry's user to describe the configs of the topic, or look at them: `kqueue configs describe`.",
+)
+REGISTRY_DISCONNECTED = _Row(
+    "registry.disconnected",
+    WARNING,
+    "No broker answers the schema registry. What it has read is served; changes are refused.",
+    "Find out why its brokers don't answer; it connects by itself.",
+)
+REGISTRY_RECONNECTED = _Row("registry.reconnected", INFO, "The schema registry reads its topic again.")
+REGISTRY_STOPPED_READING = _Row(
+    "registry.stopped-reading",
+    ERROR,
+    "The topic of the schemas was deleted, truncated or damaged: what was read is served, changes are refused.",
+    "The line says what happened. Restore the topic, start the registry again.",
+)
+REGISTRY_LEADS = _Row("registry.leads", INFO, "This schema registry writes from now on.")
+REGISTRY_FOLLOWS = _Row("registry.follows", INFO, "Another schema registry writes, and is sent the changes.")
+REGISTRY_NO_LEADER = _Row(
+    "registry.no-leader",
+    WARNING,
+    "No schema registry of the group may write.",
+    "The line says why: give each registry its own `--advertised-url`, and at least one the right to write.",
+)
+REGISTRY_NOT_WRITING = _Row(
+    "registry.not-writing",
+    WARNING,
+    "This schema registry was elected, and can't write to its topic yet; it tries again.",
+    "The line says why.",
+)
+REGISTRY_ELECTION_FAILED = _Row(
+    "registry.election-failed",
+    WARNING,
+    "This schema registry takes no part in the election; it tries again, and sends no changes to others meanwhile.",
+    "The line says why: brokers that don't answer, or a missing right to read the group.",
+)
+REGISTRY_NOT_FENCED = _Row(
+    "registry.not-fenced",
+    WARNING,
+    "The registry's user may not use the transactional id by which an earlier writer is shut out.",
+    "Allow it to write and describe that transactional id; until then a writer that was replaced is stopped by its "
+    "session alone.",
+)
+
+REGISTRY_ACLS_OLD = _Row(
+    "registry.acls-old",
+    WARNING,
+    "The schema registry can't read the ACLs of the broker: those that it read last hold.",
+    "The line says why: no broker answers, or the registry's user may no longer describe the cluster.",
+)
 
 # --- the log itself
 

@@ -11,6 +11,9 @@ COMMANDS = {
     "demo": LazyCommand("kqueue.cli.demo:demo", "Send 336,776 flights through a broker, and check every one."),
     "serve": LazyCommand("kqueue.cli.serve:serve", "Run a broker that Kafka clients connect to."),
     "console": LazyCommand("kqueue.cli.console:console", "Show a cluster in a browser, and change it where allowed."),
+    "schema-registry": LazyCommand(
+        "kqueue.cli.schema_registry:schema_registry", "Serve a schema registry with Confluent's REST API."
+    ),
     "profile": LazyCommand("kqueue.cli.profile:profile", "Store the addresses and security of clusters by name."),
     "topics": LazyCommand("kqueue.cli.topics:topics", "Create, list, describe, alter and delete topics."),
     "produce": LazyCommand("kqueue.cli.produce:produce", "Send lines from standard input or a file to a topic."),

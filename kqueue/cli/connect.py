@@ -70,7 +70,11 @@ def parse_name_values(texts: Iterable[str], option: str) -> list[tuple[str, str]
 
 def require(module: str, *extras: str) -> None:
     """Check that `module` is installed. Raises ClickException: names the extras that install it."""
-    if importlib.util.find_spec(module) is None:
+    try:
+        spec = importlib.util.find_spec(module)
+    except ModuleNotFoundError:  # the package around it
+        spec = None
+    if spec is None:
         raise click.ClickException(
             f"this command needs packages that are not installed; get them with: {install_hint(*extras)}"
         )

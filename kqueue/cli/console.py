@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from kqueue.base.errors import KqueueError
+from kqueue.cli.companion_process import watch
 from kqueue.cli.connect import bootstrap_option, client_security, require
-from kqueue.cli.console_process import watch
 from kqueue.cli.console_schemas import schema_options
 from kqueue.cli.signals import stop_on_signal
 

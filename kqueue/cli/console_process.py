@@ -1,31 +1,23 @@
-"""The console beside `kqueue serve --console`: a process of its own, which ends with the broker.
-
-Its standard input is a pipe that the broker's process holds open and never writes to. When that
-process ends, also by SIGKILL, the system closes the pipe, and the console stops.
-"""
+"""The console beside `kqueue serve --console`: a process of its own, which ends with the broker."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Iterator
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
 from kqueue.base.errors import SettingError
+from kqueue.cli.companion_process import LOOPBACK, address_of, companion_process
 
 if TYPE_CHECKING:
     from kqueue.base.config import Config
     from kqueue.config.listeners import ListenerConfig
 
 F = TypeVar("F", bound=Callable[..., Any])
-STOP_S = 10.0
 LOGIN_MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
-LOOPBACK = "127.0.0.1"
 
 
 class ConsoleChoice(NamedTuple):
@@ -90,19 +82,8 @@ def console_beside(console: ConsoleChoice | None, config: Callable[[], Config], 
 
     require("starlette", "console")
     arguments = console_arguments(config(), console, workers)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kqueue.cli", "console", "--while-stdin-is-open", *arguments], stdin=subprocess.PIPE
-    )
-    try:
+    with companion_process("console", arguments):
         yield
-    finally:
-        assert process.stdin is not None
-        process.stdin.close()
-        try:
-            process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 def console_arguments(config: Config, console: ConsoleChoice, workers: int = 1) -> list[str]:
@@ -114,13 +95,9 @@ def console_arguments(config: Config, console: ConsoleChoice, workers: int = 1) 
     from kqueue.config.listeners import parse_listeners
 
     listener, mechanism = _reachable(config, parse_listeners(config))
-    host = listener.bind.host
-    if not host or host in ("0.0.0.0", "::"):
-        host = LOOPBACK
-    address = f"[{host}]:{listener.bind.port}" if ":" in host else f"{host}:{listener.bind.port}"
     return [
         "--bootstrap-server",
-        address,
+        address_of(listener),
         "--port",
         str(console.port),
         *(("--login", mechanism) if mechanism else _metrics(config, workers)),
@@ -159,15 +136,3 @@ def _reachable(config: Config, listeners: list[ListenerConfig]) -> tuple[Listene
         f"{', '.join(str(one.bind) for one in listeners)}. Start the console by itself: kqueue console "
         "--bootstrap-server HOST:PORT --command-config FILE"
     )
-
-
-def watch(stream: IO[bytes], stop: Callable[[], object]) -> None:
-    """Call `stop` in a thread once a stream ends. What is written to it is ignored."""
-
-    def wait() -> None:
-        with contextlib.suppress(OSError, ValueError):
-            while stream.read(1024):
-                pass
-        stop()
-
-    threading.Thread(target=wait, name="kqueue-console-parent", daemon=True).start()

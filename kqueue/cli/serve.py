@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -19,12 +20,13 @@ from kqueue.base.settings import INT_MAX
 from kqueue.cli.completion import complete_settings
 from kqueue.cli.console_process import ConsoleChoice, console_beside, console_options
 from kqueue.cli.exit_status import INTERRUPTED
+from kqueue.cli.schema_registry_process import RegistryChoice, schema_registry_beside, schema_registry_options
 from kqueue.cli.signals import stop_on_signal
 from kqueue.network.event_loop import BrokerEventLoop
 from kqueue.supervisor.logs import given_form, log_to_stderr
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from kqueue.base.config import Config
     from kqueue.config.properties import SourcedValue
@@ -76,6 +78,7 @@ class BadSetting(click.ClickException):
     help="Serve with N brokers, each in a process of its own and with a part of the partitions.",
 )
 @console_options
+@schema_registry_options
 @click.option(
     "--check",
     is_flag=True,
@@ -91,6 +94,7 @@ def serve(
     topics: tuple[str, ...],
     workers: int | None,
     console: ConsoleChoice | None,
+    registry: RegistryChoice | None,
     check: bool,
 ) -> None:
     """Run a broker until Ctrl-C or TERM stops it cleanly.
@@ -114,13 +118,13 @@ def serve(
     folders in it. A worker that dies is started again. Serve the folder with as many workers, or
     more, from then on: `kqueue cluster reassign` moves partitions.
 
-    --console serves pages in a browser at http://127.0.0.1:8080/: see `kqueue console --help`.
+    --console serves pages in a browser at http://127.0.0.1:8080/: see `kqueue console --help`;
+    --schema-registry a registry at http://127.0.0.1:8081: see `kqueue schema-registry --help`.
 
     --check reads settings, key stores, users and ACLs and says who could do what. Its exit status
     is 1 if other machines reach something that is not secured, 2 if the broker would not start.
     """
-    partitions_by_topic = dict(map(parse_topic, topics))
-    verbose = bool(ctx.find_root().params.get("verbose"))
+    partitions_by_topic, verbose = dict(map(parse_topic, topics)), bool(ctx.find_root().params.get("verbose"))
     log = log_to_stderr(verbose=verbose, label=None if workers is None else "supervisor")
     try:
         from kqueue.config.properties import make_config
@@ -134,13 +138,13 @@ def serve(
         if workers is not None:
             from kqueue.supervisor.supervisor import serve_workers
 
-            with console_beside(console, lambda: make_config(given), workers):
+            with _companions(console, registry, lambda: make_config(given), workers):
                 if serve_workers(given, workers, partitions_by_topic, verbose=verbose) == signal.SIGINT:
                     ctx.exit(INTERRUPTED)
             return
         config = make_config(given)
         log.use(config[LOG_FORMAT])  # a config provider may have resolved it
-        with console_beside(console, lambda: config), asyncio.Runner(loop_factory=BrokerEventLoop) as runner:
+        with _companions(console, registry, lambda: config), asyncio.Runner(loop_factory=BrokerEventLoop) as runner:
             runner.run(_serve(config, partitions_by_topic))
     except BrokenPipeError:  # the reader of the output has ended
         raise
@@ -151,6 +155,14 @@ def serve(
             ctx.exit(failure.exit_code)
         log.use(None)
         raise failure from None
+
+
+@contextlib.contextmanager
+def _companions(
+    console: ConsoleChoice | None, registry: RegistryChoice | None, config: Callable[[], Config], workers: int = 1
+) -> Iterator[None]:
+    with console_beside(console, config, workers), schema_registry_beside(registry, config):
+        yield
 
 
 def _failure(error: KqueueError | OSError) -> click.ClickException:

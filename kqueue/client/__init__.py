@@ -8,11 +8,12 @@
 
 It uses the highest version of each request that both sides support (Kafka 2.8 to 4.3, and kqueue),
 sends partition requests to the leaders, and retries errors as `retry_policy` says. Every call ends,
-with a result or an error, before its timeout. It does not support group membership. TLS and SASL:
-`ClientOptions.security`.
+with a result or an error, before its timeout. It joins no consumer groups; `Client.membership` has
+the requests of a classic group's member. TLS and SASL: `ClientOptions.security`.
 """
 
 from kqueue.base.config_resources import ConfigChange, ConfigOperation, ResourceType
+from kqueue.client.calls.classic_membership import GroupProtocol, JoinedGroup
 from kqueue.client.calls.create_topics import NewTopic
 from kqueue.client.calls.describe_classic_group import ClassicGroup, ClassicMember
 from kqueue.client.calls.describe_cluster import ClusterDescription
@@ -56,6 +57,8 @@ __all__ = [
     "GroupDescription",
     "GroupListing",
     "GroupMember",
+    "GroupProtocol",
+    "JoinedGroup",
     "LogDir",
     "NewTopic",
     "OffsetAndMetadata",

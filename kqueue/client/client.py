@@ -33,6 +33,7 @@ from kqueue.client.calls.share_group_offsets import (
 )
 from kqueue.client.cluster_calls import ClusterCalls
 from kqueue.client.deadline import Deadline
+from kqueue.client.membership_calls import MembershipCalls
 from kqueue.client.metadata import ClusterMetadata
 from kqueue.client.options import ClientOptions, MiB
 from kqueue.client.routing import Router
@@ -57,6 +58,7 @@ class Client:
     Attributes:
         transactions: the calls about transactions.
         cluster: the calls about brokers, leaders, replicas, ACLs, quotas and users.
+        membership: the requests of a member of a classic group.
 
     Common to all calls: `timeout_ms` limits the whole call including retries; None:
     `options.timeout_ms`. A plain ``(topic, partition)`` is accepted as a partition.
@@ -64,9 +66,9 @@ class Client:
         lost, and a retry might execute the call twice. DeadlinePassed: the timeout expired; the
         request may or may not have been executed. IncompatibleBroker. BadAnswer: the other side is
         not a broker. All are ClientErrors.
-    Thread: one at a time; a concurrent call raises RuntimeError. Use one client per thread and per
-        process (`options` can be pickled). A client has one connection per broker, and reconnects
-        after a failure.
+    Thread: one at a time, but for `interrupt`; a concurrent call raises RuntimeError. Use one
+        client per thread and per process (`options` can be pickled). A client has one connection
+        per broker, and reconnects after a failure.
     """
 
     def __init__(self, options: ClientOptions | str, **keywords: Any) -> None:
@@ -74,6 +76,7 @@ class Client:
         self._router = Router(self.options)
         self.transactions = TransactionCalls(self._router)
         self.cluster = ClusterCalls(self._router)
+        self.membership = MembershipCalls(self._router)
 
     def __enter__(self) -> Self:
         return self
@@ -99,6 +102,14 @@ class Client:
     def close(self) -> None:
         """Close all connections. A second close does nothing; a later call reconnects."""
         self._router.close()
+
+    def interrupt(self) -> None:
+        """Have the call that another thread waits in raise an error soon, and each later one, until
+        that thread calls `close`.
+
+        Thread: any.
+        """
+        self._router.connections.interrupt()
 
     # --- reading
 

@@ -7,6 +7,7 @@ copied between the socket and the caller.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from kqueue.base.addresses import Address
 from kqueue.base.clock import monotonic_s
 from kqueue.base.errors import MalformedMessage
 from kqueue.client.deadline import Deadline
-from kqueue.client.errors import BadAnswer, BrokerUnreachable, ConnectionLost, IncompatibleBroker
+from kqueue.client.errors import BadAnswer, BrokerUnreachable, ConnectionLost, IncompatibleBroker, Interrupted
 from kqueue.client.options import ClientOptions
 from kqueue.client.retry_policy import response_error
 from kqueue.client_protocol.requests import (
@@ -109,6 +110,15 @@ class Connection:
     def close(self) -> None:
         """Close the socket. A second call does nothing."""
         self._socket.close()
+
+    def interrupt(self) -> None:
+        """End the connection, so that the thread that waits for a response raises ConnectionLost.
+
+        Thread: any.
+        """
+        with contextlib.suppress(OSError):
+            # not the method of an SSLSocket, which changes what the waiting thread uses
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def is_alive(self) -> bool:
         """Return whether the broker has not closed the connection, nor is about to end its session.
@@ -314,9 +324,11 @@ class ConnectionPool:
     def __init__(self, options: ClientOptions) -> None:
         self._options = options
         self._open: dict[Address, Connection] = {}
+        self._is_interrupted = False
 
     def to(self, address: Address, deadline: Deadline) -> Connection:
-        """Return the connection to this address. Raises: as `Connection`."""
+        """Return the connection to this address. Raises: as `Connection`; Interrupted."""
+        self._check_not_interrupted(address)
         connection = self._open.get(address)
         if connection is not None:
             if connection.is_idle and connection.is_alive():
@@ -324,7 +336,21 @@ class ConnectionPool:
             connection.close()
             del self._open[address]
         connection = self._open[address] = Connection(address, self._options, deadline)
+        self._check_not_interrupted(address)  # while it was opened, `interrupt` did not see it
         return connection
+
+    def interrupt(self) -> None:
+        """Have the call under way fail, and every later one until `close`.
+
+        Thread: any.
+        """
+        self._is_interrupted = True
+        for connection in list(self._open.values()):
+            connection.interrupt()
+
+    def _check_not_interrupted(self, address: Address) -> None:
+        if self._is_interrupted:
+            raise Interrupted(f"{address}: the client was interrupted", broker=str(address))
 
     def to_any(self, addresses: Callable[[], list[Address]], deadline: Deadline) -> Connection:
         """Return an open connection, else one to the first address that responds.
@@ -359,3 +385,4 @@ class ConnectionPool:
         """Close all connections."""
         while self._open:
             self._open.popitem()[1].close()
+        self._is_interrupted = False

@@ -53,6 +53,10 @@ class DeadlinePassed(ClientError):
     """The call's timeout expired; `__cause__` is the last error."""
 
 
+class Interrupted(ClientError):
+    """Another thread interrupted the client. A request under way may have been executed."""
+
+
 class BadAnswer(ClientError):
     """Bytes that cannot be the response: not a broker, a faulty one, or a hostile one."""
 

@@ -7,6 +7,7 @@ request to one broker (`NodeCall`). `retry_policy.RETRY_ACTIONS` maps each error
 from __future__ import annotations
 
 import contextlib
+import functools
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -89,9 +90,20 @@ class Router:
         return self._ask(call, find, deadline, moved)
 
     def send_to_coordinator(
-        self, key: str, call: NodeCall[R], deadline: Deadline, kind: CoordinatorKey = CoordinatorKey.GROUP
+        self,
+        key: str,
+        call: NodeCall[R],
+        deadline: Deadline,
+        kind: CoordinatorKey = CoordinatorKey.GROUP,
+        *,
+        request_timeout_ms: int | None = None,
     ) -> R:
-        """Send to the coordinator of a group or transactional id. Raises: ClientError."""
+        """Send to the coordinator of a group or transactional id. Raises: ClientError.
+
+        Args:
+            request_timeout_ms: of a request that the coordinator may hold for longer than others;
+                None: `options.request_timeout_ms`.
+        """
 
         def find(deadline: Deadline) -> Connection:
             address = self._coordinators.get((kind, key))
@@ -100,7 +112,8 @@ class Router:
                 self._coordinators[kind, key] = address
             return self.connections.to(address, deadline)
 
-        return self._ask(call, find, deadline, lambda: self._coordinators.pop((kind, key), None))
+        moved = functools.partial(self._coordinators.pop, (kind, key), None)
+        return self._ask(call, find, deadline, moved, request_timeout_ms)
 
     def send_to_node(self, node_id: int, call: NodeCall[R], deadline: Deadline) -> R:
         """Send to the broker with this id. Raises: ClientError: also if the cluster has no such
@@ -219,11 +232,12 @@ class Router:
         find: Callable[[Deadline], Connection],
         deadline: Deadline,
         moved: Callable[[], object] = lambda: None,
+        request_timeout_ms: int | None = None,
     ) -> R:
         budget = RetryBudget(self.options, deadline)
         while True:
             try:
-                return self._once(call, find(deadline), deadline)
+                return self._once(call, find(deadline), deadline, request_timeout_ms)
             except ClientError as error:
                 if not budget.allows(error, repeatable=call.repeatable):
                     raise
@@ -232,11 +246,12 @@ class Router:
                 if not budget.pause():
                     raise budget.passed(error) from error
 
-    def _once(self, call: NodeCall[R], connection: Connection, deadline: Deadline) -> R:
+    def _once(
+        self, call: NodeCall[R], connection: Connection, deadline: Deadline, request_timeout_ms: int | None = None
+    ) -> R:
         version = connection.version(call.api, call.versions)
-        response = connection.call(
-            call.api, version, call.request(version), deadline.within(self.options.request_timeout_ms)
-        )
+        request_deadline = deadline.within(request_timeout_ms or self.options.request_timeout_ms)
+        response = connection.call(call.api, version, call.request(version), request_deadline)
         return call.result(version, response, connection.name)
 
     # --- partitions, each at its leader

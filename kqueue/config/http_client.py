@@ -1,14 +1,16 @@
-"""Requests to identity providers by HTTP and HTTPS: bounded in size and time."""
+"""Requests by HTTP and HTTPS, to identity providers for example: bounded in size and time."""
 
 from __future__ import annotations
 
+import contextlib
 import io
+from collections.abc import Iterator
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, NamedTuple
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Request, build_opener
 
 from kqueue.base.clock import monotonic_s
 from kqueue.config.tls_client import TlsClientSettings, client_context
@@ -32,6 +34,14 @@ class HttpOptions(NamedTuple):
     follows: bool = False
 
 
+class HttpAnswer(NamedTuple):
+    """An answer as a whole. `content_type`: "" where it has none."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
 def read_url(request: Request, options: HttpOptions) -> bytes:
     """Return the body of the answer. Blocks; reads the files of `options.tls`.
 
@@ -39,12 +49,36 @@ def read_url(request: Request, options: HttpOptions) -> bytes:
         SettingError: a file of `options.tls` is of no use.
     """
     end_s = monotonic_s() + 2 * options.timeout_s
+    with _no_http_errors(), _opener(options, end_s).open(request, timeout=options.timeout_s) as response:
+        return read_bounded(response, options.bytes_max, end_s)
+
+
+def exchange(request: Request, options: HttpOptions) -> HttpAnswer:
+    """Return the answer, whatever its status. Blocks; reads the files of `options.tls`.
+
+    Raises: OSError, ValueError, SettingError: as `read_url`.
+    """
+    end_s = monotonic_s() + 2 * options.timeout_s
+    with _no_http_errors():
+        try:
+            response = _opener(options, end_s).open(request, timeout=options.timeout_s)
+        except HTTPError as error:
+            response = error
+        with response:
+            body = read_bounded(response, options.bytes_max, end_s)
+        return HttpAnswer(response.status, response.headers.get("content-type", ""), body)
+
+
+def _opener(options: HttpOptions, end_s: float) -> OpenerDirector:
     context = None if options.tls is None else client_context(options.tls)
     redirects: Any = _SameScheme() if options.follows else _NoRedirect()
-    opener = build_opener(_UntilHttp(end_s), _UntilHttps(end_s, context), redirects)
+    return build_opener(_UntilHttp(end_s), _UntilHttps(end_s, context), redirects)
+
+
+@contextlib.contextmanager
+def _no_http_errors() -> Iterator[None]:
     try:
-        with opener.open(request, timeout=options.timeout_s) as response:
-            return read_bounded(response, options.bytes_max, end_s)
+        yield
     except HTTPException as error:
         raise OSError(f"the answer is no HTTP: {type(error).__name__}: {str(error)[:200]!r}") from None
 

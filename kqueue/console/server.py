@@ -1,106 +1,28 @@
-"""`serve`: runs the console's application until `stop`."""
+"""`ConsoleServer`: runs the console's application until `stop`."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import logging
-import socket
-from collections.abc import Iterator
-
-import uvicorn
-
-from kqueue.base.errors import ListenFailed
 from kqueue.console.app import create_app
 from kqueue.console.options import ConsoleOptions
-
-BACKLOG = 100
-CONCURRENCY_MAX = 200
-HEADER_BYTES_MAX = 32 * 1024
-KEEP_ALIVE_S = 10
-STOP_S = 5
-
-
-class _Server(uvicorn.Server):
-    """Leaves the signals to the command."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-def _is_no_cancellation(record: logging.LogRecord) -> bool:
-    """At the stop uvicorn cancels requests that still wait for a broker, and logs a traceback for
-    each: that is no error.
-    """
-    error = record.exc_info[1] if record.exc_info else None
-    return not isinstance(error, asyncio.CancelledError) and "graceful shutdown exceeded" not in record.getMessage()
+from kqueue.web.http_server import HttpServer
 
 
 class ConsoleServer:
     """A console that listens. `url`: its address for a browser.
 
-    Raises: ListenFailed: the address is in use, or not this machine's. OSError, ssl.SSLError: the
-        certificate can't be used.
+    Raises: as `HttpServer`.
     """
 
     def __init__(self, options: ConsoleOptions) -> None:
-        self._socket = _listen(options.host, options.port)
-        try:
-            self._server = _Server(
-                uvicorn.Config(
-                    create_app(options),
-                    http="h11",
-                    ws="none",
-                    log_config=None,
-                    access_log=False,
-                    server_header=False,
-                    proxy_headers=False,
-                    ssl_certfile=options.tls_cert,
-                    ssl_keyfile=options.tls_key,
-                    limit_concurrency=CONCURRENCY_MAX,
-                    timeout_keep_alive=KEEP_ALIVE_S,
-                    timeout_graceful_shutdown=STOP_S,
-                    h11_max_incomplete_event_size=HEADER_BYTES_MAX,
-                )
-            )
-            self._server.config.load()
-        except BaseException:
-            self._socket.close()
-            raise
-        port = self._socket.getsockname()[1]
-        host = f"[{options.host}]" if ":" in options.host else options.host
-        self.url = f"{'https' if options.uses_tls else 'http'}://{host}:{port}/"
+        self._server = HttpServer(
+            create_app(options), options.host, options.port, tls_cert=options.tls_cert, tls_key=options.tls_key
+        )
+        self.url = f"{self._server.url}/"
 
     def run(self) -> None:
         """Serve until `stop`."""
-        logger = logging.getLogger("uvicorn.error")
-        logger.addFilter(_is_no_cancellation)
-        try:
-            self._server.run(sockets=[self._socket])
-        finally:
-            logger.removeFilter(_is_no_cancellation)
+        self._server.run()
 
     def stop(self) -> None:
-        """Have `run` end: requests in work get `STOP_S` seconds. Thread: any, also in a signal's
-        handler.
-        """
-        self._server.should_exit = True
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        [family, kind, protocol, _, address] = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-    except OSError as error:
-        raise ListenFailed(f"can't listen on {host}:{port}: {error.strerror or error}") from None
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise ListenFailed(f"can't listen on {host}:{port}: {error.strerror or error}") from None
-    return listener
+        """Have `run` end. Thread: any, also in a signal's handler."""
+        self._server.stop()

@@ -21,11 +21,11 @@ from kqueue.base.config import Config
 from kqueue.broker.snapshots import Snapshot
 from kqueue.config.plugins import metadata_store_name
 from kqueue.config.properties import make_config
-from kqueue.embedded.argument_checks import check_folder
+from kqueue.embedded.argument_checks import check_folder, check_kind
 from kqueue.embedded.clock import BrokerClock
 from kqueue.embedded.event_loops import run_in_thread
 from kqueue.embedded.loop_thread import LoopThread, unless
-from kqueue.embedded.node import ISSUED_IDS, EmbeddedNode
+from kqueue.embedded.node import ISSUED_IDS, EmbeddedNode, registry_url
 from kqueue.embedded.plugin_arguments import GivenStorage, GivenStore, PluginArguments
 from kqueue.embedded.security_arguments import SecurityArguments
 from kqueue.embedded.settings import setting_values, with_bound_ports
@@ -41,6 +41,7 @@ from kqueue.storage import MemoryStorage
 
 if TYPE_CHECKING:
     from kqueue.embedded.aio import AsyncBroker
+    from kqueue.embedded.schema_registry import EmbeddedRegistry
     from kqueue.security.acls import AclBinding
 
 T = TypeVar("T")
@@ -78,6 +79,8 @@ class Broker(EmbeddedNode):
         authorizer: called with an `AuthorizerSetup`, returns what decides who may do what.
         cluster: the metadata store of the cluster that it is a member of, shared with other brokers
             of this process, each with a ``node_id`` of its own. The program closes it.
+        schema_registry: run a schema registry of this broker too, at the address `schema_registry`.
+            It connects as the first of `users`.
     Raises: SettingError: an unknown setting (the message suggests the nearest name) or a bad value.
     """
 
@@ -100,9 +103,11 @@ class Broker(EmbeddedNode):
         acls: Iterable[str | AclBinding] = (),
         tls: bool = False,
         users: Mapping[str, str] | None = None,
+        schema_registry: bool = False,
         **keywords: object,
     ) -> None:
         check_folder("path", path)
+        check_kind("schema_registry", schema_registry, bool, "True or False")
         check_folder("snapshot", snapshot)
         super().__init__(OffsetClock(), SecurityArguments(tls=tls, users=users, acls=acls))
         if as_version is not None:
@@ -118,6 +123,11 @@ class Broker(EmbeddedNode):
         self.clock = BrokerClock(self._time, self._advance)
         self._thread: LoopThread | None = None
         self._erases = False
+        self._registry: EmbeddedRegistry | None = None
+        if schema_registry:
+            from kqueue.embedded.schema_registry import EmbeddedRegistry
+
+            self._registry = EmbeddedRegistry()
 
     def __repr__(self) -> str:
         return f"<kqueue.Broker {f'on {self.bootstrap}' if self.is_running else 'that is not running'}>"
@@ -133,6 +143,14 @@ class Broker(EmbeddedNode):
         from kqueue.embedded.aio import AsyncBroker
 
         return AsyncBroker(self)
+
+    @property
+    def schema_registry(self) -> str:
+        """The address of its schema registry, for clients: ``http://127.0.0.1:40405``.
+
+        Raises: RuntimeError: it has none (``Broker(schema_registry=True)``), or is not running.
+        """
+        return registry_url(self._registry, "Broker")
 
     # --- start and stop
 
@@ -257,8 +275,16 @@ class Broker(EmbeddedNode):
         )
         thread.start()
         self._thread = thread
+        if self._registry is not None:
+            try:
+                self._registry.start(self.client_config("confluent-kafka"))
+            except BaseException:
+                self._stop()
+                raise
 
     def _stop(self) -> None:
+        if self._registry is not None:
+            self._registry.stop()
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.stop()

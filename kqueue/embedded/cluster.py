@@ -30,6 +30,7 @@ from kqueue.embedded.cluster_store import TICK_S, SessionClock, StoreAccess
 from kqueue.embedded.cluster_topics import POLL_S, WAIT_S, ClusterTopicsMixin
 from kqueue.embedded.event_loops import run_in_thread
 from kqueue.embedded.loop_thread import LoopThread, unless
+from kqueue.embedded.node import registry_url
 from kqueue.embedded.security_arguments import SecurityArguments
 from kqueue.embedded.settings import DEFAULTS, setting_values, with_values
 from kqueue.metadata.memory import MemoryStore
@@ -42,6 +43,7 @@ from kqueue.workers.watchdog import Watchdog
 if TYPE_CHECKING:
     from kqueue.embedded.cluster_aio import AsyncCluster
     from kqueue.embedded.cluster_groups import ClusterGroups
+    from kqueue.embedded.schema_registry import EmbeddedRegistry
 
 T = TypeVar("T")
 SESSION_MS = 600
@@ -90,6 +92,7 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
         settings: of all brokers, by their names; the same as keywords:
             ``log_segment_bytes=1_048_576``.
         as_version: serve what that release of Kafka does, see `kqueue.Broker`.
+        schema_registry: run a schema registry of the cluster too, as that of `kqueue.Broker`.
         tls, users, acls: as those of `kqueue.Broker`. Brokers secure what they send each other in
             the same way, as super users of their own. With `acls` alone they can't be told from
             clients: everybody may do what brokers ask each other for then.
@@ -109,8 +112,10 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
         tls: bool = False,
         users: Mapping[str, str] | None = None,
         acls: Iterable[str | AclBinding] = (),
+        schema_registry: bool = False,
         **keywords: object,
     ) -> None:
+        check_kind("schema_registry", schema_registry, bool, "True or False")
         check_kind("brokers", brokers, int, "the number of brokers")
         if brokers < 1:
             raise ValueError(f"brokers={brokers}: expected at least 1")
@@ -141,6 +146,11 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
         self._session_time = SessionClock()
         self._lock = threading.RLock()
         self._thread: LoopThread | None = None
+        self._registry: EmbeddedRegistry | None = None
+        if schema_registry:
+            from kqueue.embedded.schema_registry import EmbeddedRegistry
+
+            self._registry = EmbeddedRegistry()
         self._store: ClusterStore
         self.clock = BrokerClock(self._time, self._advance)
         """The time of all brokers: ``cluster.clock.advance(days=8)``. See `BrokerClock.advance`.
@@ -183,6 +193,13 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
         """
         self._check_running()
         return ",".join(broker._address() for broker in self.brokers)
+
+    @property
+    def schema_registry(self) -> str:
+        """The address of its schema registry, for clients. Raises RuntimeError: it has none
+        (``Cluster(schema_registry=True)``), or is not running.
+        """
+        return registry_url(self._registry, "Cluster")
 
     def client_config(
         self,
@@ -232,6 +249,7 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
                 thread = LoopThread("kqueue-cluster", self._begin, self._end, self._close_descriptors)
                 thread.start()
                 self._thread = thread
+                self._start_registry()
             else:
                 for each in self.brokers:
                     each.start()
@@ -250,9 +268,19 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
         if self._thread is not None and self._thread.belongs_to_parent:
             return
         with self._lock:
+            if self._registry is not None:
+                self._registry.stop()
             thread, self._thread = self._thread, None
             if thread is not None:
                 thread.stop()
+
+    def _start_registry(self) -> None:
+        if self._registry is not None:
+            try:
+                self._registry.start(self.client_config("confluent-kafka"))
+            except BaseException:
+                self.stop()
+                raise
 
     def restart(self, broker: int) -> None:
         """Stop a broker and start it again."""
@@ -347,7 +375,10 @@ class Cluster(ClusterTopicsMixin, ClusterRecordsMixin):
             raise RuntimeError("a cluster with storages of its own can't be reset: start another one")
         for broker in self.brokers:
             broker._hooks.cancel_all()
+        if self._registry is not None:
+            self._registry.stop()
         self._call(self._reset)
+        self._start_registry()
 
     def __enter__(self) -> Cluster:
         return self.start()

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kqueue.embedded.inspection.record_appender import NewRecord
     from kqueue.embedded.inspection.record_lines import RecordSource
     from kqueue.embedded.inspection.records import Record
+    from kqueue.embedded.schema_registry import EmbeddedRegistry
 
 T = TypeVar("T")
 TOPIC_ARGUMENTS = ("partitions", "replication_factor", "replicas")
@@ -237,6 +238,15 @@ class EmbeddedNode(InspectionMixin):
 
     @abstractmethod
     def _check_running(self) -> None: ...
+
+
+def registry_url(registry: EmbeddedRegistry | None, owner: str) -> str:
+    """Return the address of a schema registry. Raises RuntimeError: there is none, or it is not
+    running.
+    """
+    if registry is None:
+        raise RuntimeError(f"there is no schema registry: start one with {owner}(schema_registry=True)")
+    return registry.url
 
 
 def _new_topic(

@@ -48,7 +48,7 @@ class RegistryError(KqueueError):
 
 BAD_REQUEST = ErrorKind(400, "{reason}")
 UNAUTHORIZED = ErrorKind(401, "{reason}")
-FORBIDDEN = ErrorKind(403, "The user is not allowed to {operation} {resource}.")
+FORBIDDEN = ErrorKind(40301, "The user is not allowed to {operation} {resource}.")
 PATH_NOT_FOUND = ErrorKind(404, "The path {path!r} names no resource.")
 METHOD_NOT_ALLOWED = ErrorKind(405, "The resource does not allow {method}; it allows {allowed}.")
 NOT_ACCEPTABLE = ErrorKind(406, "Answers are {offered}; the request accepts {accepted!r} only.")
@@ -107,6 +107,8 @@ INVALID_SUBJECT = ErrorKind(42208, "The subject {subject!r} is invalid: {reason}
 SCHEMA_TOO_LARGE = ErrorKind(42209, "The schema is too large: {reason}.")
 INVALID_RULE_SET = ErrorKind(42210, "Invalid rule set or metadata: {reason}.")
 
+TOO_MANY_LOGINS = ErrorKind(429, "Too many logins of this address failed; try again in a minute.")
+
 # --- the registry
 
 INTERNAL_ERROR = ErrorKind(500, "An unexpected error inside of the registry; its log says more.")
@@ -115,4 +117,5 @@ OPERATION_TIMED_OUT = ErrorKind(
     50002, "The change was written, and did not come back within {seconds:g} s; look it up."
 )
 FORWARDING_FAILED = ErrorKind(50003, "The leader {leader} did not answer a forwarded request: {reason}.")
+LOGIN_UNCHECKED = ErrorKind(503, "The broker that checks logins does not answer: {reason}.")
 UNKNOWN_LEADER = ErrorKind(50004, "No registry leads at present; try again.")

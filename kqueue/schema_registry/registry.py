@@ -31,6 +31,7 @@ from kqueue.schema_registry.errors import (
     SUBJECT_NOT_FOUND,
     SUBJECT_NOT_SOFT_DELETED,
     SUBJECT_SOFT_DELETED,
+    UNKNOWN_LEADER,
     VERSION_NOT_SOFT_DELETED,
     VERSION_SOFT_DELETED,
     RegistryError,
@@ -51,7 +52,7 @@ from kqueue.schema_registry.records import (
 )
 from kqueue.schema_registry.replay import Replay
 from kqueue.schema_registry.schema_content import SchemaContent
-from kqueue.schema_registry.schema_log import SchemaLog, StoredRecordTooLarge, StoreUnavailable
+from kqueue.schema_registry.schema_log import NotTheWriter, SchemaLog, StoredRecordTooLarge, StoreUnavailable
 from kqueue.schema_registry.schemas import LEVELS, check_compatibility, schema_type
 from kqueue.schema_registry.schemas.contract import ParsedSchema, SchemaType
 from kqueue.schema_registry.state.registry_state import RegistryState, Scope
@@ -139,6 +140,12 @@ class Registry:
     def applied_offset(self) -> int:
         """The offset of the last record that was applied; -1: none."""
         return self._replay.offset
+
+    @contextmanager
+    def between_changes(self) -> Iterator[None]:
+        """Exclude changes: none that has read the state waits to be appended in this block."""
+        with self._changing:
+            yield
 
     # --- schemas
 
@@ -460,6 +467,8 @@ class Registry:
             self._appended = self._log.append(key, value)
         except StoredRecordTooLarge as error:
             raise RegistryError(SCHEMA_TOO_LARGE, reason=str(error)) from error
+        except NotTheWriter as error:
+            raise RegistryError(UNKNOWN_LEADER) from error
         except StoreUnavailable as error:
             raise RegistryError(STORE_FAILED, reason=str(error)) from error
 

@@ -22,6 +22,10 @@ class StoreUnavailable(KqueueError):
     """
 
 
+class NotTheWriter(StoreUnavailable):
+    """Another registry writes, or none does at present: the record was not written."""
+
+
 class StoredRecordTooLarge(KqueueError):
     """The log takes no record of this size."""
 

@@ -4,56 +4,22 @@ from __future__ import annotations
 
 import hmac
 import secrets
-import threading
-from collections import OrderedDict
-from collections.abc import Callable
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kqueue.base.clock import monotonic_s
 from kqueue.client import Client, ClientOptions
 from kqueue.client.errors import NotAuthenticated
 from kqueue.console.access.forms import CSRF_FIELD, FORGED
 from kqueue.console.page import THEME_COOKIE, THEMES, Page, local_path
 from kqueue.console.problems import Problem, problem_of, text_of
+from kqueue.web.failure_limit import FailureLimit
 
 LOGIN_COOKIE = "kqueue-login"
 USER_CHARACTERS_MAX, PASSWORD_CHARACTERS_MAX = 250, 1_000
 THEME_SECONDS = 365 * 24 * 3600
-FAILURES_MAX, FAILURES_WINDOW_S = 10, 60.0
-ADDRESSES_MAX = 10_000
-
-
-class FailureLimit:
-    """Counts failed logins by address: after `FAILURES_MAX` within a minute others are refused.
-
-    Thread: any.
-    """
-
-    def __init__(self, now_s: Callable[[], float] = monotonic_s) -> None:
-        self._now_s = now_s
-        self._lock = threading.Lock()
-        self._failures: OrderedDict[str, list[float]] = OrderedDict()
-
-    def is_reached(self, address: str) -> bool:
-        """Return whether an address has to wait."""
-        with self._lock:
-            return len(self._recent(address)) >= FAILURES_MAX
-
-    def count(self, address: str) -> None:
-        """Note a failed login."""
-        with self._lock:
-            self._failures[address] = [*self._recent(address), self._now_s()]
-            self._failures.move_to_end(address)
-            while len(self._failures) > ADDRESSES_MAX:
-                self._failures.popitem(last=False)
-
-    def _recent(self, address: str) -> list[float]:
-        since_s = self._now_s() - FAILURES_WINDOW_S
-        return [failed_s for failed_s in self._failures.get(address, ()) if failed_s > since_s]
 
 
 _failures = FailureLimit()

@@ -26,6 +26,7 @@ from kqueue.schema_registry.rest.contract import (
     ClusterIds,
     Forwarder,
     Leadership,
+    Observe,
     SoleLeader,
 )
 from kqueue.schema_registry.rest.dispatch import Dispatcher
@@ -51,6 +52,7 @@ def registry_app(
     authenticator: Authenticator | None = None,
     authorizer: Authorizer | None = None,
     cluster: ClusterIds = NO_CLUSTER,
+    observe: Observe | None = None,
 ) -> ASGIApp:
     """Return the application of a registry.
 
@@ -60,6 +62,7 @@ def registry_app(
         authenticator: None: users have no names.
         authorizer: None: everybody may do everything.
         cluster: what `/v1/metadata/id` says.
+        observe: called with each answer; None: nothing counts them.
     """
     dispatcher = Dispatcher(
         registry,
@@ -68,6 +71,7 @@ def registry_app(
         authenticator=authenticator,
         authorizer=authorizer,
         cluster=cluster,
+        observe=observe,
     )
     app = Starlette(
         routes=[Route(path, Resource(rows, dispatcher)) for path, rows in _by_path(ENDPOINTS).items()],

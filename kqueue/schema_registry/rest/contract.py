@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import NamedTuple, Protocol
 
@@ -97,6 +97,10 @@ class Authenticator(Protocol):
     def authenticate(self, credentials: Credentials) -> str:
         """Return the name of the user. Raises: RegistryError (UNAUTHORIZED)."""
         ...
+
+
+Observe = Callable[[str, str, int, float], object]
+"""Takes method, path of the endpoint's table, status and seconds of an answer. Thread: any."""
 
 
 class Operation(Enum):

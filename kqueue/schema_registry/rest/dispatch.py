@@ -9,6 +9,7 @@ from typing import NamedTuple
 from starlette.responses import Response
 
 from kqueue.base import events
+from kqueue.base.clock import monotonic_s
 from kqueue.schema_registry.errors import INTERNAL_ERROR, UNAUTHORIZED, UNKNOWN_LEADER, RegistryError
 from kqueue.schema_registry.registry import Registry
 from kqueue.schema_registry.rest.answers import answer, error_answer
@@ -22,6 +23,7 @@ from kqueue.schema_registry.rest.contract import (
     ForwardedRequest,
     Forwarder,
     Leadership,
+    Observe,
 )
 from kqueue.schema_registry.rest.media_types import check_content_type, chosen_type
 
@@ -78,6 +80,7 @@ class Dispatcher:
         authenticator: Authenticator | None,
         authorizer: Authorizer | None,
         cluster: ClusterIds,
+        observe: Observe | None = None,
     ) -> None:
         self.body_bytes_max = registry.limits.body_bytes_max
         self._registry = registry
@@ -86,9 +89,18 @@ class Dispatcher:
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._cluster = cluster
+        self._observe = observe
 
     def serve(self, endpoint: Endpoint, request: ReceivedRequest) -> Response:
         """Return the response of an endpoint, whatever happens."""
+        if self._observe is None:
+            return self._answered(endpoint, request)
+        began_s = monotonic_s()
+        response = self._answered(endpoint, request)
+        self._observe(endpoint.method, endpoint.path, response.status_code, monotonic_s() - began_s)
+        return response
+
+    def _answered(self, endpoint: Endpoint, request: ReceivedRequest) -> Response:
         try:
             return self._served(endpoint, request)
         except RegistryError as error:
@@ -121,6 +133,14 @@ class Dispatcher:
             if unchanged is not None:
                 return answer(unchanged, media_type)
         if endpoint.is_change and not self._leadership.is_leader():
+            return self._forwarded(endpoint, request)
+        try:
+            return answer(endpoint.handle(call), media_type)
+        except RegistryError as error:
+            # Deposed while the change waited for others: registering may be done again.
+            if error.kind is not UNKNOWN_LEADER or endpoint.unchanged is None:
+                raise
+        if not self._leadership.is_leader():
             return self._forwarded(endpoint, request)
         return answer(endpoint.handle(call), media_type)
 

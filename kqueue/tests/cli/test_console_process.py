@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-import io
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +14,7 @@ import pytest
 from click.testing import Result
 
 from kqueue.base.errors import SettingError
-from kqueue.cli.console_process import ConsoleChoice, console_arguments, watch
+from kqueue.cli.console_process import ConsoleChoice, console_arguments
 from kqueue.config.properties import make_config, read_values
 from kqueue.testing.process_environment import process_environment
 from kqueue.tests.processes import started
@@ -62,12 +60,6 @@ def test_a_listener_that_it_cannot_use_by_itself_is_refused(listeners: str) -> N
 def test_changes_are_allowed_when_asked_for() -> None:
     config = make_config(read_values(None, {}, ["listeners=PLAINTEXT://127.0.0.1:9093"]))
     assert console_arguments(config, ConsoleChoice(8080, allow_changes=True))[-1] == "--allow-changes"
-
-
-def test_the_end_of_the_stream_stops_the_console() -> None:
-    stopped = threading.Event()
-    watch(io.BytesIO(b"ignored" * 1_000), stopped.set)
-    assert stopped.wait(20)
 
 
 def free_port() -> int:

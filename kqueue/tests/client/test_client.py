@@ -21,10 +21,11 @@ from kqueue.client import (
     ResourceType,
     TopicPartition,
 )
-from kqueue.client.errors import BrokerRefused, FetchOutOfRange, IncompatibleBroker
+from kqueue.client.errors import BrokerRefused, FetchOutOfRange, IncompatibleBroker, Interrupted
 from kqueue.records.batch import iter_batches
 from kqueue.testing import faults
 from kqueue.tests.client.serving import ORDERS, QUICK, TIME_MS, batch, read_all, values_of
+from kqueue.tests.waits import eventually
 
 HIGHEST = {"2.8": [9, 12, 6, 11, 3, 8, 7], "3.9": [11, 17, 9, 12, 6, 9, 9], "4.3": [13, 18, 11, 13, 6, 9, 9]}
 THREE = [TopicPartition("three", index) for index in range(3)]
@@ -307,3 +308,27 @@ def test_words_for_wrong_arguments() -> None:
             client.fetch({ORDERS: 0}, isolation="committed")  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="acks=2"):
             client.produce({ORDERS: batch([b"a"])}, acks=2)
+
+
+def test_an_interrupted_call_ends_and_the_client_works_again_after_a_close(
+    broker: kqueue.Broker, client: Client
+) -> None:
+    before = len(list(broker.requests))
+    ended: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            client.fetch({TopicPartition("empty", 0): 0}, max_wait_ms=20_000)
+        except BaseException as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    eventually(lambda: any(request.api == "Fetch" for request in list(broker.requests)[before:]), "the fetch")
+    client.interrupt()
+    thread.join()
+    assert [type(error) for error in ended] == [Interrupted]
+    with pytest.raises(Interrupted, match="the client was interrupted"):
+        client.metadata([])
+    client.close()
+    assert client.metadata([]).brokers

@@ -11,7 +11,7 @@ from urllib.request import Request
 
 import pytest
 
-from kqueue.config.http_client import HttpOptions, read_url
+from kqueue.config.http_client import HttpOptions, exchange, read_url
 from kqueue.tests.tables import for_each
 
 
@@ -62,3 +62,17 @@ def test_an_answer_that_is_no_http_is_an_error(begin: bytes) -> None:
 def test_an_answer_that_is_too_long_is_refused() -> None:
     with dripping() as url, pytest.raises(ValueError, match="at most 3 bytes"):
         read_url(Request(url), HttpOptions(3, 30))
+
+
+@for_each("status", [b"200 OK", b"404 Not Found", b"500 Oops"])
+def test_an_exchange_returns_the_answer_whatever_its_status(status: bytes) -> None:
+    answer = b"HTTP/1.1 %s\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok" % status
+    with dripping(answer) as url:
+        received = exchange(Request(url), HttpOptions(100, 30.0))
+    assert received == (int(status[:3]), "text/plain", b"ok")
+
+
+def test_an_exchange_bounds_the_answer() -> None:
+    answer = b"HTTP/1.1 404 Not Found\r\nContent-Length: 1000\r\n\r\n" + bytes(1000)
+    with dripping(answer) as url, pytest.raises(ValueError, match="expected at most 100 bytes"):
+        exchange(Request(url), HttpOptions(100, 30.0))

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import asyncio
-import logging
 import socket
 import threading
 import urllib.request
@@ -12,7 +10,7 @@ from kqueue import Broker
 from kqueue.base.errors import ListenFailed
 from kqueue.client import ClientOptions
 from kqueue.console.options import ConsoleOptions
-from kqueue.console.server import ConsoleServer, _is_no_cancellation
+from kqueue.console.server import ConsoleServer
 
 
 def test_a_console_serves_over_a_socket_until_it_is_stopped(broker: Broker) -> None:
@@ -43,14 +41,3 @@ def test_a_certificate_that_is_missing_is_an_error() -> None:
     )
     with pytest.raises(OSError, match="No such file"):
         ConsoleServer(options)
-
-
-def test_requests_that_are_cancelled_at_the_stop_are_no_errors_in_the_log() -> None:
-    def record(message: str, error: BaseException | None = None) -> logging.LogRecord:
-        exc_info = None if error is None else (type(error), error, None)
-        return logging.LogRecord("uvicorn.error", logging.ERROR, "", 0, message, (), exc_info)
-
-    assert not _is_no_cancellation(record("Exception in ASGI application", asyncio.CancelledError()))
-    assert not _is_no_cancellation(record("Cancel 1 running task(s), timeout graceful shutdown exceeded"))
-    assert _is_no_cancellation(record("Exception in ASGI application", ValueError()))
-    assert _is_no_cancellation(record("Invalid HTTP request received."))

@@ -12,7 +12,6 @@ from kqueue.cli.console import console
 from kqueue.cli.serve import serve
 from kqueue.client import ClientOptions
 from kqueue.console.access.audit import audit
-from kqueue.console.access.login import FAILURES_MAX, FAILURES_WINDOW_S
 from kqueue.console.access.sessions import IDLE_S, LIFE_S
 from kqueue.console.charts.units import ago_text
 from kqueue.console.history.cluster_history import GROUP_PARTITIONS_MAX, GROUPS_MAX, TOPICS_MAX
@@ -21,6 +20,7 @@ from kqueue.console.history.series import resolutions
 from kqueue.console.options import ConsoleOptions
 from kqueue.security.sasl.login import MODULES
 from kqueue.tests.doc_pages import Page
+from kqueue.web.failure_limit import FAILURES_MAX, FAILURES_WINDOW_S
 
 PAGE = Page("docs/console.md")
 COMMANDS = [line for line in PAGE.commands() if line.startswith("kqueue console")]

@@ -51,6 +51,7 @@ ELSEWHERE = {
     "docs/migrating.md": "kqueue/tests/docs/test_testing.py",
     "docs/pipeline.md": "compat_tests/spark/test_docs_pipeline.py",
     "docs/plugins.md": "kqueue/tests/docs/test_plugins.py",
+    "docs/schema-registry.md": "kqueue/tests/docs/test_schema_registry.py",
     "docs/security.md": "kqueue/tests/docs/test_security.py",
     "docs/reference/error-codes.md": "kqueue/tests/docs/test_error_codes.py",
     "docs/reference/settings.md": "kqueue/tests/docs/test_settings.py",

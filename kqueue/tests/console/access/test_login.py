@@ -9,8 +9,8 @@ import pytest
 
 from kqueue import Broker
 from kqueue.console.access import login
-from kqueue.console.access.login import FAILURES_MAX, FAILURES_WINDOW_S, FailureLimit
 from kqueue.tests.console.browser import Browser, Visit
+from kqueue.web.failure_limit import FAILURES_MAX, FailureLimit
 
 TOKEN = "a-token-of-the-console"
 
@@ -91,17 +91,6 @@ def test_many_wrong_tokens_make_an_address_wait(broker: Broker, visit: Visit) ->
     for _ in range(FAILURES_MAX):
         assert log_in(browser, token="wrong").status_code == 403
     assert log_in(browser, token=TOKEN).status_code == 429
-
-
-def test_an_address_may_try_again_after_a_minute() -> None:
-    now_s = 0.0
-    limit = FailureLimit(lambda: now_s)
-    for _ in range(FAILURES_MAX):
-        limit.count("192.0.2.1")
-    assert limit.is_reached("192.0.2.1")
-    assert not limit.is_reached("192.0.2.2")
-    now_s = FAILURES_WINDOW_S + 1
-    assert not limit.is_reached("192.0.2.1")
 
 
 def test_users_see_what_the_brokers_acls_let_them_see(

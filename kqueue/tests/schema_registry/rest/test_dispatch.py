@@ -8,6 +8,7 @@ import pytest
 from kqueue.base import events
 from kqueue.schema_registry.errors import FORWARDING_FAILED, UNAUTHORIZED, RegistryError
 from kqueue.schema_registry.rest.contract import Credentials, ForwardedAnswer, ForwardedRequest, Operation
+from kqueue.schema_registry.schema_log import NotTheWriter
 from kqueue.tests.schema_registry.rest.api import Api, serving
 from kqueue.tests.schema_registry.support import INT, LONG, LoggedRegistry
 
@@ -76,6 +77,23 @@ def test_change_without_a_known_leader_or_forwarded_already_is_refused(registry:
     assert forwards.requests == []
 
 
+def test_registry_that_is_deposed_while_a_schema_waits_forwards_it(
+    registry: LoggedRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leadership, forwards = Follower("http://leader"), Forwards()
+    answers = iter([True, False, True])
+    monkeypatch.setattr(leadership, "is_leader", lambda: next(answers))
+
+    def append(key: bytes, value: bytes | None) -> int:
+        raise NotTheWriter("another one writes")
+
+    monkeypatch.setattr(registry.log, "append", append)
+    with serving(registry, leadership=leadership, forwarder=forwards) as api:
+        assert api.post("/subjects/a/versions", json={"schema": INT}).status_code == 418
+        assert api.error("PUT", "/config", {"compatibility": "NONE"}) == 50004
+    assert len(forwards.requests) == 1
+
+
 def test_leader_that_does_not_answer_is_an_error(registry: LoggedRegistry) -> None:
     forwards = Forwards(RegistryError(FORWARDING_FAILED, leader="http://leader", reason="it is off"))
     with serving(registry, leadership=Follower("http://leader"), forwarder=forwards) as api:
@@ -119,15 +137,15 @@ def test_users_see_and_change_what_they_may(registry: LoggedRegistry) -> None:
         assert [one["subject"] for one in api.answer("GET", "/schemas")] == ["b", "b"]
         assert api.answer("GET", "/schemas/ids/1") == {"schema": INT}
         assert api.answer("GET", "/schemas/ids/1/subjects") == ["b"]
-        assert api.error("GET", "/subjects/a/versions") == 403
-        assert api.error("POST", "/subjects/b/versions", {"schema": INT}) == 403
-        assert api.error("GET", "/config/b") == 403
+        assert api.error("GET", "/subjects/a/versions") == 40301
+        assert api.error("POST", "/subjects/b/versions", {"schema": INT}) == 40301
+        assert api.error("GET", "/config/b") == 40301
         api.headers["Authorization"] = "read-a"
         assert api.error("GET", "/schemas/ids/2") == 40403
         api.headers["Authorization"] = "write-a"
         assert api.answer("POST", "/subjects/a/versions", {"schema": LONG}) == {"id": 2}
-        assert api.error("DELETE", "/subjects/a") == 403
-        assert api.error("PUT", "/mode", {"mode": "READONLY"}) == 403
+        assert api.error("DELETE", "/subjects/a") == 40301
+        assert api.error("PUT", "/mode", {"mode": "READONLY"}) == 40301
 
 
 def test_unexpected_error_is_answered_with_500_and_logged(
