@@ -38,8 +38,10 @@ make every call of theirs, and are compared with Kafka call by call: [Clients](c
 
 - A number counts the cases that passed. **Bold**: so many failed.
 - `-`: the client does not offer the feature; the number in parentheses is that of the [note](#notes).
-- `not run`: the backend was not run with this version. Empty: the feature has no case on this backend. On Kafka the
-  cases that restart their broker or need other users have none.
+- `not run`: the backend was not run with this version. Empty: no case of the feature was in the run. Runs in memory
+  leave to those on disk what the storage matters little for; where a secured run has the features of security only, the
+  others were not run so with this version; on Kafka the cases that restart their broker or need other users are left
+  out.
 
 `tox -e clients` and `tox -m cluster`, which run before every change goes in, compare themselves with this page: a case
 that passed here and fails there, or is not offered any more by the same version, fails the run. `tox -m kafka` has
