@@ -11,6 +11,7 @@ import click
 
 from kqueue.base.errors import KqueueError
 from kqueue.cli.companion_process import watch
+from kqueue.cli.completion import complete_groups, complete_topics
 from kqueue.cli.connect import bootstrap_option, client_security, find_broker, require
 from kqueue.cli.signals import stop_on_signal
 
@@ -33,12 +34,20 @@ PACKAGES = ("starlette", "uvicorn", "fastavro", "jsonschema_rs", "google.protobu
     metavar="URL",
     help="By which the other registries of the group reach this one; by default the address that it listens on.",
 )
-@click.option("--topic", default="_schemas", show_default=True, metavar="NAME", help="The topic of the schemas.")
+@click.option(
+    "--topic",
+    default="_schemas",
+    show_default=True,
+    metavar="NAME",
+    shell_complete=complete_topics,
+    help="The topic of the schemas.",
+)
 @click.option(
     "--group",
     default="schema-registry",
     show_default=True,
     metavar="NAME",
+    shell_complete=complete_groups,
     help="The group in which the registries of one topic elect the one that writes.",
 )
 @click.option("--follower", is_flag=True, help="Never become the one that writes.")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kqueue import Broker
-from kqueue.spark.value_formats.contract import RegistrySettings
+from kqueue.schema_registry.rest_client import RegistrySettings
 from kqueue.spark.value_formats.registry import Registry
 from kqueue.tests.schema_registry.http_calls import call
 
