@@ -91,9 +91,8 @@ class Parts:
 
 
 @pytest.mark.timeout(600 + TURN_S * KILLS)
-@pytest.mark.parametrize(
-    "turns", [pytest.param(TOGETHER, id="together"), pytest.param(ALONE, id="alone", marks=pytest.mark.thorough)]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("turns", [pytest.param(TOGETHER, id="together"), pytest.param(ALONE, id="alone")])
 def test_streams_outlive_each_part(
     cluster: Standalone,
     archive: Path,
