@@ -52,11 +52,11 @@ def find(ask: Ask, version: int = 3, **fields: Any) -> list[Any]:
     return [response.error_code, *sorted(rows)]
 
 
-def find_all(ask: Ask, count: int) -> list[Any]:
+def find_all(ask: Ask, count: int, version: int = 3) -> list[Any]:
     """Do as `find` does, once there are `count` entries: Kafka answers a change before its
     authorizer knows it.
     """
-    return look_until(lambda: find(ask), lambda rows: len(rows) == 1 + count, f"{count} entries")
+    return look_until(lambda: find(ask, version), lambda rows: len(rows) == 1 + count, f"{count} entries")
 
 
 def delete(ask: Ask, *filters: dict[str, Any], version: int = 3) -> list[Any]:
@@ -123,8 +123,10 @@ def empty_requests(ask: Ask) -> Iterator[Any]:
 
 
 def older_versions(ask: Ask) -> Iterator[Any]:
+    delete(ask, {})
+    yield find_all(ask, 0)
     yield create(ask, entry(), entry("ord", pattern=PREFIXED), version=1)
-    yield find(ask, 1)
+    yield find_all(ask, 2, version=1)
     yield find(ask, 2)
     yield delete(ask, {}, version=1)
 
