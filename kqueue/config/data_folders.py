@@ -20,6 +20,8 @@ from kqueue.metadata.store import ClusterStore
 from kqueue.replication.config import (
     CLUSTER_STORE,
     GIVEN_STORE,
+    POSTGRES_PASSWORD,
+    POSTGRES_STORE,
     SQLITE_STORE,
     ZOOKEEPER_PASSWORD,
     ZOOKEEPER_STORE,
@@ -99,22 +101,28 @@ def open_cluster_store(config: Config, objects: plugins.PluginObjects) -> Cluste
         )
     if text is None or text == GIVEN_STORE:
         return objects.cluster
+    # PostgreSQL's address is not shown: errors name the server, and it may have a password.
+    setting = CLUSTER_STORE if text.startswith(POSTGRES_STORE) else f"{CLUSTER_STORE}={text}"
     try:
         if text.startswith(SQLITE_STORE):
             from kqueue.metadata.sqlite import SqliteStore  # on use: other brokers do not need it
 
             return SqliteStore(text.removeprefix(SQLITE_STORE))
+        if text.startswith(POSTGRES_STORE):
+            from kqueue.metadata.postgres import PostgresStore
+
+            return PostgresStore(text, password=config[POSTGRES_PASSWORD])
         from kqueue.metadata.zookeeper import ZookeeperStore
 
         return ZookeeperStore(
             text.removeprefix(ZOOKEEPER_STORE), credentials=_zookeeper_credentials(config), tls=zookeeper_tls(config)
         )
     except ValueError as error:
-        raise SettingError(f"{CLUSTER_STORE}={text}: {error}") from None
+        raise SettingError(f"{setting}: {error}") from None
     except StorageFailed as error:
-        is_file = text.startswith(SQLITE_STORE)  # ZooKeeper's error says what to check
+        is_file = text.startswith(SQLITE_STORE)  # errors of servers say what to check
         check = "; check the path, and that its folder exists and may be written" if is_file else ""
-        raise StorageFailed(f"{CLUSTER_STORE}={text} can't be used: {error}{check}") from error
+        raise StorageFailed(f"{setting} can't be used: {error}{check}") from error
 
 
 def _zookeeper_credentials(config: Config) -> tuple[str, str] | None:

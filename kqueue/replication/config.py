@@ -27,6 +27,11 @@ from kqueue.base.settings import (
 CLUSTER_STORE = "kqueue.cluster.store"
 SQLITE_STORE = "sqlite:"
 ZOOKEEPER_STORE = "zookeeper:"
+POSTGRES_STORE = "postgres"
+"""The beginning of an address. One that goes on in a wrong way is not shown: it may have a
+password.
+"""
+POSTGRES_PASSWORD = "kqueue.postgres.password"
 ZOOKEEPER_USER = "kqueue.zookeeper.user"
 ZOOKEEPER_PASSWORD = "kqueue.zookeeper.password"
 ZOOKEEPER_TLS = "zookeeper.ssl.client.enable"
@@ -40,7 +45,7 @@ RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 def _is_store(value: str) -> bool:
     return value == GIVEN_STORE or any(
-        value.startswith(kind) and len(value) > len(kind) for kind in (SQLITE_STORE, ZOOKEEPER_STORE)
+        value.startswith(kind) and len(value) > len(kind) for kind in (SQLITE_STORE, ZOOKEEPER_STORE, POSTGRES_STORE)
     )
 
 
@@ -89,12 +94,17 @@ SETTINGS: tuple[Setting, ...] = (
         CLUSTER_STORE,
         SettingType.STRING,
         None,
-        Validator("sqlite:PATH, zookeeper:HOST:PORT[,HOST:PORT...][/CHROOT], or memory", _is_store),
+        Validator(
+            "sqlite:PATH, zookeeper:HOST:PORT[,HOST:PORT...][/CHROOT], postgresql://[USER@]HOST[:PORT]/DATABASE, "
+            "or memory",
+            _is_store,
+        ),
         Scope.BROKER,
         "Store of the metadata that the brokers of a cluster share; it makes this broker a member. sqlite: a file, "
-        "for several processes of one machine. zookeeper: for several machines. memory: one that a program passes to "
-        "its brokers. Each broker needs a node.id of its own. Unset: a single broker, with the metadata of "
-        "kqueue.metadata.",
+        "for several processes of one machine. zookeeper and postgresql: for several machines; the latter is a "
+        "connection URI of libpq without a password, with ?schema=NAME for a schema other than kqueue. memory: one "
+        "that a program passes to its brokers. Each broker needs a node.id of its own. Unset: a single broker, with "
+        "the metadata of kqueue.metadata.",
     ),
     _row(
         "broker.session.timeout.ms",
@@ -193,6 +203,14 @@ SETTINGS: tuple[Setting, ...] = (
         ANY,
         "Listener at which brokers reach each other. Unset: the one with the name of "
         "security.inter.broker.protocol if that is set, else the first of listeners.",
+    ),
+    _row(
+        POSTGRES_PASSWORD,
+        SettingType.PASSWORD,
+        None,
+        ANY,
+        "Password of the user that kqueue.cluster.store=postgresql://USER@... names. Unset: libpq looks for one in "
+        "PGPASSWORD and in the file of passfile or PGPASSFILE.",
     ),
     _row(
         ZOOKEEPER_USER,

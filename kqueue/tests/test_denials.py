@@ -110,7 +110,7 @@ DENIED: dict[str, tuple[Holds, ...]] = {
 NOT_FEATURES = (
     "An API that is not served has its reason",
     "A single broker has no second one",
-    "With ZooKeeper there is no folder",
+    "With ZooKeeper or PostgreSQL there is no folder",
     "A cluster of an earlier kqueue has no stamps",
     "Where a log has no producers there is no job",
     "there are no wheels of it for musl",

@@ -249,7 +249,7 @@ def test_a_clusters_setting_is_warned_of_on_a_single_broker_only(caplog: pytest.
     ]
 
 
-@for_each("store", ["", "sqlite", "sqlite:", "zookeeper:", "etcd:host:1", "/path"])
+@for_each("store", ["", "sqlite", "sqlite:", "zookeeper:", "postgres", "etcd:host:1", "/path"])
 def test_a_cluster_store_that_no_one_can_open_is_refused(store: str) -> None:
     with pytest.raises(SettingError, match="expected text, sqlite:PATH, zookeeper:HOST:PORT"):
         read_config(pairs=[f"kqueue.cluster.store={store}"])

@@ -28,7 +28,7 @@ TABLES = {
 """The settings of security, by the module that declares them."""
 NAMES = re.compile(
     r"listeners|.*\.inter\.broker\..*|inter\.broker\..*|listener\.security\.protocol\.map|kqueue\.allow\.insecure"
-    r"|kqueue\.metrics\.otlp\.headers|kqueue\.zookeeper\.(user|password)|zookeeper\.ssl\..*|max\.connections.*|max\.connection\.creation\.rate"
+    r"|kqueue\.metrics\.otlp\.headers|kqueue\.(zookeeper|postgres)\.(user|password)|zookeeper\.ssl\..*|max\.connections.*|max\.connection\.creation\.rate"
 )
 """And those of other modules with these names."""
 WHERE = {Prefix.NONE: "", Prefix.LISTENER: "L", Prefix.MECHANISM: "L, M"}
