@@ -5,7 +5,7 @@
 Durability. A commit is on the disk of the server when it returns, and on that of its synchronous
 standbys, if it has any (`synchronous_commit` of the server; `off` is read as `on`). A standby that
 is promoted has all of them then. Without a synchronous standby it may lack the last commits, as an
-older copy does: brokers refuse it.
+older copy does; see `postgres_lineage`.
 
 An answer that was lost. Each change has an id and is sent again over a new connection, to whichever
 server of the address can be written to, until it is answered; it happens once. If no server answers
@@ -52,6 +52,7 @@ from psycopg import sql
 
 from kqueue.metadata.postgres_address import parse_postgres_address
 from kqueue.metadata.postgres_client import PostgresClient, PostgresUnavailable
+from kqueue.metadata.postgres_lineage import Lineage
 from kqueue.metadata.postgres_schema import prepare_schema
 from kqueue.metadata.postgres_sessions import (
     PostgresSession,
@@ -84,7 +85,8 @@ _QUERIES = {
             SELECT last_version, NOT (%s::bigint BETWEEN greatest(history_start, 1) AND last_version) AS complete
             FROM {0}.counter
         ), since AS (SELECT CASE WHEN complete THEN 0 ELSE %s::bigint END AS version FROM known)
-        SELECT NULL::text, NULL::bytea, last_version, complete FROM known
+        SELECT (SELECT id::text FROM {0}.history WHERE version = last_version), NULL::bytea, last_version, complete
+            FROM known
         UNION ALL SELECT key, value, version, NULL FROM {0}.entries WHERE version > (SELECT version FROM since)
         UNION ALL SELECT key, NULL, version, NULL FROM {0}.deletions
             WHERE version > (SELECT version FROM since) AND NOT (SELECT complete FROM known)""",
@@ -115,9 +117,10 @@ class PostgresStore:
         parsed = parse_postgres_address(address)
         self._schema = parsed.schema
         self._queries = {name: sql.SQL(text).format(sql.Identifier(parsed.schema)) for name, text in _QUERIES.items()}
+        self._lineage = Lineage(parsed.schema, parsed.shown)
         self._timeout_s = timeout_s
         self._poll_interval_s = poll_interval_s
-        self._make_client = partial(PostgresClient, parsed, password, timeout_s)
+        self._make_client = partial(PostgresClient, parsed, password, timeout_s, check=self._lineage.check)
         self._client = self._make_client()
         self._pulse = self._make_client()
         """The connection that keeps sessions alive: it does not wait behind other calls."""
@@ -229,7 +232,8 @@ class PostgresStore:
         after = after if 0 <= after <= VERSION_MAX else 0
         with self._calling() as deadline:
             rows = self._client.run(deadline, self._queries["changes"], (after, after))
-        _, _, last_version, complete = rows[0]
+            id, _, last_version, complete = rows[0]
+            self._lineage.note(last_version, id)
         entries = {key: None if value is None else Entry(value, version) for key, value, version, _ in rows[1:]}
         return Changes(last_version, entries, complete)
 
@@ -286,6 +290,8 @@ class PostgresStore:
         except PostgresUnavailable:
             self._unsettled = request
             raise
+        if name == "change" and row[0] == "done":
+            self._lineage.note(row[1], request)
         if row[0] == "void":
             raise StorageFailed("a change of the metadata was ruled out while it was made")
         result: tuple[Any, ...] = row

@@ -93,6 +93,7 @@ class PostgresClient:
         password: None: libpq looks for one.
         limit_s: of a statement, in seconds.
         connect: makes a connection.
+        check: called with each new one; what it raises, the call raises.
     """
 
     def __init__(
@@ -102,11 +103,13 @@ class PostgresClient:
         limit_s: float,
         *,
         connect: Callable[[PostgresAddress, str | None, float], LimitedConnection] = connect,
+        check: Callable[[LimitedConnection], None] = lambda connection: None,
     ) -> None:
         self._address = address
         self._password = password
         self._limit_s = limit_s
         self._connect = connect
+        self._check = check
         self._connection: LimitedConnection | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -129,6 +132,8 @@ class PostgresClient:
                 try:
                     if self._connection is None:
                         self._connection = self._connect(self._address, self._password, self._limit_s)
+                        self._connection.deadline = deadline
+                        self._check(self._connection)
                     self._connection.deadline = deadline
                     return action(self._connection)
                 except psycopg.Error as error:

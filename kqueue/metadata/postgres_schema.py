@@ -6,6 +6,7 @@
     deletions(key, version)                  when each key was deleted
     sessions(node_id, epoch, incarnation, timeout_ms, deadline, term_epoch)
     requests(id, at, result)                 the changes of the last minutes
+    history(version, id)                     the last changes, see `postgres_lineage`
 
 1. Each change locks the row of `counter` until it is committed. So versions are committed in their
    order, and whoever sees version n sees all before it.
@@ -36,6 +37,8 @@ from kqueue.metadata.store import VALUE_SIZE_MAX
 
 DELETIONS_MAX = 10_000
 """The number of deleted keys that are remembered for `changes`."""
+HISTORY_MAX = 10_000
+"""The number of changes whose ids are remembered."""
 REQUESTS_KEPT_MINUTES = 10
 """Longer than a statement can outlive its client."""
 
@@ -67,6 +70,7 @@ CREATE TABLE {schema}.sessions (
 );
 CREATE TABLE {schema}.requests (id uuid PRIMARY KEY, at timestamptz NOT NULL, result bigint);
 CREATE INDEX requests_by_time ON {schema}.requests (at);
+CREATE TABLE {schema}.history (version bigint PRIMARY KEY, id uuid NOT NULL);
 """,
     """
 CREATE FUNCTION {schema}.is_over(deadline timestamptz, timeout_ms bigint) RETURNS boolean LANGUAGE sql AS $$
@@ -87,6 +91,17 @@ BEGIN
     IF FOUND THEN
         PERFORM {schema}.notify();
     END IF;
+END $$;
+
+CREATE FUNCTION {schema}.next_version(request uuid) RETURNS bigint LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    following bigint;
+BEGIN
+    UPDATE {schema}.counter SET last_version = last_version + 1 RETURNING last_version INTO following;
+    INSERT INTO {schema}.history VALUES (following, request);
+    DELETE FROM {schema}.history WHERE version <= following - {history_max};
+    RETURN following;
 END $$;
 
 CREATE FUNCTION {schema}.end_change(request uuid, result bigint) RETURNS void LANGUAGE plpgsql AS $$
@@ -131,7 +146,7 @@ BEGIN
         outcome := 'conflict';
         RETURN;
     END IF;
-    UPDATE {schema}.counter SET last_version = last_version + 1 RETURNING last_version INTO number;
+    number := {schema}.next_version(request);
     IF cardinality(delete_keys) > 0 THEN
         WITH gone AS (DELETE FROM {schema}.entries WHERE key = ANY (delete_keys) RETURNING key)
         INSERT INTO {schema}.deletions SELECT key, number FROM gone
@@ -176,6 +191,7 @@ BEGIN
         outcome := 'in use';
         RETURN;
     END IF;
+    PERFORM {schema}.next_version(request);
     UPDATE {schema}.counter SET broker_epoch = broker_epoch + 1 RETURNING broker_epoch INTO number;
     DELETE FROM {schema}.sessions WHERE node_id = of_node;
     INSERT INTO {schema}.sessions (node_id, epoch, incarnation, timeout_ms, deadline) VALUES (
@@ -197,6 +213,7 @@ BEGIN
     ELSIF EXISTS (SELECT FROM {schema}.sessions WHERE term_epoch > 0 AND epoch <> by_session) THEN
         outcome := 'held';
     ELSE
+        PERFORM {schema}.next_version(request);
         UPDATE {schema}.counter SET term_epoch = term_epoch + 1 RETURNING term_epoch INTO number;
         UPDATE {schema}.sessions SET term_epoch = number WHERE epoch = by_session;
         PERFORM {schema}.end_change(request, number);
@@ -271,6 +288,7 @@ def prepare_schema(
         "channel": sql.Literal(channel(schema)),
         "value_size_max": sql.Literal(VALUE_SIZE_MAX),
         "deletions_max": sql.Literal(DELETIONS_MAX),
+        "history_max": sql.Literal(HISTORY_MAX),
         "kept_minutes": sql.SQL(str(REQUESTS_KEPT_MINUTES)),
     }
     with connection.transaction():

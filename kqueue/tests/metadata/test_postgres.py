@@ -23,7 +23,7 @@ READY: tuple[list[object], ...] = ([(True,)], [(len(MIGRATIONS),)])
 def open_store(monkeypatch: pytest.MonkeyPatch, server: ScriptedServer, timeout_s: float = 10) -> PostgresStore:
     """A store whose every connection is the server's."""
 
-    def client(address: object, password: str | None, limit_s: float) -> PostgresClient:
+    def client(address: object, password: str | None, limit_s: float, *, check: object) -> PostgresClient:
         return PostgresClient(address, password, limit_s, connect=server.connect)  # type: ignore[arg-type]
 
     monkeypatch.setattr(postgres, "PostgresClient", client)

@@ -35,5 +35,5 @@ def test_each_function_and_table_is_named_with_its_schema() -> None:
     """The search path of a database may be anything."""
     text = " ".join(statement for statements in MIGRATIONS for statement in statements)
     assert not re.findall(r"CREATE (?:TABLE|FUNCTION) (?!\{schema\}\.)\S+", text)
-    tables = "counter|entries|deletions|sessions|requests"
+    tables = "counter|entries|deletions|sessions|requests|history"
     assert not re.findall(rf"(?:FROM|INTO|UPDATE|ON|JOIN) (?:{tables})\b", text)
