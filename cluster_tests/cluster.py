@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cluster_tests.checkers import LeaderSeen
 from cluster_tests.network import Network, broker_name
+from compat_tests.postgres.server import Server as PostgresServer
 from compat_tests.zookeeper.server import Ensemble
 from kqueue.client import Client
 from kqueue.client.errors import ClientError
@@ -50,22 +51,31 @@ def new_ensemble(folder: Path) -> Ensemble:
 
 
 class TestedCluster(ClusterOfProcesses):
-    """Brokers 1 to 4. All connections to them, and of them to ZooKeeper, go through `network`.
+    """Brokers 1 to 4. All connections to them, and of them to servers of the store, go through
+    `network`.
 
     Args:
         folder: new, for everything.
-        ensemble: the store is there; None: it is a SQLite file.
+        ensemble: the store is there; None: it is a SQLite file, unless there is `postgres`.
         settings: beside SETTINGS, e.g. FAST.
+        postgres: the store is there.
     Attributes:
         session_s: after which a silent broker is fenced.
     """
 
     __test__ = False
 
-    def __init__(self, folder: Path, ensemble: Ensemble | None, settings: Mapping[str, object]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        ensemble: Ensemble | None,
+        settings: Mapping[str, object],
+        postgres: PostgresServer | None = None,
+    ) -> None:
         super().__init__(folder, {**SETTINGS, **settings}, BROKERS)
         self.network = Network()
         self.ensemble = ensemble
+        self.postgres = postgres
         self.session_s = int(str(settings.get("broker.session.timeout.ms", 9000))) / 1000
         self.disks_are_bounded = False
         self._mounted: list[Path] = []
@@ -82,6 +92,9 @@ class TestedCluster(ClusterOfProcesses):
             }
 
     def _store(self, name: str, folder: Path) -> str:
+        if self.postgres is not None:
+            port = self.network.listen(STORE, self.postgres.port, name)
+            return f"postgresql://kqueue@127.0.0.1:{port}/postgres"
         if self.ensemble is None:
             return f"sqlite:{folder / 'cluster.db'}"
         ports = [self.network.listen(STORE, server.port, name) for server in self.ensemble.servers]

@@ -133,7 +133,7 @@ def part_one_way(scene: Scene) -> None:
 
 
 def part_from_store(scene: Scene) -> None:
-    """A leader can reach neither ZooKeeper nor other brokers; clients still reach it."""
+    """A leader can reach neither the store's servers nor other brokers; clients still reach it."""
     victim = scene.leader()
     name = broker_name(victim)
     scene.cluster.network.part(lambda source, target: name in (source, target) and CLIENT not in (source, target))
@@ -219,6 +219,14 @@ def kill_without_quorum(scene: Scene) -> None:
     broker.start()
 
 
+def postgres_server_killed(scene: Scene) -> None:
+    """PostgreSQL is killed, and started again after longer than sessions last."""
+    assert scene.cluster.postgres is not None
+    scene.cluster.postgres.kill()
+    time.sleep(scene.cluster.session_s + HOLD_S)
+    scene.cluster.postgres.start()
+
+
 Fault = Callable[[Scene], None]
 FAULTS: dict[str, Fault] = {
     fault.__name__.replace("_", "-"): fault
@@ -266,3 +274,9 @@ def _command(scene: Scene, *words: str) -> None:
     )
     if result.returncode != 0:
         raise BrokerFailed(f"kqueue {' '.join(words)}: {result.stdout}{result.stderr}")
+
+
+POSTGRES_FAULTS: dict[str, Fault] = {
+    fault.__name__.replace("_", "-"): fault for fault in (part_from_store, postgres_server_killed)
+}
+"""With PostgreSQL, beside the others."""

@@ -12,10 +12,11 @@ from pathlib import Path
 
 from cluster_tests import checkers
 from cluster_tests.cluster import LeaderLog, TestedCluster
-from cluster_tests.faults import FAULTS, ZOOKEEPER_FAULTS, Scene
+from cluster_tests.faults import FAULTS, POSTGRES_FAULTS, ZOOKEEPER_FAULTS, Scene
 from cluster_tests.workloads.bank import BankWorkload
 from cluster_tests.workloads.log import LogWorkload
 from cluster_tests.workloads.table import TableWorkload
+from compat_tests.postgres.server import Server as PostgresServer
 from compat_tests.zookeeper.server import Ensemble
 from kqueue.log_tools.comparison import compare
 
@@ -25,8 +26,8 @@ SLACK_S = 2.0
 """Clients may wait that much longer than a session lasts after a kill."""
 ERRORS = re.compile(r"^.*(?: ERROR | CRITICAL |Traceback).*$", re.MULTILINE)
 
-EXPECTED = ("ENOSPC", "check that a majority of its servers runs")
-"""What errors may say: that a disk is full, and that ZooKeeper is away."""
+EXPECTED = ("ENOSPC", "check that a majority of its servers runs", "can't use PostgreSQL")
+"""What errors may say: that a disk is full, and that ZooKeeper or PostgreSQL is away."""
 
 
 @dataclass
@@ -53,6 +54,7 @@ def play(
     names: Sequence[str],
     *,
     ensemble: Ensemble | None = None,
+    postgres: PostgresServer | None = None,
     seed: int = 0,
     settings: Mapping[str, object],
     say: Callable[[str], None] = print,
@@ -62,13 +64,13 @@ def play(
     Args:
         folder: new; holds the data afterwards if it is not on small disks.
         names: of the faults, in order.
-        ensemble: for the store; None: SQLite.
+        ensemble, postgres: for the store; None: SQLite.
         settings: of the brokers.
     Raises: BrokerFailed, ClientError, WorkloadFailed: it could not be played to the end.
     """
     began_s = time.monotonic()
     result = RoundResult(names)
-    with TestedCluster(folder, ensemble, settings) as cluster:
+    with TestedCluster(folder, ensemble, settings, postgres) as cluster:
         scene = Scene(cluster, folder, random.Random(seed), say)
         log = LogWorkload(cluster.bootstrap)
         workloads = [log, BankWorkload(cluster.bootstrap), TableWorkload(cluster.bootstrap)]
@@ -103,7 +105,7 @@ def limit_s(settings: Mapping[str, object]) -> float:
 def _make_faults(scene: Scene, names: Sequence[str]) -> None:
     for name in names:
         time.sleep(QUIET_S)
-        fault = {**FAULTS, **ZOOKEEPER_FAULTS}[name]
+        fault = {**FAULTS, **ZOOKEEPER_FAULTS, **POSTGRES_FAULTS}[name]
         scene.say(f"{name}: {(fault.__doc__ or '').strip()}")
         fault(scene)
         back_s = scene.cluster.await_all()

@@ -1,4 +1,6 @@
-"""The short rounds: each fault once, over SQLite or ZooKeeper; a kill at the default settings."""
+"""The short rounds: each fault once, over SQLite, ZooKeeper or PostgreSQL; a kill at the default
+settings.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from cluster_tests.cluster import FAST, new_ensemble
-from cluster_tests.faults import FAULTS, ZOOKEEPER_FAULTS
+from cluster_tests.faults import FAULTS, POSTGRES_FAULTS, ZOOKEEPER_FAULTS
 from cluster_tests.round import RoundResult, limit_s, play
+from compat_tests.postgres import server as postgres_server
 from compat_tests.zookeeper import server
 from compat_tests.zookeeper.server import Ensemble
 
@@ -18,7 +21,7 @@ BUSY_S = 8.0
 `python -m benchmarks --only cluster` holds.
 """
 BY_STORE = ["kill", "pause"]
-"""What depends on the store, so is played over both."""
+"""What depends on the store, so is played over each."""
 LONG_ONLY = {"blink", "part-one-way", "kill-again"}
 """In the long round."""
 
@@ -42,6 +45,16 @@ def test_brokers_of_one_machine_fail(tmp_path: Path) -> None:
 def test_brokers_fail_and_zookeeper_fails(tmp_path: Path, ensemble: Ensemble) -> None:
     with ensemble:
         result = play(tmp_path / "brokers", [*BY_STORE, *ZOOKEEPER_FAULTS], ensemble=ensemble, settings=FAST)
+    check(result, FAST)
+
+
+@pytest.mark.timeout(400)
+def test_brokers_fail_and_postgres_fails(tmp_path: Path) -> None:
+    reason = postgres_server.missing()
+    if reason:
+        pytest.skip(f"skipped, because {reason}")
+    with postgres_server.Server({"fsync": "off"}) as postgres:  # no power is cut here
+        result = play(tmp_path / "brokers", [*BY_STORE, *POSTGRES_FAULTS], postgres=postgres, settings=FAST)
     check(result, FAST)
 
 
