@@ -14,7 +14,7 @@ from compat_tests.waits import eventually, eventually_equal
 from kqueue.metadata.postgres import PostgresStore
 from kqueue.replication.registrations import BROKERS_PREFIX, BrokerRegistration
 
-SESSION_TIMEOUT_MS = 3000
+SESSION_TIMEOUT_MS = 5000
 
 
 def registrations(store: PostgresStore) -> Mapping[int, BrokerRegistration]:

@@ -21,7 +21,8 @@
    was given up.
 
 A server that was away could not be told that sessions are alive: their time begins again when it
-starts. A deadline further away than twice the timeout says that the server's clock went back.
+starts. Brokers whose session a longer recovery ends register again. A deadline further away than
+twice the timeout says that the server's clock went back.
 """
 
 from __future__ import annotations
