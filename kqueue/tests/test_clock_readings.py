@@ -26,6 +26,7 @@ EXCEPTIONS = {
     "kqueue/tests/embedded/test_client_quotas.py": "measures rates over seconds, of clients that keep to their quotas",
     "kqueue/tests/embedded/test_clock.py": "a broker's time begins as the machine's, to some minutes",
     "kqueue/tests/embedded/test_frozen_time.py": "compares years and days, of tests that travel in time",
+    "kqueue/tests/metadata/test_postgres_client.py": "makes deadlines, which the client takes as arguments",
     "kqueue/tests/metadata/test_zookeeper_client.py": "makes deadlines, which the client takes as arguments",
     "kqueue/tests/security/test_certificates.py": "compares dates in days",
     "kqueue/tests/simulation/replication_model.py": "shows the progress of a program that is run by hand",
