@@ -48,6 +48,7 @@ def test_brokers_fail_and_zookeeper_fails(tmp_path: Path, ensemble: Ensemble) ->
     check(result, FAST)
 
 
+@pytest.mark.thorough  # `tox -m postgres` kills server and brokers, more briefly
 @pytest.mark.timeout(400)
 def test_brokers_fail_and_postgres_fails(tmp_path: Path) -> None:
     reason = postgres_server.missing()
