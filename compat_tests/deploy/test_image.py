@@ -166,9 +166,9 @@ def test_the_steps_make_an_image_below_100_mb_that_serves_without_rights(tmp_pat
     assert report["stop_status"] == 0
     assert report["version"].endswith("compiled" if compiled else "pure Python")
     if compiled:
-        told = re.search(r"^\| size \| (\d+) MB, (\d+) MB of which is transferred", PAGE, re.MULTILINE)
-        assert told is not None
-        for number, key in zip(told.groups(), ("bytes", "compressed_bytes"), strict=True):
+        stated = re.search(r"^\| size \| (\d+) MB, (\d+) MB of which is transferred", PAGE, re.MULTILINE)
+        assert stated is not None
+        for number, key in zip(stated.groups(), ("bytes", "compressed_bytes"), strict=True):
             assert report[key] / 1e6 == pytest.approx(int(number), rel=0.05)
 
 

@@ -9,7 +9,7 @@
     history(version, id)                     the last changes, see `postgres_lineage`
 
 1. Each change locks the row of `counter` until it is committed. So versions are committed in their
-   order, and whoever sees version n sees all before it.
+   order, and a reader that sees version n sees all before it.
 2. The change is one call of a function, which is one transaction: its client holds no lock while it
    is stopped, and what it asks for is done whole or not at all.
 3. A session is lost once its row is gone. Under the lock, each change first deletes the rows whose

@@ -23,7 +23,7 @@ class PostgresSessionStore(Protocol):
 class PostgresSession:
     """Implements `Session`.
 
-    `lost` is what a call was told: in an outage the server decides what becomes of the session.
+    `lost`: whether a call learned that it has ended. In an outage the server decides.
     """
 
     def __init__(

@@ -126,7 +126,7 @@ class Registry:
     # --- the log
 
     def apply(self, offset: int, key: bytes | None, value: bytes | None, timestamp_ms: int = -1) -> None:
-        """Take in the next record of the log, whoever wrote it. Called by one reader; never raises.
+        """Take in the next record of the log, of any writer. Called by one reader; never raises.
 
         Args: timestamp_ms: of the record, since 1970 UTC; -1: not known.
         """

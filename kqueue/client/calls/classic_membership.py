@@ -56,7 +56,7 @@ class JoinedGroup(NamedTuple):
 
 class JoinGroup:
     """JoinGroup. The coordinator answers once all members have joined, or after the rebalance
-    timeout. Not repeatable: a lost response leaves a member that nobody is.
+    timeout. Not repeatable: a lost response leaves a member without a client.
     """
 
     api = BY_MODULE["join_group"]

@@ -261,7 +261,7 @@ class ElectionMember:
         if assignment.error == DUPLICATE_URLS:
             reason = "two members of the group have the same URL: give each another --advertised-url"
         elif assignment.error:
-            reason = f"the group's leader named nobody, with error {assignment.error}"
+            reason = f"the group's leader named no writer, with error {assignment.error}"
         elif assignment.identity is None:
             reason = "no member may write"
         else:

@@ -54,7 +54,7 @@ class LeaderAssignment(NamedTuple):
     """What the leader of the group tells every member.
 
     Attributes:
-        error: NO_ERROR, or DUPLICATE_URLS, with which nobody writes.
+        error: NO_ERROR, or DUPLICATE_URLS, with which none of them writes.
         member_id, identity: of the writer; None: no member is eligible.
     """
 

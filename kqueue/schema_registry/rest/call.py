@@ -35,7 +35,7 @@ class Call:
         catalog, registry: what it asks.
         cluster: whose registry it is.
         query: the first value of each name, decoded.
-        user: None: nobody is authenticated.
+        user: None: no user is authenticated.
     Args:
         path: the variables of the path, still percent-encoded.
         query: names and values, decoded.

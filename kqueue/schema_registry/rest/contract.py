@@ -120,7 +120,7 @@ class Authorizer(Protocol):
         """Whether a user may do this.
 
         Args:
-            user: None: nobody is authenticated.
+            user: None: no user is authenticated.
             subject: its name with its context (`:.context:subject`); None: the registry as a whole.
         """
         ...
