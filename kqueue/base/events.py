@@ -382,6 +382,15 @@ STRAY_FOLDER_RENAMED = _Row(
     "Remove it if it is not needed: `kqueue log dump` shows what it holds.",
 )
 
+# --- tiered storage
+
+TIER_CACHE_FAILED = _Row(
+    "tier.cache-failed",
+    WARNING,
+    "Chunks of tiered segments can't be kept on disk, and are fetched from the store more often.",
+    "Look at the disk of the folder; the cache is in use again after a restart.",
+)
+
 # --- logs
 
 LOG_DAMAGED = _Row(

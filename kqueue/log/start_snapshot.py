@@ -51,7 +51,7 @@ def start_snapshot_job(log: Log, offset: int, done: Callable[[BaseException | No
     bases = [segment.base for segment in segments.sealed_below(offset)]
 
     def run() -> None:
-        producers = _producers_at(storage, folder, older, bases, offset)
+        producers = producers_at(storage, folder, older, bases, offset)
         storage.write_atomic(f"{folder}/{file_name(offset, SNAPSHOT)}", encode_snapshot(producers))
 
     def finish(_: None, error: BaseException | None) -> None:
@@ -62,10 +62,10 @@ def start_snapshot_job(log: Log, offset: int, done: Callable[[BaseException | No
     return IoJob(f"keep the producers of {folder}", run, finish, storage.location)
 
 
-def _producers_at(
+def producers_at(
     storage: Storage, folder: str, snapshots: list[int], bases: list[int], offset: int
 ) -> ProducerStateManager:
-    """Return the state at `offset`. Thread: any; opens the files of its own accord.
+    """Return the producer state at `offset`. Thread: any; opens the files itself.
 
     Raises: StorageFailed; FileNotFoundError: a file was deleted or replaced meanwhile.
     """

@@ -1,0 +1,131 @@
+"""One entry of a manifest: a segment of the tier, and what its object holds."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from kqueue.log.formats.time_index import NO_TIMESTAMP
+from kqueue.tier.errors import TierCorrupt
+from kqueue.tier.formats.fields import OFFSET_MAX, Fields
+from kqueue.tier.formats.keys import TieredPartition, is_object_id
+
+EPOCHS_MAX = 10_000
+"""So many leaders in one segment: a leader appends a batch at least. More is damage."""
+SEGMENT_BYTES_MAX = 2**31 - 1
+"""Positions in a segment are int32."""
+EpochEntry = tuple[int, int]
+"""A leader epoch and its first offset."""
+
+
+class IndexSizes(NamedTuple):
+    """Bytes of what follows the batches in a segment object, in this order; 0: there is none."""
+
+    offset_index: int
+    time_index: int
+    transaction_index: int
+    producer_snapshot: int
+    leader_epochs: int
+
+
+class TieredSegment(NamedTuple):
+    """A segment of the tier. Offsets are those of records, `end_offset` is exclusive.
+
+    object_id: of the object, 32 hexadecimal digits.
+    base_offset: of the segment's file, which the entries of its indexes are relative to.
+    start_offset, end_offset: what counts of it. A new leader's segments have other borders than its
+        predecessor's, so the batches below `start_offset` are in an earlier segment too. Batches at
+        or above `end_offset` were undone by an unclean election.
+    size: bytes of all batches in the object.
+    max_timestamp: greatest time of a record, ms; -1: no record has one.
+    crc: CRC-32C of all batches in the object.
+    indexes: sizes of the indexes behind the batches.
+    epochs: the leader epochs from `start_offset` to `end_offset`, each with its first offset; the
+        first begins at `start_offset`. Empty: batches of the old formats, which have none.
+    unstable_offset: first offset of a transaction that is open at the end of the segment;
+        `end_offset`: none is.
+    leader_epoch, broker: whose copy it is.
+    copied_ms: when the copy began, wall clock of the leader in ms since 1970.
+    is_cut: the object has batches behind `end_offset`, and its producer snapshot knows of them.
+    """
+
+    object_id: str
+    base_offset: int
+    start_offset: int
+    end_offset: int
+    size: int
+    max_timestamp: int
+    crc: int
+    indexes: IndexSizes
+    epochs: tuple[EpochEntry, ...]
+    unstable_offset: int
+    leader_epoch: int
+    broker: int
+    copied_ms: int
+    is_cut: bool = False
+
+    def key(self, partition: TieredPartition) -> str:
+        """Return the key of its object."""
+        return partition.segment_key(self.base_offset, self.object_id)
+
+    def cut(self, end_offset: int) -> TieredSegment:
+        """Return the entry without the batches from `end_offset` on."""
+        kept = tuple(entry for entry in self.epochs if entry[1] < end_offset)
+        unstable_offset = min(self.unstable_offset, end_offset)
+        return self._replace(end_offset=end_offset, epochs=kept, unstable_offset=unstable_offset, is_cut=True)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry as JSON values."""
+        return {
+            "object": self.object_id,
+            "base": self.base_offset,
+            "start": self.start_offset,
+            "end": self.end_offset,
+            "size": self.size,
+            "time": self.max_timestamp,
+            "crc32c": f"{self.crc:08x}",  # of one width, so that the size of an object is known before its checksum
+            "indexes": list(self.indexes),
+            "epochs": [list(entry) for entry in self.epochs],
+            "unstable": self.unstable_offset,
+            "leader_epoch": self.leader_epoch,
+            "broker": self.broker,
+            "copied_ms": self.copied_ms,
+            "cut": int(self.is_cut),
+        }
+
+
+def read_segment(values: object) -> TieredSegment:
+    """Return the entry that `to_json` made. Raises: TierCorrupt: a field is wrong."""
+    fields = Fields(values, "a segment of the manifest")
+    object_id = fields.text("object")
+    if not is_object_id(object_id):
+        raise fields.error("object", "32 hexadecimal digits")
+    base, start, end = fields.number("base"), fields.number("start"), fields.number("end")
+    segment = TieredSegment(
+        object_id,
+        base,
+        start,
+        end,
+        fields.number("size", maximum=SEGMENT_BYTES_MAX),
+        fields.number("time", minimum=NO_TIMESTAMP),
+        fields.hexadecimal("crc32c"),
+        IndexSizes(*fields.numbers("indexes", len(IndexSizes._fields))),
+        fields.pairs("epochs", maximum=EPOCHS_MAX),
+        fields.number("unstable", maximum=OFFSET_MAX),
+        fields.number("leader_epoch", maximum=2**31 - 1),
+        fields.number("broker", minimum=-1, maximum=2**31 - 1),
+        fields.number("copied_ms"),
+        bool(fields.number("cut", maximum=1)),
+    )
+    if not base <= start < end or max(segment.indexes) > SEGMENT_BYTES_MAX:
+        raise TierCorrupt(
+            f"a segment of the manifest: expected base <= start < end and indexes of at most {SEGMENT_BYTES_MAX} "
+            f"bytes, found {base}, {start}, {end}, {segment.indexes}"
+        )
+    if not _ascend(segment.epochs) or any(not start <= offset < end for _, offset in segment.epochs):
+        raise TierCorrupt(f"a segment of the manifest: expected rising epochs within {start} and {end}")
+    return segment
+
+
+def _ascend(epochs: tuple[EpochEntry, ...]) -> bool:
+    return all(before[0] < after[0] and before[1] < after[1] for before, after in pairwise(epochs))

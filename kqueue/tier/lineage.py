@@ -1,0 +1,64 @@
+"""Which of the tiered segments belong to a leader's log: those that its leader epochs agree with.
+
+Two logs that have the same epoch at an offset have the same record there, for each epoch has one
+leader. After an unclean election the new leader lacks records that its predecessor had copied; its
+epochs say from where on. The rule is Kafka's: the leader's log decides (KIP-405, "Leader epoch and
+unclean election").
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from kqueue.tier.formats.segments import EpochEntry, TieredSegment
+
+
+class Lineage:
+    """The leader epochs of a log.
+
+    Args:
+        epochs: epoch and first offset, both rising, as `LeaderEpochCache.entries`.
+        leader_epoch: of the leader, whose first record will be at `end_offset`.
+    """
+
+    __slots__ = ("_epochs", "_starts")
+
+    def __init__(self, epochs: Sequence[EpochEntry], leader_epoch: int, end_offset: int) -> None:
+        known = [entry for entry in epochs if entry[0] < leader_epoch or entry[1] < end_offset]
+        if not known or known[-1][0] != leader_epoch:
+            known.append((leader_epoch, end_offset))
+        self._epochs = [epoch for epoch, _ in known]
+        self._starts = [start for _, start in known]
+
+    def common_end(self, segment: TieredSegment) -> int:
+        """Return the offset up to which `segment` has the records of this log; its `start_offset`
+        or less: none of them.
+        """
+        ends = [*(start for _, start in segment.epochs[1:]), segment.end_offset]
+        agreed = segment.start_offset
+        if not segment.epochs:
+            # Batches of the old formats have no epochs; only a log that ends before them differs.
+            return min(segment.end_offset, max(self._starts[-1], agreed))
+        for (epoch, start), end in zip(segment.epochs, ends, strict=True):
+            agreed = self._agrees_until(epoch, start, end)
+            if agreed < end:
+                break
+        return agreed
+
+    def _agrees_until(self, epoch: int, start: int, end: int) -> int:
+        first = self._starts[0]
+        if start < first:
+            # Older than what this log knows: it says nothing against a lower epoch.
+            if epoch > self._epochs[0]:
+                return start
+            if epoch < self._epochs[0] or end <= first:
+                return min(end, first)
+            start = first
+        number = bisect_right(self._starts, start) - 1
+        if self._epochs[number] != epoch:
+            return start
+        after = self._starts[number + 1] if number + 1 < len(self._starts) else end
+        # The last epoch is the leader's own: what it has written and what others wrote under it are
+        # one.
+        return min(end, after)

@@ -1,0 +1,449 @@
+"""The manifest of one partition: which segments the tier has. Read by all, written by the leader.
+
+Each change is one conditional put of the root, on the condition that nobody wrote since it was
+read. The root has the epoch of the leader that wrote last, and a leader of an older epoch gives up:
+a deposed one can't write, however late its request arrives. Objects have random ids, or the
+checksum of their content, so what a deposed leader still puts replaces nothing.
+
+    copy      announce (`copying`), put the object, `copied`: only then it is read
+    delete    take out of the tree (`deleting`), delete the objects, forget their keys
+
+A crash after any step leaves a root that says what is left to do: an announced copy is deleted by
+the next leader, a deletion goes on. Durability: what a method wrote is durable on return; the store
+keeps a put or does not.
+
+Source: KIP-405 (states of segments); the tree is ours, as Kafka keeps one record per segment in a
+topic.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from threading import RLock
+from typing import NamedTuple, TypeVar
+
+from kqueue.tier.errors import LeaderFenced, ObjectChanged, ObjectNotFound
+from kqueue.tier.formats.keys import TieredPartition
+from kqueue.tier.formats.manifest_root import (
+    DOCUMENT_BYTES_MAX,
+    LIST_ITEMS_MAX,
+    PAGE_ITEMS,
+    ManifestRoot,
+    PageRef,
+    decode_pages,
+    decode_root,
+    decode_segments,
+    encode_page,
+    encode_root,
+)
+from kqueue.tier.formats.segments import TieredSegment
+from kqueue.tier.lineage import Lineage
+from kqueue.tier.stores.contract import TierStore, Version
+
+T = TypeVar("T", PageRef, TieredSegment)
+ATTEMPTS_MAX = 5
+PAGES_CACHED = 64
+Change = Callable[[ManifestRoot], ManifestRoot | None]
+
+
+class _Page(NamedTuple):
+    """The content of a page: of level 0 segments, else references."""
+
+    segments: tuple[TieredSegment, ...]
+    pages: tuple[PageRef, ...]
+
+
+class Manifest:
+    """The manifest of one partition.
+
+    Attributes: partition; root: as read or written last.
+    Thread: any, one at a time; a lock holds others up while one waits for the store. `root` may be
+        read without it.
+    Raises, in all methods that use the store: TierError.
+    """
+
+    def __init__(self, store: TierStore, partition: TieredPartition) -> None:
+        """Begins with an empty root; `refresh` reads it."""
+        self.partition = partition
+        self.root = ManifestRoot(partition)
+        self._store = store
+        self._version: Version | None = None  # None: there is no object yet
+        self._lock = RLock()
+        self._pages: OrderedDict[str, _Page] = OrderedDict()
+
+    @classmethod
+    def open(cls, store: TierStore, partition: TieredPartition) -> Manifest:
+        """Return the manifest as it is now; one that does not exist is empty."""
+        manifest = cls(store, partition)
+        manifest.refresh()
+        return manifest
+
+    def refresh(self) -> ManifestRoot:
+        """Read the root again, and return it."""
+        with self._lock:
+            try:
+                body, version = self._store.get(self.partition.manifest_key, max_bytes=DOCUMENT_BYTES_MAX)
+            except ObjectNotFound:
+                root, version = ManifestRoot(self.partition), None
+            else:
+                root = decode_root(body, self.partition)
+            self.root, self._version = root, version
+            return root
+
+    @property
+    def exists(self) -> bool:
+        """Whether the store has a root."""
+        return self._version is not None
+
+    # --- reading
+
+    @property
+    def start_offset(self) -> int:
+        """First offset that can be read from the tier; `end_offset`: none."""
+        root = self.root
+        starts = [page.start_offset for level in reversed(root.levels) for page in level]
+        starts += [segment.start_offset for segment in root.segments[:1]]
+        return max(starts[0], root.removed_below, root.log_start_offset) if starts else self.end_offset
+
+    @property
+    def end_offset(self) -> int:
+        """Exclusive end of the newest segment; without one, what `removed_below` says."""
+        return end_of(self.root)
+
+    def find(self, offset: int) -> TieredSegment | None:
+        """Return the segment with `offset`, else the next one; None: all end at or before it."""
+        return next(self.segments(offset), None)
+
+    def latest(self) -> TieredSegment | None:
+        """Return the newest segment; None: there is none."""
+        end = self.end_offset
+        return self.find(end - 1) if end else None
+
+    def segments(self, from_offset: int = 0, *, min_timestamp: int | None = None) -> Iterator[TieredSegment]:
+        """Yield the segments that end above `from_offset`, oldest first.
+
+        Args: min_timestamp: only those with a record at or after it (ms); pages without one are
+            not read.
+        """
+        root = self.root
+        from_offset = max(from_offset, root.removed_below)
+        for number in reversed(range(len(root.levels))):
+            for page in _ending_above(root.levels[number], from_offset):
+                yield from self._segments_in(page, number, from_offset, min_timestamp)
+        for segment in _ending_above(root.segments, from_offset):
+            if min_timestamp is None or segment.max_timestamp >= min_timestamp:
+                yield segment
+
+    def _segments_in(
+        self, ref: PageRef, level: int, from_offset: int, min_timestamp: int | None
+    ) -> Iterator[TieredSegment]:
+        if min_timestamp is not None and ref.max_timestamp < min_timestamp:
+            return
+        page = self._page(ref, level)
+        for child in _ending_above(page.pages, from_offset):
+            yield from self._segments_in(child, level - 1, from_offset, min_timestamp)
+        for segment in _ending_above(page.segments, from_offset):
+            if min_timestamp is None or segment.max_timestamp >= min_timestamp:
+                yield segment
+
+    def _page(self, ref: PageRef, level: int) -> _Page:
+        with self._lock:
+            page = self._pages.get(ref.object_id)
+            if page is None:
+                data = self._store.get(ref.key(self.partition), max_bytes=DOCUMENT_BYTES_MAX).body
+                page = _Page((), decode_pages(data, ref, level)) if level else _Page(decode_segments(data, ref), ())
+                self._pages[ref.object_id] = page
+                if len(self._pages) > PAGES_CACHED:
+                    self._pages.popitem(last=False)
+            else:
+                self._pages.move_to_end(ref.object_id)
+            return page
+
+    # --- writing, by the leader
+
+    def claim(self, leader_epoch: int, lineage: Lineage | None) -> ManifestRoot:
+        """Take the manifest over for a leader: from here on no earlier one can write.
+
+        Removes what the leader's log contradicts, and what copies of earlier leaders have left.
+        Args: lineage: of the leader's log; None: its log is empty, and it will go on from the tier.
+        Raises: LeaderFenced: a leader of a later epoch has written.
+        """
+        with self._lock:
+            self._change(leader_epoch, lambda root: root.next(leader_epoch=leader_epoch))
+            while lineage is not None and self._cut_newest(leader_epoch, lineage):
+                self.finish_deletion(leader_epoch)
+            self._abandon_copies(leader_epoch)
+            self.finish_deletion(leader_epoch)
+            return self.root
+
+    def begin_copy(self, leader_epoch: int, segment: TieredSegment) -> None:
+        """Announce a copy, whose object does not exist yet; drop the earlier ones that failed.
+
+        Raises: LeaderFenced. ObjectChanged: the tier has part of its offsets already, which the
+            caller did not know, for the answer to an earlier change was lost: look at `end_offset`.
+        """
+
+        def announce(root: ManifestRoot) -> ManifestRoot:
+            if segment.start_offset < end_of(root):
+                raise ObjectChanged(
+                    f"{self.partition}: the tier ends at {end_of(root)}, a copy from {segment.start_offset} on is late"
+                )
+            return root.next(copying=(*root.copying, segment))
+
+        with self._lock:
+            self._abandon_copies(leader_epoch)
+            self.finish_deletion(leader_epoch)
+            self._change(leader_epoch, announce)
+
+    def finish_copy(self, leader_epoch: int, segment: TieredSegment) -> None:
+        """Make an announced copy part of the log. `segment`: the entry with its checksum.
+
+        Raises: LeaderFenced; also where the copy was given up meanwhile.
+        """
+
+        def add(root: ManifestRoot) -> ManifestRoot | None:
+            if any(known.object_id == segment.object_id for known in root.segments):
+                return None
+            if all(known.object_id != segment.object_id for known in root.copying):
+                raise LeaderFenced(f"{self.partition}: the copy of offset {segment.base_offset} was given up")
+            others = tuple(known for known in root.copying if known.object_id != segment.object_id)
+            size, count = root.size + segment.size, root.count + 1
+            return self._with_pages(
+                root.next(copying=others, segments=(*root.segments, segment), size=size, count=count)
+            )
+
+        with self._lock:
+            self._change(leader_epoch, add)
+
+    def raise_start(self, leader_epoch: int, offset: int) -> None:
+        """Raise the log start; it never decreases. Raises: LeaderFenced."""
+
+        def raised(root: ManifestRoot) -> ManifestRoot | None:
+            return root.next(log_start_offset=offset) if offset > root.log_start_offset else None
+
+        with self._lock:
+            self._change(leader_epoch, raised)
+
+    def delete_below_start(self, leader_epoch: int) -> int:
+        """Delete the segments that are wholly below the log start; a page's worth of them at most.
+
+        Returns: how many; call it again until that is 0. Raises: LeaderFenced.
+        """
+        count = 0
+
+        def remove(root: ManifestRoot) -> ManifestRoot | None:
+            nonlocal count
+            removed = self._oldest_below(root.log_start_offset)
+            count = len(removed)
+            return self._without_oldest(root, removed) if removed else None
+
+        with self._lock:
+            self.finish_deletion(leader_epoch)
+            self._change(leader_epoch, remove)
+            self.finish_deletion(leader_epoch)
+            return count
+
+    def finish_deletion(self, leader_epoch: int) -> None:
+        """Delete the objects that the root says are to be deleted. Raises: LeaderFenced."""
+        with self._lock:
+            keys = self.root.deleting
+            if keys:
+                self._store.delete(keys)
+
+                def forget(root: ManifestRoot) -> ManifestRoot | None:
+                    left = tuple(key for key in root.deleting if key not in keys)
+                    return root.next(deleting=left) if left != root.deleting else None
+
+                self._change(leader_epoch, forget)
+
+    def _change(self, leader_epoch: int, change: Change) -> None:
+        """Write what `change` makes of the root; None: nothing. Where somebody else has written
+        since, it is called again with what they wrote.
+
+        Raises: LeaderFenced, TierError.
+        """
+        for attempt in range(ATTEMPTS_MAX):
+            if self.root.leader_epoch > leader_epoch:
+                raise LeaderFenced(
+                    f"{self.partition}: the leader of epoch {self.root.leader_epoch} writes the manifest, "
+                    f"this one is of epoch {leader_epoch}"
+                )
+            root = change(self.root)
+            if root is None:
+                return
+            key = self.partition.manifest_key
+            try:
+                self._version = self._store.put_if(key, encode_root(root), self._version)
+            except ObjectChanged:
+                if attempt == ATTEMPTS_MAX - 1:
+                    raise
+                self.refresh()
+            else:
+                self.root = root
+                return
+
+    def _with_pages(self, root: ManifestRoot) -> ManifestRoot:
+        """Return the root with its lists within their bounds; writes the pages that it takes."""
+        if len(root.segments) < LIST_ITEMS_MAX:
+            return root
+        page = self._put_page(root.segments[:PAGE_ITEMS], 0)
+        root = replace_level(root, 0, (*level_of(root, 0), page), segments=root.segments[PAGE_ITEMS:])
+        level = 0
+        while len(level_of(root, level)) >= LIST_ITEMS_MAX:
+            pages = level_of(root, level)
+            page = self._put_page(pages[:PAGE_ITEMS], level + 1)
+            root = replace_level(root, level, pages[PAGE_ITEMS:])
+            level += 1
+            root = replace_level(root, level, (*level_of(root, level), page))
+        return root
+
+    def _put_page(self, items: tuple[PageRef, ...] | tuple[TieredSegment, ...], level: int) -> PageRef:
+        data = encode_page(items, level)
+        # Named by its content: where a crash or another writer leaves this page without a root, the
+        # same page is written again under the same name, and none is left over.
+        ref = PageRef(
+            hashlib.sha256(data).hexdigest()[:32],
+            items[0].start_offset,
+            items[-1].end_offset,
+            max(item.max_timestamp for item in items),
+            sum(item.size for item in items),
+            sum(item.segments if isinstance(item, PageRef) else 1 for item in items),
+        )
+        self._store.put(ref.key(self.partition), (data,), len(data))
+        return ref
+
+    def _abandon_copies(self, leader_epoch: int) -> None:
+        """Give up the announced copies; their objects are deleted."""
+
+        def give_up(root: ManifestRoot) -> ManifestRoot | None:
+            if not root.copying:
+                return None
+            keys = [segment.key(self.partition) for segment in root.copying]
+            return root.next(copying=(), deleting=(*root.deleting, *keys))
+
+        self._change(leader_epoch, give_up)
+
+    def _oldest_below(self, offset: int) -> list[TieredSegment]:
+        removed: list[TieredSegment] = []
+        for segment in self.segments():
+            if segment.end_offset > offset or len(removed) == PAGE_ITEMS:
+                break
+            removed.append(segment)
+        return removed
+
+    def _without_oldest(self, root: ManifestRoot, removed: Sequence[TieredSegment]) -> ManifestRoot:
+        below = removed[-1].end_offset
+        keys = [segment.key(self.partition) for segment in removed]
+        levels = []
+        for number, pages in enumerate(root.levels):
+            for page in pages:
+                keys += self._pages_that_end(page, number, root.removed_below, below)
+            levels.append(tuple(page for page in pages if page.end_offset > below))
+        return root.next(
+            removed_below=below,
+            levels=_without_empty(levels),
+            segments=tuple(segment for segment in root.segments if segment.end_offset > below),
+            deleting=(*root.deleting, *keys),
+            size=root.size - sum(segment.size for segment in removed),
+            count=root.count - len(removed),
+        )
+
+    def _pages_that_end(self, ref: PageRef, level: int, above: int, upto: int) -> Iterator[str]:
+        """Yield the keys of this page and the pages in it that end above `above`, up to `upto`."""
+        if ref.end_offset <= above or ref.start_offset >= upto:
+            return
+        if level:
+            for child in self._page(ref, level).pages:
+                yield from self._pages_that_end(child, level - 1, above, upto)
+        if ref.end_offset <= upto:
+            yield ref.key(self.partition)
+
+    def _cut_newest(self, leader_epoch: int, lineage: Lineage) -> bool:
+        """Cut or remove the newest segment if the leader's log contradicts it.
+
+        Returns: whether it did, so that the one before may have to go too.
+        """
+        has_cut = False
+
+        def cut(root: ManifestRoot) -> ManifestRoot | None:
+            nonlocal has_cut
+            opened = self._with_newest_page_open(root)
+            newest = opened.segments[-1] if opened.segments else None
+            common = lineage.common_end(newest) if newest is not None else 0
+            has_cut = newest is not None and common < newest.end_offset
+            if newest is None or not has_cut:
+                return None
+            if common > newest.start_offset:
+                return opened.next(segments=(*opened.segments[:-1], newest.cut(common)))
+            return opened.next(
+                segments=opened.segments[:-1],
+                deleting=(*opened.deleting, newest.key(self.partition)),
+                size=opened.size - newest.size,
+                count=opened.count - 1,
+            )
+
+        self._change(leader_epoch, cut)
+        return has_cut
+
+    def _with_newest_page_open(self, root: ManifestRoot) -> ManifestRoot:
+        """Return the root with the segments of its newest page in it, if it has no others."""
+        while not root.segments and root.levels:
+            level = next(number for number, pages in enumerate(root.levels) if pages)
+            ref = root.levels[level][-1]
+            page = self._page(ref, level)
+            root = replace_level(
+                root, level, root.levels[level][:-1], deleting=(*root.deleting, ref.key(self.partition))
+            )
+            if level:
+                root = replace_level(root, level - 1, _ending_above(page.pages, root.removed_below))
+            else:
+                root = root.next(segments=_ending_above(page.segments, root.removed_below))
+        return root
+
+
+def end_of(root: ManifestRoot) -> int:
+    """Return the exclusive end of the newest segment; without one, what `removed_below` says."""
+    newest: TieredSegment | PageRef | None = root.segments[-1] if root.segments else None
+    if newest is None:
+        newest = next((level[-1] for level in root.levels if level), None)
+    return root.removed_below if newest is None else max(newest.end_offset, root.removed_below)
+
+
+def level_of(root: ManifestRoot, number: int) -> tuple[PageRef, ...]:
+    """Return the pages of a level; empty: it has none."""
+    return root.levels[number] if number < len(root.levels) else ()
+
+
+def replace_level(
+    root: ManifestRoot,
+    number: int,
+    pages: tuple[PageRef, ...],
+    *,
+    segments: tuple[TieredSegment, ...] | None = None,
+    deleting: tuple[str, ...] | None = None,
+) -> ManifestRoot:
+    """Return the root with these pages as a level, and with other lists where they are given."""
+    levels = [*root.levels, *[()] * (number + 1 - len(root.levels))]
+    levels[number] = pages
+    return root.next(
+        levels=_without_empty(levels),
+        segments=root.segments if segments is None else segments,
+        deleting=root.deleting if deleting is None else deleting,
+    )
+
+
+def _without_empty(levels: Sequence[tuple[PageRef, ...]]) -> tuple[tuple[PageRef, ...], ...]:
+    """Return the levels up to the highest one with pages."""
+    count = max((number + 1 for number, pages in enumerate(levels) if pages), default=0)
+    return tuple(levels[:count])
+
+
+def _ending_above(items: tuple[T, ...], offset: int) -> tuple[T, ...]:
+    return items[bisect_right(items, offset, key=_end) :]
+
+
+def _end(item: PageRef | TieredSegment) -> int:
+    return item.end_offset
