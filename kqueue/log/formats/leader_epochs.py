@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kqueue.base.errors import CorruptIndex
@@ -88,6 +89,44 @@ class LeaderEpochCache:
         """Remove all epochs."""
         while self._epochs:
             self._pop()
+
+    def replace(self, entries: Iterable[tuple[int, int]]) -> None:
+        """Hold these (epoch, first offset) and no others.
+
+        Raises: CorruptIndex: one is negative, or they do not ascend; nothing changed.
+        """
+        rows = list(entries)
+        before = (UNKNOWN, -1)
+        for row in rows:
+            if row[0] <= before[0] or row[1] <= before[1]:
+                raise CorruptIndex(f"leader epoch {row[0]} from {row[1]} on can't follow {before[0]} from {before[1]}")
+            before = row
+        if rows != self.entries():
+            self.clear()
+            for epoch, start in rows:
+                self.assign(epoch, start)
+            self.changed = True
+
+    def put_in_front(self, entries: Sequence[tuple[int, int]], offset: int) -> None:
+        """Add the epochs of the records before `offset`, where the first epoch here begins or goes
+        on.
+
+        Args: entries: may reach beyond `offset`, and has to agree with the epochs here then.
+        Raises: CorruptIndex: they do not ascend, or contradict an epoch here; nothing changed.
+        """
+        LeaderEpochCache().replace(entries)
+        own = self.entries()
+        first = own[0] if own else None
+        known = dict(own)
+        earlier = [row for row in entries if row[1] < offset]
+        for epoch, start in entries[len(earlier) :]:
+            if known.get(epoch, start) != start:
+                raise CorruptIndex(f"leader epoch {epoch} begins at {known[epoch]} here, elsewhere at {start}")
+        if first is not None and earlier and earlier[-1][0] == first[0]:
+            own = own[1:]  # it began earlier
+        joined = LeaderEpochCache()
+        joined.replace([*earlier, *own])
+        self.replace(joined.entries())
 
     def _pop(self) -> None:
         self._epochs.pop()
