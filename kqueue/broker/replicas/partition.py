@@ -598,6 +598,31 @@ class Partition:
         fetched = log.read(offset, max_bytes, end_offset=bound, min_one_batch=min_one_batch)
         return PartitionRead(high_watermark, stable, log.start_offset, fetched)
 
+    def tiered_read(
+        self, offset: int, max_bytes: int, *, read_committed: bool, min_one_batch: bool
+    ) -> PartitionRead | None:
+        """Return what `start_tiered_read` has read from `offset` on; None: nothing yet.
+
+        Args: as those of `read`, which raised OffsetMovedToTieredStorage.
+        Raises: the error of the read: StorageUnavailable, retriable; CorruptData: damaged there.
+        """
+        tier = self._host.tier
+        assert tier is not None, f"{self!r} has a tiered log, and the broker no tier"
+        fetched = tier.find(self, offset, max_bytes, read_committed=read_committed, min_one_batch=min_one_batch)
+        if fetched is None:
+            return None
+        return PartitionRead(self.high_watermark, self.last_stable_offset, self.log_start_offset, fetched)
+
+    def start_tiered_read(self, offset: int, max_bytes: int, *, read_committed: bool) -> int:
+        """Read from the tier, in a job whose end wakes the partition, unless that is under way.
+
+        Returns: how long a fetch waits for it, in ms.
+        """
+        tier = self._host.tier
+        assert tier is not None
+        tier.start(self, offset, max_bytes, read_committed=read_committed)
+        return tier.wait_ms
+
     def start_check(self, check: VerificationTask, done: Callable[[KqueueError | None], None]) -> None:
         """Verify what a read returned, in a job; then call `done(error or None)` on the owner
         thread.
