@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kqueue.broker.replicas.replica_events import ReplicaEvents
     from kqueue.broker.scheduler import Scheduler
     from kqueue.log.log import Log
-    from kqueue.log.log_cut import LogCut
+    from kqueue.log.log_cut import LogCut, RestartState
 
     TimeResult = TimestampAndOffset | KqueueError | None
 
@@ -66,11 +66,8 @@ class ReplicaHost(Protocol):
         """Delete the log of a partition, whose next use makes an empty one."""
 
 
-class TierReads(Protocol):
-    """Reads of the tier for clients; see `broker.tier.tier_reads`.
-
-    Attributes: wait_ms: how long a fetch waits for them.
-    """
+class Tier(Protocol):
+    """The tiered storage of a broker, as its partitions use it; see `broker.tier`."""
 
     @property
     def wait_ms(self) -> int:
@@ -84,12 +81,22 @@ class TierReads(Protocol):
         Raises: the error of the read.
         """
 
-    def start(self, partition: Any, offset: int, max_bytes: int, *, read_committed: bool) -> None:
+    def start_read(self, partition: Any, offset: int, max_bytes: int, *, read_committed: bool) -> None:
         """Read in a job, unless that is under way; its end wakes the partition."""
 
     def find_time(self, partition: Any, timestamp: int, end_offset: int, done: Callable[[TimeResult], None]) -> None:
         """Find the first record in the tier at or after `timestamp` (ms) below `end_offset`, in a
         job; then call `done` with it, None, or an error.
+        """
+
+    def check_open(self, topic: str, index: int) -> None:
+        """Raises: LogRecovering: it is not known yet whether the tier has this partition, of which
+        nothing is here.
+        """
+
+    def restart_state(self, partition: Any, offset: int, done: Callable[[RestartState | KqueueError], None]) -> None:
+        """Find the state with which a follower goes on at `offset`, its leader's local log start;
+        then call `done` with it, or with an error.
         """
 
 
@@ -123,7 +130,7 @@ class PartitionHost:
         self.flush_by_policy = on_disk and not self.flush_before_visible
         self.verify_reads = bool(config["kqueue.verify.reads"])
         self.flush_meter: FlushMeter | None = None
-        self.tier: TierReads | None = None
+        self.tier: Tier | None = None
 
 
 class BacklogGate(Protocol):
