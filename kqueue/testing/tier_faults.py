@@ -146,7 +146,7 @@ class FaultyTierStore:
         self._stale = None
 
     def freeze_lists(self) -> None:
-        """Show lists and folders as they are now until `mend`, as a store whose lists lag behind."""
+        """Show lists and folders as they are now until `mend`, as if the store lagged behind."""
         self._stale = list(self.inner.list(""))
 
     def put(self, key: str, parts: Iterable[Buffer], size: int) -> None:
