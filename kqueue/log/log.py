@@ -457,7 +457,8 @@ class Log:
 
         After the log start checkpoint or the epochs were lost, the remote tier knows both. What the
         local segments say counts; the tier's epochs replace all that are known below them.
-        Args: epochs: (leader epoch, first offset) of the tier, ascending; empty: they stay.
+        Args: epochs: (leader epoch, first offset) of the tier, ascending; those from the log end on
+            are ignored. Empty: the log's stay.
         Durability: the epochs with the next flush that has work, the start with its next
             checkpoint. A crash before leaves the log as it was, to adopt the tier again.
         Raises: CorruptData: the epochs contradict the local ones; nothing changed.
@@ -467,9 +468,10 @@ class Log:
             joined.replace(self.epochs.entries())
             joined.truncate_from_start(self.local_start_offset)
         start = max(min(start_offset, self.start_offset), 0)
-        joined.put_in_front(epochs, self.local_start_offset)
+        below_end = [row for row in epochs if row[1] < self.end_offset]
+        joined.put_in_front(below_end, self.local_start_offset)
         joined.truncate_from_start(start)
-        if epochs:
+        if below_end:
             self.epochs.replace(joined.entries())
         if start < self.start_offset:
             if self.pending_start_offset == self.start_offset:  # else a later start is on its way to the disk

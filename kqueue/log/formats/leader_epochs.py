@@ -108,22 +108,21 @@ class LeaderEpochCache:
             self.changed = True
 
     def put_in_front(self, entries: Sequence[tuple[int, int]], offset: int) -> None:
-        """Add the epochs of the records before `offset`, where the first epoch here begins or goes
-        on.
+        """Add the epochs of the records before the first one here; of those before `offset`, if
+        none is here.
 
-        Args: entries: may reach beyond `offset`, and has to agree with the epochs here then.
+        Args: entries: may go on after that, and has to agree with the epochs here then.
         Raises: CorruptIndex: they do not ascend, or contradict an epoch here; nothing changed.
         """
         LeaderEpochCache().replace(entries)
         own = self.entries()
-        first = own[0] if own else None
-        known = dict(own)
-        earlier = [row for row in entries if row[1] < offset]
-        for epoch, start in entries[len(earlier) :]:
-            if known.get(epoch, start) != start:
-                raise CorruptIndex(f"leader epoch {epoch} begins at {known[epoch]} here, elsewhere at {start}")
-        if first is not None and earlier and earlier[-1][0] == first[0]:
-            own = own[1:]  # it began earlier
+        earlier = [row for row in entries if row[1] < (own[0][1] if own else offset)]
+        # An epoch may have begun before its first offset, which is that of the log start once.
+        for epoch, start in entries[len(earlier) :] if own else ():
+            if self.epoch_at(start) != epoch:
+                raise CorruptIndex(f"leader epoch {epoch} begins at {start}, but {self.epoch_at(start)} wrote it here")
+        if own and earlier and earlier[-1][0] == own[0][0]:
+            own = own[1:]
         joined = LeaderEpochCache()
         joined.replace([*earlier, *own])
         self.replace(joined.entries())

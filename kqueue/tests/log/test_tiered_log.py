@@ -6,17 +6,27 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from kqueue.base.errors import CorruptData, OffsetMovedToTieredStorage, OffsetOutOfRange
+from kqueue.base.sliced_task import run_to_end
 from kqueue.log.config import LogConfig
 from kqueue.log.formats.checkpoints import LOG_STARTS
-from kqueue.log.formats.filenames import EPOCHS
+from kqueue.log.formats.filenames import EPOCHS, PARTITION_METADATA
+from kqueue.log.formats.producer_snapshot import encode_snapshot
+from kqueue.log.future_replica import FutureReplica
 from kqueue.log.log import Log
+from kqueue.log.log_cut import RestartState
 from kqueue.log.manager import LogManager
+from kqueue.log_tools.folder import LogFolder
+from kqueue.log_tools.repair import repair
+from kqueue.log_tools.verify import verify_storage
+from kqueue.log_tools.verify.report import ERROR
 from kqueue.records.batch import ABORT
-from kqueue.storage import MemoryStorage, Storage
+from kqueue.storage import LocalStorage, MemoryStorage, Storage
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import (
@@ -30,6 +40,7 @@ from kqueue.tests.log.helpers import (
     read_records,
     run_through,
 )
+from kqueue.tests.log.test_log_cut import restart_with
 from kqueue.tests.tables import for_each
 
 TOPIC_ID = bytes(range(16))
@@ -306,3 +317,80 @@ def test_a_power_cut_during_local_deletion_leaves_the_newest_segments_without_a_
         assert log.epochs.entries() == [(0, 0), (1, 10), (2, 20), (3, 30)]
         assert log.producers.by_id[3].batches[-1].last_offset == 39
         check_log(log, forgotten=True)
+
+
+# --- copies and tools
+
+
+def essence(log: Log) -> object:
+    last = {id: one.batches[-1].last_offset for id, one in log.producers.items()}
+    offsets = log.start_offset, log.local_start_offset, log.end_offset
+    return offsets, log.epochs.entries(), last, read_records(log)
+
+
+def emptied(storage: Storage) -> tuple[LogManager, Log]:
+    """A log whose local part has just restarted, with all records in the tier."""
+    manager, log = without_local(storage)
+    flush(log)
+    snapshot = encode_snapshot(log.producers)
+    restart_with(manager, log, log.end_offset, RestartState(3, log.epochs.entries(), snapshot))
+    return manager, log
+
+
+@for_each("made", [without_local, emptied])
+@for_each("is_open", [True, False])
+def test_a_copy_of_all_logs_starts_in_the_tier_too(
+    made: Callable[[Storage], tuple[LogManager, Log]], is_open: bool
+) -> None:
+    storage, target = MemoryStorage(), MemoryStorage()
+    manager, log = made(storage)
+    expected = essence(log)
+    if not is_open:
+        close(manager, log)
+        manager = manager_of(storage)
+    run_to_end(manager.copy_to(target))
+    _, copy = opened(target)
+    assert essence(copy) == expected
+    assert copy.damage == []
+
+
+@for_each("made", [without_local, emptied])
+def test_a_log_that_moves_to_another_folder_starts_in_the_tier_there(
+    made: Callable[[Storage], tuple[LogManager, Log]],
+) -> None:
+    _, log = made(MemoryStorage())
+    target = MemoryStorage()
+    target.make_folder("t-0")
+    target.open(f"t-0/{PARTITION_METADATA}", create=True).append(log.storage.read(f"t-0/{PARTITION_METADATA}"))
+    replica = FutureReplica(log, target, "t-0")
+    while (step := replica.next_step()) is not None:
+        step.run()
+        replica.done(step)
+    last = replica.last_step()
+    last.run()
+    replica.done(last)
+    copy = Log.open(target, "t-0", CONFIG, ManualClock(START_MS), checkpoint=replica.recovered(last))
+    assert essence(copy) == essence(log)
+
+
+@for_each("clean", [True, False])
+def test_the_tools_find_no_fault_with_a_log_that_starts_in_the_tier(clean: bool) -> None:
+    storage = MemoryStorage()
+    manager, log = without_local(storage)
+    run_through(manager.checkpoints.write_all())
+    if clean:
+        close(manager, log)
+    assert [finding for finding in verify_storage(storage, deep=True).findings if finding.severity == ERROR] == []
+    folder = LogFolder(storage, "t-0")
+    assert (folder.start_offset, folder.end_offset) == (20, 40)
+    assert [record.offset for record in folder] == list(range(20, 40))
+
+
+def test_a_repair_keeps_the_epochs_of_what_only_the_tier_has(tmp_path: Path) -> None:
+    storage = LocalStorage(tmp_path / "data")
+    manager, log = without_local(storage)
+    close(manager, log)
+    path = tmp_path / "data" / "t-0" / EPOCHS
+    path.write_text("0\n4\n0 0\n1 10\n2 20\n3 31\n")
+    repair(tmp_path / "data", tmp_path / "backup")
+    assert path.read_text() == "0\n4\n0 0\n1 10\n2 20\n3 30\n"
