@@ -238,8 +238,8 @@ class Manifest:
     def delete_unless_listed(self, segment: TieredSegment) -> None:
         """Delete the object of a copy that failed because this leader was fenced.
 
-        A later leader has written the root, and adds no copy of this one: an object that is not part
-        of the tree now never will be.
+        A later leader has written the root, and adds no copy of this one: an object that is not
+        part of the tree now never will be.
         """
         with self._lock:
             found = self.find(segment.start_offset)
