@@ -22,6 +22,7 @@ __all__ = [
     "check_metadata_store",
     "check_partitioner",
     "check_storage",
+    "check_tier_store",
     "faults",
     "sealed_segments",
 ]
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from kqueue.testing.power_cuts import PowerCutDisks
     from kqueue.testing.segment_fixtures import sealed_segments
     from kqueue.testing.storage_checks import check_storage
+    from kqueue.testing.tier_store_checks import check_tier_store
 
 _MODULES = {
     "NETWORK_PROFILES": "network_profiles",
@@ -54,6 +56,7 @@ _MODULES = {
     "check_metadata_store": "metadata_store_checks",
     "check_partitioner": "partitioner_checks",
     "check_storage": "storage_checks",
+    "check_tier_store": "tier_store_checks",
     "faults": "fault_injection",
     "sealed_segments": "segment_fixtures",
 }
