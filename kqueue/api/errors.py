@@ -64,6 +64,7 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     errors.TooManyItems: ErrorCode.INVALID_REQUEST,
     errors.UnsupportedVersion: ErrorCode.UNSUPPORTED_VERSION,
     errors.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
+    errors.OffsetMovedToTieredStorage: ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
     errors.UnknownTopicOrPartition: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     errors.LogDirNotFound: ErrorCode.LOG_DIR_NOT_FOUND,
     errors.ReplicaNotAvailable: ErrorCode.REPLICA_NOT_AVAILABLE,
