@@ -84,7 +84,7 @@ OPTIONS = (
         nonempty,
         None,
         "both",
-        "A data folder of kqueue or Kafka, or of one partition, instead of a broker; or a tier, alone or beside brokers.",
+        "A data folder of kqueue or Kafka, or of one partition, without a broker; or a tier, with brokers or without.",
     ),
     Option("subscribe", _names, None, "both", "Topics, with commas between."),
     Option(

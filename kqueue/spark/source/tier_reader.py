@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
 from kqueue.base.clock import monotonic_s
-from kqueue.base.errors import CorruptBatch, StorageFailed
+from kqueue.base.errors import CorruptBatch, CorruptData, StorageFailed
 from kqueue.base.names import INTERNAL_TOPICS, parse_uuid, uuid_text
 from kqueue.base.settings import MiB
 from kqueue.client.topic_partition import TopicPartition
@@ -19,7 +19,7 @@ from kqueue.spark.offsets import Offsets
 from kqueue.spark.source.options import SourceOptions, TopicSelection
 from kqueue.spark.source.record_reader import DataLossHandler, missing_topic, recreated_topic_text
 from kqueue.spark.source.split_planner import OffsetRange
-from kqueue.spark.source.tier_topics import TierTopic, find_topic, topic_names
+from kqueue.tier.catalog import TieredTopic, topic_names, topics_named
 from kqueue.tier.chunks import ChunkCache
 from kqueue.tier.errors import ObjectNotFound
 from kqueue.tier.formats.keys import TieredPartition
@@ -109,7 +109,7 @@ class TierRecordReader:
             for name in names:
                 if name not in known:
                     raise OptionError(missing_topic(name, self._all_names(), f"in {self.store.location}"))
-        there = {TopicPartition(name, number) for name in known for number in known[name].partitions}
+        there = {TopicPartition(name, number) for name in known for number in _numbers(known[name])}
         if topics.assigned is None:
             return sorted(there)
         for topic_partition in topics.assigned:
@@ -120,10 +120,10 @@ class TierRecordReader:
     def _all_names(self) -> list[str]:
         return self._names.get(self.store)
 
-    def _find_topic(self, name: str) -> TierTopic | None:
-        return find_topic(self.store, name)
+    def _find_topic(self, name: str) -> TieredTopic | None:
+        return next((topic for topic in topics_named(self.store, name) if not topic.is_deleted), None)
 
-    def _known(self, names: Iterable[str]) -> dict[str, TierTopic]:
+    def _known(self, names: Iterable[str]) -> dict[str, TieredTopic]:
         """Return the topics of these names that exist."""
         names = list(dict.fromkeys(names))
         found = zip(names, self._pool.map(self._topics.get, names), strict=True)
@@ -136,9 +136,9 @@ class TierRecordReader:
         partitions = list(partitions)
         known = self._known(topic_partition.topic for topic_partition in partitions)
         return {
-            one: TieredPartition(one.topic, known[one.topic].topic_id, one.partition)
+            one: known[one.topic].partition(one.partition)
             for one in partitions
-            if one.topic in known and one.partition in known[one.topic].partitions
+            if one.topic in known and one.partition in _numbers(known[one.topic])
         }
 
     # --- offsets
@@ -155,8 +155,14 @@ class TierRecordReader:
 
     def end_of(self, manifest: Manifest) -> int:
         """Return where readers stop, exclusive; with read_committed the last stable offset."""
-        newest = manifest.latest() if self._is_committed else None
-        return manifest.end_offset if newest is None else min(manifest.end_offset, newest.unstable_offset)
+        end = manifest.end_offset
+        if not self._is_committed:
+            return end
+        newest = manifest.latest()
+        while newest is not None and newest.is_cut:  # which transactions are open at its end is not known
+            end = newest.start_offset
+            newest = manifest.find(end - 1) if end > manifest.start_offset else None
+        return end if newest is None else min(end, newest.unstable_offset)
 
     def _of(self, partitions: Iterable[TopicPartition]) -> Iterator[tuple[TopicPartition, Manifest]]:
         tiered = self._tiered(partitions)
@@ -303,7 +309,7 @@ class TierRecordReader:
         """Have errors name the object with `offset`."""
         try:
             yield
-        except CorruptBatch as error:
+        except CorruptData as error:
             segment = manifest.find(offset)
             key = manifest.partition.prefix if segment is None else segment.key(manifest.partition)
             raise CorruptBatch(f"{self.store.location}/{key}: {error}") from None
@@ -324,3 +330,8 @@ def row_bytes(manifest: Manifest, offset: int) -> float:
     """Return the stored bytes per offset of the segment with `offset`; a guess without one."""
     segment = manifest.find(offset)
     return ROW_BYTES_GUESS if segment is None else segment.size / (segment.end_offset - segment.base_offset)
+
+
+def _numbers(topic: TieredTopic) -> set[int]:
+    """Return the numbers of the partitions that a topic has, also of those without segments."""
+    return {*topic.partitions, *range(topic.record.partitions if topic.record is not None else 0)}

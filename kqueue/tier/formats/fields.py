@@ -78,13 +78,6 @@ class Fields:
             raise self.error(key, f"an object of at most {maximum} strings")
         return dict(value)
 
-    def texts(self, key: str, *, maximum: int) -> dict[str, str]:
-        """Return an object of at most `maximum` strings."""
-        value = self._values.get(key)
-        if not (isinstance(value, dict) and len(value) <= maximum and all(type(v) is str for v in value.values())):
-            raise self.error(key, f"an object of at most {maximum} strings")
-        return dict(value)
-
     def error(self, key: str, expected: str) -> TierCorrupt:
         """Return the error of a field."""
         found = repr(self._values.get(key))

@@ -18,6 +18,8 @@ from kqueue.storage import LocalStorage
 from kqueue.tests.log_tools.logs import ABORT, COMMIT, append, end_transaction, flush, open_log
 from kqueue.tests.spark.source.logs import options, positions, rows
 from kqueue.tests.spark.source.tiers import T0, TOPIC_ID, copy_log, make_tier
+from kqueue.tier.formats.topic_record import TopicRecord, encode_topic_record, topic_record_key
+from kqueue.tier.lineage import Lineage
 from kqueue.tier.manifest import Manifest
 from kqueue.tier.stores.folder import FolderTierStore
 
@@ -139,6 +141,32 @@ def test_committed_readers_stop_at_the_last_stable_offset(tmp_path: Path) -> Non
         reader = TierRecordReader(options(path=tmp_path / "tier", kafka__isolation__level=isolation))
         assert reader.latest([PARTITION]) == {PARTITION: end}
         reader.close()
+
+
+def test_committed_readers_stop_before_a_segment_that_was_cut(own: Tiered) -> None:
+    newest, before = own.segments[-1], own.segments[-2]
+    lineage = Lineage([(0, 0), (9, newest.end_offset - 1)], 9, newest.end_offset - 1)
+    own.manifest().claim(9, lineage)
+    assert own.manifest().end_offset == newest.end_offset - 1
+    reader = TierRecordReader(own.options(kafka__isolation__level="read_committed"))
+    assert reader.latest([PARTITION]) == {PARTITION: min(before.end_offset, before.unstable_offset)}
+    reader.close()
+
+
+def test_partitions_without_segments_are_those_of_the_topics_record(own: Tiered) -> None:
+    body = encode_topic_record(TopicRecord("t", TOPIC_ID, 2))
+    own.store.put(topic_record_key("t", TOPIC_ID), (body,), len(body))
+    reader = TierRecordReader(own.options())
+    both = [PARTITION, TopicPartition("t", 1)]
+    assert reader.find_partitions(TopicSelection(names=("t",)), strict=True) == both
+    assert reader.earliest(both) == {PARTITION: 0, both[1]: 0}
+    assert reader.latest(both) == {PARTITION: own.end, both[1]: 0}
+    reader.close()
+    body = encode_topic_record(TopicRecord("t", TOPIC_ID, 2, deleted_ms=1))
+    own.store.put(topic_record_key("t", TOPIC_ID), (body,), len(body))
+    reader = TierRecordReader(own.options())
+    assert reader.find_partitions(TopicSelection(), strict=False) == []
+    reader.close()
 
 
 def test_offsets_for_times_are_those_of_the_folder(tiered: Tiered) -> None:

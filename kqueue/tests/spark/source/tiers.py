@@ -17,7 +17,6 @@ from kqueue.tests.tier.tiered_logs import claim, copy_all
 from kqueue.tier.formats.keys import TIER_KEY, TieredPartition
 from kqueue.tier.formats.segments import TieredSegment
 from kqueue.tier.formats.tier_record import TierRecord, encode_tier_record
-from kqueue.tier.formats.topic_record import TopicRecord, encode_topic_record
 from kqueue.tier.manifest import Manifest
 from kqueue.tier.stores.contract import TierStore
 from kqueue.tier.stores.folder import FolderTierStore
@@ -32,12 +31,6 @@ def make_tier(folder: Path) -> FolderTierStore:
     body = encode_tier_record(TierRecord("cluster"))
     store.put(TIER_KEY, (body,), len(body))
     return store
-
-
-def put_topic(store: TierStore, record: TopicRecord) -> None:
-    """Write the record of a topic."""
-    body = encode_topic_record(record)
-    store.put(record.key, (body,), len(body))
 
 
 def copy_log(store: TierStore, storage: Storage, partition: TieredPartition = T0, seed: int = 0) -> list[TieredSegment]:
