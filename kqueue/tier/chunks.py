@@ -1,8 +1,9 @@
 """Caches ranges of objects: the newest ones in memory, more of them in a folder on disk.
 
-An object is read in chunks of equal size. Threads that want the same chunk wait for one request. A
-reader that goes from chunk to chunk has the next ones fetched ahead of it; one that jumps about has
-not, as each chunk costs a request and its bytes.
+An object is read in chunks of equal size. Threads that want the same chunk wait for one request,
+which one of them makes: none waits for a task that is still to run. A reader that goes from chunk
+to chunk has the next ones fetched ahead of it; one that jumps about has not, as each chunk costs a
+request and its bytes.
 
 The folder is a cache and no more: it is emptied at the start, nothing in it is synced, each file
 carries a checksum, and one that is damaged or gone is fetched again. Where the disk is full or
@@ -26,6 +27,7 @@ from crc32c import crc32c
 
 from kqueue.base import events
 from kqueue.base.settings import MiB
+from kqueue.tier.errors import TierCorrupt, TierError
 from kqueue.tier.stores.contract import TierStore
 
 CHUNK_BYTES = 1 * MiB
@@ -88,6 +90,8 @@ class ChunkCache:
         chunk_bytes = self._chunk_bytes
         first, last = position // chunk_bytes, (end - 1) // chunk_bytes
         self._fetch_ahead(key, limit, first, last)
+        # Those of this read are fetched at the same time, as far as there are threads.
+        self._fetch_later(key, limit, range(first + 1, last + 1))
         if first == last:
             start = first * chunk_bytes
             return self._chunk(key, limit, first)[position - start : end - start]
@@ -97,8 +101,8 @@ class ChunkCache:
         return b"".join(parts)
 
     def is_cached(self, key: str, position: int, size: int) -> bool:
-        """Return whether a read would not wait for the store."""
-        first, last = position // self._chunk_bytes, max(position + size - 1, 0) // self._chunk_bytes
+        """Return whether a read would not wait for the store, as far as is known."""
+        first, last = position // self._chunk_bytes, (position + size - 1) // self._chunk_bytes
         with self._lock:
             return all(self._has((key, number)) for number in range(first, last + 1))
 
@@ -107,7 +111,7 @@ class ChunkCache:
         self._fetch_later(key, limit, range(CHUNKS_AHEAD))
 
     def forget(self, key: str) -> None:
-        """Drop the chunks of an object that is deleted."""
+        """Drop the chunks of an object, which is deleted, or was not read right."""
         with self._lock:
             for chunk in [chunk for chunk in self._chunks if chunk[0] == key]:
                 self._memory_size -= len(self._chunks.pop(chunk))
@@ -120,7 +124,7 @@ class ChunkCache:
     def _has(self, chunk: ChunkKey) -> bool:
         return chunk in self._chunks or (self._disk is not None and self._disk.has(chunk))
 
-    def _chunk(self, key: str, limit: int, number: int) -> bytes:
+    def _chunk(self, key: str, limit: int, number: int, *, is_ahead: bool = False) -> bytes:
         chunk = key, number
         with self._lock:
             data = self._chunks.get(chunk)
@@ -133,30 +137,43 @@ class ChunkCache:
                 ours = self._loading[chunk] = Future()
         if loading is not None:
             return loading.result()
-        return self._load(chunk, limit, ours)
+        return self._load(chunk, limit, ours, is_ahead)
 
-    def _load(self, chunk: ChunkKey, limit: int, loading: Future[bytes]) -> bytes:
+    def _load(self, chunk: ChunkKey, limit: int, loading: Future[bytes], is_ahead: bool) -> bytes:
         key, number = chunk
         start = number * self._chunk_bytes
         try:
             data = self._disk.read(chunk) if self._disk is not None else None
             is_hit = data is not None
             if data is None:
-                data = self._store.get_range(key, start, min(self._chunk_bytes, limit - start))
+                data = self._fetched(key, start, min(self._chunk_bytes, limit - start))
         except BaseException as error:
             with self._lock:
                 del self._loading[chunk]
-            loading.set_exception(error)
+            # What ends this thread alone, e.g. an interrupt, must not end those that wait for it.
+            loading.set_exception(error if isinstance(error, Exception) else TierError(f"{key}: {error!r}"))
             raise
         with self._lock:
             self._keep(chunk, data)
-            del self._loading[chunk]
-            self.hits, self.misses = self.hits + is_hit, self.misses + (not is_hit)
+            if not is_ahead:
+                self.hits, self.misses = self.hits + is_hit, self.misses + (not is_hit)
             if not is_hit:
                 self.fetched_bytes += len(data)
         loading.set_result(data)
-        if not is_hit and self._disk is not None:
-            self._disk.write(chunk, data)
+        try:
+            if not is_hit and self._disk is not None:
+                self._disk.write(chunk, data)
+        finally:
+            with self._lock:
+                del self._loading[chunk]  # only now: two threads must not write one file
+        return data
+
+    def _fetched(self, key: str, start: int, size: int) -> bytes:
+        data = self._store.get_range(key, start, size)
+        if len(data) != size:
+            raise TierCorrupt(
+                f"{self._store.location}/{key}: expected {size} bytes from {start} on, the store gave {len(data)}"
+            )
         return data
 
     def _keep(self, chunk: ChunkKey, data: bytes) -> None:
@@ -192,9 +209,12 @@ class ChunkCache:
             self._run_later(partial(self._fetch_quietly, key, limit, number))
 
     def _fetch_quietly(self, key: str, limit: int, number: int) -> None:
+        with self._lock:
+            if self._has((key, number)) or (key, number) in self._loading:
+                return
         # A failure is that of the reader that comes to this chunk: it asks again and reports it.
         with contextlib.suppress(Exception):
-            self._chunk(key, limit, number)
+            self._chunk(key, limit, number, is_ahead=True)
 
 
 class _DiskChunks:
@@ -207,9 +227,12 @@ class _DiskChunks:
         self._sizes: OrderedDict[ChunkKey, int] = OrderedDict()
         self._size = 0
         self._has_failed = False
-        folder.mkdir(parents=True, exist_ok=True)
-        for path in folder.glob(f"*{_SUFFIX}*"):
-            path.unlink(missing_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for path in folder.glob(f"*{_SUFFIX}*"):
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            self._note_failure(error)
 
     def has(self, chunk: ChunkKey) -> bool:
         return chunk in self._sizes
@@ -240,11 +263,7 @@ class _DiskChunks:
         except OSError as error:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
-            if not self._has_failed:
-                self._has_failed = True
-                events.TIER_CACHE_FAILED.log(
-                    logger, "%s: chunks of the tier are not kept on disk: %s", location=str(self._folder), error=error
-                )
+            self._note_failure(error)
             return
         with self._lock:
             self._size += len(data) - self._sizes.pop(chunk, 0)
@@ -258,8 +277,17 @@ class _DiskChunks:
             self._unlink(oldest)
 
     def forget(self, key: str) -> None:
-        for chunk in [chunk for chunk in list(self._sizes) if chunk[0] == key]:
+        with self._lock:
+            chunks = [chunk for chunk in self._sizes if chunk[0] == key]
+        for chunk in chunks:
             self._drop(chunk)
+
+    def _note_failure(self, error: OSError) -> None:
+        if not self._has_failed:
+            self._has_failed = True
+            events.TIER_CACHE_FAILED.log(
+                logger, "%s: chunks of the tier are not kept on disk: %s", location=str(self._folder), error=error
+            )
 
     def _drop(self, chunk: ChunkKey) -> None:
         with self._lock:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
+from kqueue.tier.formats.manifest_root import NO_EPOCH
 from kqueue.tier.formats.segments import EpochEntry, TieredSegment
 
 
@@ -18,8 +19,9 @@ class Lineage:
     """The leader epochs of a log.
 
     Args:
-        epochs: epoch and first offset, both rising, as `LeaderEpochCache.entries`.
-        leader_epoch: of the leader, whose first record will be at `end_offset`.
+        epochs: epoch and first offset, both rising, as `LeaderEpochCache.entries`. Of offsets below
+            the first one this log knows nothing, so it contradicts no older epoch there.
+        leader_epoch: of the leader, whose next record will be at `end_offset`.
     """
 
     __slots__ = ("_epochs", "_starts")
@@ -35,18 +37,18 @@ class Lineage:
         """Return the offset up to which `segment` has the records of this log; its `start_offset`
         or less: none of them.
         """
-        ends = [*(start for _, start in segment.epochs[1:]), segment.end_offset]
+        epochs = segment.epochs
+        if not epochs or epochs[0][1] > segment.start_offset:
+            epochs = ((NO_EPOCH, segment.start_offset), *epochs)  # batches of the old formats
         agreed = segment.start_offset
-        if not segment.epochs:
-            # Batches of the old formats have no epochs; only a log that ends before them differs.
-            return min(segment.end_offset, max(self._starts[-1], agreed))
-        for (epoch, start), end in zip(segment.epochs, ends, strict=True):
+        for (epoch, start), end in zip(epochs, [*(start for _, start in epochs[1:]), segment.end_offset], strict=True):
             agreed = self._agrees_until(epoch, start, end)
             if agreed < end:
                 break
         return agreed
 
     def _agrees_until(self, epoch: int, start: int, end: int) -> int:
+        """Return up to where this log has records of `epoch`, within the offsets."""
         first = self._starts[0]
         if start < first:
             # Older than what this log knows: it says nothing against a lower epoch.

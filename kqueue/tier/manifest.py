@@ -3,14 +3,21 @@
 Each change is one conditional put of the root, on the condition that nobody wrote since it was
 read. The root has the epoch of the leader that wrote last, and a leader of an older epoch gives up:
 a deposed one can't write, however late its request arrives. Objects have random ids, or the
-checksum of their content, so what a deposed leader still puts replaces nothing.
+checksum of their content, so what a deposed leader still puts replaces nothing; and a key in
+`deleting` is never used again, so what it still deletes nobody needs.
 
-    copy      announce (`copying`), put the object, `copied`: only then it is read
+    copy      announce (`copying`), put the object, make it a segment: only then it is read
     delete    take out of the tree (`deleting`), delete the objects, forget their keys
 
 A crash after any step leaves a root that says what is left to do: an announced copy is deleted by
-the next leader, a deletion goes on. Durability: what a method wrote is durable on return; the store
-keeps a put or does not.
+the next leader, a deletion goes on. After an error a method is repeated, whether its change was
+written or not. Nothing is added to `deleting` before it was emptied, which bounds it.
+
+Two kinds of objects can remain that no root names: one that is put, or whose put the store carries
+out, after the next leader has deleted its key (`copier` deletes it when it learns of that); and a
+page that was put before a crash, if its segments change before the next leader comes to it.
+
+Durability: what a method wrote is durable on return; the store keeps a put or does not.
 
 Source: KIP-405 (states of segments); the tree is ours, as Kafka keeps one record per segment in a
 topic.
@@ -18,17 +25,17 @@ topic.
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from threading import RLock
+from threading import Lock, RLock
 from typing import NamedTuple, TypeVar
 
 from kqueue.tier.errors import LeaderFenced, ObjectChanged, ObjectNotFound
 from kqueue.tier.formats.keys import TieredPartition
 from kqueue.tier.formats.manifest_root import (
     DOCUMENT_BYTES_MAX,
+    EPOCHS_LISTED_MAX,
     LIST_ITEMS_MAX,
     PAGE_ITEMS,
     ManifestRoot,
@@ -39,13 +46,13 @@ from kqueue.tier.formats.manifest_root import (
     encode_page,
     encode_root,
 )
-from kqueue.tier.formats.segments import TieredSegment
+from kqueue.tier.formats.segments import TieredSegment, read_segment
 from kqueue.tier.lineage import Lineage
 from kqueue.tier.stores.contract import TierStore, Version
 
 T = TypeVar("T", PageRef, TieredSegment)
 ATTEMPTS_MAX = 5
-PAGES_CACHED = 64
+PAGES_CACHED = 16
 Change = Callable[[ManifestRoot], ManifestRoot | None]
 
 
@@ -60,9 +67,10 @@ class Manifest:
     """The manifest of one partition.
 
     Attributes: partition; root: as read or written last.
-    Thread: any, one at a time; a lock holds others up while one waits for the store. `root` may be
-        read without it.
-    Raises, in all methods that use the store: TierError.
+    Thread: any. Changes and `refresh` wait for each other; reads wait for nothing but their own
+        pages, and are of the root at their beginning.
+    Raises, in all methods that use the store: TierError. ObjectNotFound: a page or the manifest was
+        deleted since the root was read; `refresh` says whether there is a newer one.
     """
 
     def __init__(self, store: TierStore, partition: TieredPartition) -> None:
@@ -72,6 +80,7 @@ class Manifest:
         self._store = store
         self._version: Version | None = None  # None: there is no object yet
         self._lock = RLock()
+        self._pages_lock = Lock()  # never held while the store is asked
         self._pages: OrderedDict[str, _Page] = OrderedDict()
 
     @classmethod
@@ -82,16 +91,20 @@ class Manifest:
         return manifest
 
     def refresh(self) -> ManifestRoot:
-        """Read the root again, and return it."""
+        """Read the root again, and return it.
+
+        Raises: ObjectNotFound: there was a root, and it is gone: the topic was deleted, or all its
+            objects are lost. An empty root in its place would hide that.
+        """
         with self._lock:
             try:
                 body, version = self._store.get(self.partition.manifest_key, max_bytes=DOCUMENT_BYTES_MAX)
-            except ObjectNotFound:
-                root, version = ManifestRoot(self.partition), None
-            else:
-                root = decode_root(body, self.partition)
-            self.root, self._version = root, version
-            return root
+            except ObjectNotFound as error:
+                if self._version is not None:
+                    raise ObjectNotFound(f"{error}, but it did before: the tier of {self.partition} is gone") from None
+                return self.root
+            self.root, self._version = decode_root(body, self.partition), version
+            return self.root
 
     @property
     def exists(self) -> bool:
@@ -106,7 +119,8 @@ class Manifest:
         root = self.root
         starts = [page.start_offset for level in reversed(root.levels) for page in level]
         starts += [segment.start_offset for segment in root.segments[:1]]
-        return max(starts[0], root.removed_below, root.log_start_offset) if starts else self.end_offset
+        end = end_of(root)
+        return min(max(starts[0], root.removed_below, root.log_start_offset), end) if starts else end
 
     @property
     def end_offset(self) -> int:
@@ -150,17 +164,18 @@ class Manifest:
                 yield segment
 
     def _page(self, ref: PageRef, level: int) -> _Page:
-        with self._lock:
+        with self._pages_lock:
             page = self._pages.get(ref.object_id)
-            if page is None:
-                data = self._store.get(ref.key(self.partition), max_bytes=DOCUMENT_BYTES_MAX).body
-                page = _Page((), decode_pages(data, ref, level)) if level else _Page(decode_segments(data, ref), ())
-                self._pages[ref.object_id] = page
-                if len(self._pages) > PAGES_CACHED:
-                    self._pages.popitem(last=False)
-            else:
+            if page is not None:
                 self._pages.move_to_end(ref.object_id)
-            return page
+                return page
+        data = self._store.get(ref.key(self.partition), max_bytes=DOCUMENT_BYTES_MAX).body
+        page = _Page((), decode_pages(data, ref, level)) if level else _Page(decode_segments(data, ref), ())
+        with self._pages_lock:
+            self._pages[ref.object_id] = page
+            if len(self._pages) > PAGES_CACHED:
+                self._pages.popitem(last=False)
+        return page
 
     # --- writing, by the leader
 
@@ -173,10 +188,10 @@ class Manifest:
         """
         with self._lock:
             self._change(leader_epoch, lambda root: root.next(leader_epoch=leader_epoch))
-            while lineage is not None and self._cut_newest(leader_epoch, lineage):
-                self.finish_deletion(leader_epoch)
             self._abandon_copies(leader_epoch)
             self.finish_deletion(leader_epoch)
+            while lineage is not None and self._cut_newest(leader_epoch, lineage):
+                self.finish_deletion(leader_epoch)
             return self.root
 
     def begin_copy(self, leader_epoch: int, segment: TieredSegment) -> None:
@@ -184,7 +199,9 @@ class Manifest:
 
         Raises: LeaderFenced. ObjectChanged: the tier has part of its offsets already, which the
             caller did not know, for the answer to an earlier change was lost: look at `end_offset`.
+            TierCorrupt: the entry can't be one of a manifest, e.g. it has too many epochs.
         """
+        read_segment(segment.to_json())
 
         def announce(root: ManifestRoot) -> ManifestRoot:
             if segment.start_offset < end_of(root):
@@ -218,6 +235,17 @@ class Manifest:
         with self._lock:
             self._change(leader_epoch, add)
 
+    def delete_unless_listed(self, segment: TieredSegment) -> None:
+        """Delete the object of a copy that failed because this leader was fenced.
+
+        A later leader has written the root, and adds no copy of this one: an object that is not
+        part of the tree now never will be.
+        """
+        with self._lock:
+            found = self.find(segment.start_offset)
+            if found is None or found.object_id != segment.object_id:
+                self._store.delete([segment.key(self.partition)])
+
     def raise_start(self, leader_epoch: int, offset: int) -> None:
         """Raise the log start; it never decreases. Raises: LeaderFenced."""
 
@@ -236,6 +264,8 @@ class Manifest:
 
         def remove(root: ManifestRoot) -> ManifestRoot | None:
             nonlocal count
+            if root.deleting:
+                return None  # it was written before, and the answer was lost
             removed = self._oldest_below(root.log_start_offset)
             count = len(removed)
             return self._without_oldest(root, removed) if removed else None
@@ -274,9 +304,10 @@ class Manifest:
             root = change(self.root)
             if root is None:
                 return
-            key = self.partition.manifest_key
+            body = encode_root(root)
+            decode_root(body, self.partition)  # what can't be read again must never be written
             try:
-                self._version = self._store.put_if(key, encode_root(root), self._version)
+                self._version = self._store.put_if(self.partition.manifest_key, body, self._version)
             except ObjectChanged:
                 if attempt == ATTEMPTS_MAX - 1:
                     raise
@@ -287,10 +318,10 @@ class Manifest:
 
     def _with_pages(self, root: ManifestRoot) -> ManifestRoot:
         """Return the root with its lists within their bounds; writes the pages that it takes."""
-        if len(root.segments) < LIST_ITEMS_MAX:
-            return root
-        page = self._put_page(root.segments[:PAGE_ITEMS], 0)
-        root = replace_level(root, 0, (*level_of(root, 0), page), segments=root.segments[PAGE_ITEMS:])
+        while len(root.segments) >= LIST_ITEMS_MAX or _epochs_in(root.segments) > EPOCHS_LISTED_MAX:
+            half = (len(root.segments) + 1) // 2
+            page = self._put_page(root.segments[:half], 0)
+            root = replace_level(root, 0, (*level_of(root, 0), page), segments=root.segments[half:])
         level = 0
         while len(level_of(root, level)) >= LIST_ITEMS_MAX:
             pages = level_of(root, level)
@@ -301,17 +332,7 @@ class Manifest:
         return root
 
     def _put_page(self, items: tuple[PageRef, ...] | tuple[TieredSegment, ...], level: int) -> PageRef:
-        data = encode_page(items, level)
-        # Named by its content: where a crash or another writer leaves this page without a root, the
-        # same page is written again under the same name, and none is left over.
-        ref = PageRef(
-            hashlib.sha256(data).hexdigest()[:32],
-            items[0].start_offset,
-            items[-1].end_offset,
-            max(item.max_timestamp for item in items),
-            sum(item.size for item in items),
-            sum(item.segments if isinstance(item, PageRef) else 1 for item in items),
-        )
+        ref, data = encode_page(items, level)
         self._store.put(ref.key(self.partition), (data,), len(data))
         return ref
 
@@ -362,27 +383,27 @@ class Manifest:
             yield ref.key(self.partition)
 
     def _cut_newest(self, leader_epoch: int, lineage: Lineage) -> bool:
-        """Cut or remove the newest segment if the leader's log contradicts it.
+        """Remove those of the newest segments that the leader's log contradicts; cut the last one
+        where the contradiction begins.
 
-        Returns: whether it did, so that the one before may have to go too.
+        Returns: whether it did, so that those of the page before may have to go too.
         """
         has_cut = False
 
         def cut(root: ManifestRoot) -> ManifestRoot | None:
             nonlocal has_cut
+            if root.deleting:
+                return None  # it was written before, and the answer was lost
             opened = self._with_newest_page_open(root)
-            newest = opened.segments[-1] if opened.segments else None
-            common = lineage.common_end(newest) if newest is not None else 0
-            has_cut = newest is not None and common < newest.end_offset
-            if newest is None or not has_cut:
+            kept, removed = _divided(opened.segments, lineage)
+            has_cut = kept != opened.segments
+            if not has_cut:
                 return None
-            if common > newest.start_offset:
-                return opened.next(segments=(*opened.segments[:-1], newest.cut(common)))
             return opened.next(
-                segments=opened.segments[:-1],
-                deleting=(*opened.deleting, newest.key(self.partition)),
-                size=opened.size - newest.size,
-                count=opened.count - 1,
+                segments=kept,
+                deleting=(*opened.deleting, *(segment.key(self.partition) for segment in removed)),
+                size=opened.size - sum(segment.size for segment in removed),
+                count=opened.count - len(removed),
             )
 
         self._change(leader_epoch, cut)
@@ -402,6 +423,25 @@ class Manifest:
             else:
                 root = root.next(segments=_ending_above(page.segments, root.removed_below))
         return root
+
+
+def _divided(
+    segments: tuple[TieredSegment, ...], lineage: Lineage
+) -> tuple[tuple[TieredSegment, ...], list[TieredSegment]]:
+    """Return the segments that a log agrees with, the last one cut where needed, and the others."""
+    kept, removed = list(segments), []
+    while kept:
+        newest = kept.pop()
+        common = lineage.common_end(newest)
+        if common > newest.start_offset:
+            kept.append(newest if common == newest.end_offset else newest.cut(common))
+            break
+        removed.append(newest)
+    return tuple(kept), removed
+
+
+def _epochs_in(segments: tuple[TieredSegment, ...]) -> int:
+    return sum(len(segment.epochs) for segment in segments)
 
 
 def end_of(root: ManifestRoot) -> int:

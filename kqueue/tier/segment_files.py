@@ -58,6 +58,7 @@ class SegmentFilesStorage:
     """A `Storage` with one folder that holds the files of one segment.
 
     Args: indexes: the bytes of the range `index_range` of the object.
+    Attributes: aborted: the transaction index; empty: there is none.
     """
 
     opener = None
@@ -74,6 +75,7 @@ class SegmentFilesStorage:
             file_name(base, INDEX): MemoryFile(offset_index),
             file_name(base, TIMEINDEX): MemoryFile(time_index),
         }
+        self.aborted = transaction_index
         if transaction_index:
             self._files[file_name(base, TXNINDEX)] = MemoryFile(transaction_index)
 

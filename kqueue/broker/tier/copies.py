@@ -31,8 +31,8 @@ def next_to_copy(partition: Partition, *, on_disk: bool) -> SegmentToCopy | None
         start = max(log.tiered_end, segment.base, log.start_offset)
         if following.base <= start:
             continue
-        if following.base > bound or segment.index_mismatch:
-            return None  # an index that is being rebuilt would be copied as it is
+        if following.base > bound:
+            return None
         bases = [each.base for each in log.segments if each.base < following.base]
         return SegmentToCopy(
             storage=log.storage,
@@ -41,7 +41,6 @@ def next_to_copy(partition: Partition, *, on_disk: bool) -> SegmentToCopy | None
             start_offset=start,
             end_offset=following.base,
             size=segment.size,
-            max_timestamp=segment.max_timestamp,
             epochs=log.epochs.entries(),
             snapshots=tuple(log.segments.snapshots.offsets),
             bases=bases,

@@ -34,7 +34,6 @@ def to_copy(log: Log, tiered_end: int) -> list[SegmentToCopy]:
                     start,
                     following.base,
                     segment.size,
-                    segment.max_timestamp,
                     log.epochs.entries(),
                     log.segments.snapshots.offsets,
                     bases[:-1],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kqueue.tier.errors import TierCorrupt
@@ -11,6 +11,7 @@ from kqueue.tier.errors import TierCorrupt
 T = TypeVar("T")
 _CHECKSUM = re.compile(r"[0-9a-f]{8}\Z", re.ASCII)
 OFFSET_MAX = 2**63 - 1
+EPOCH_MAX = 2**31 - 1
 
 
 class Fields:
@@ -24,6 +25,9 @@ class Fields:
             raise TierCorrupt(f"{name}: expected a JSON object, found {type(values).__name__}")
         self._values: dict[str, Any] = values
         self._name = name
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
 
     def number(self, key: str, *, minimum: int = 0, maximum: int = OFFSET_MAX) -> int:
         """Return an integer within the bounds."""
@@ -60,12 +64,19 @@ class Fields:
             raise self.error(key, f"{count} numbers of 0 or more")
         return tuple(value)
 
-    def pairs(self, key: str, *, maximum: int) -> tuple[tuple[int, int], ...]:
-        """Return an array of pairs of offsets or epochs."""
+    def epochs(self, key: str, *, maximum: int) -> tuple[tuple[int, int], ...]:
+        """Return an array of leader epochs, each with its first offset."""
         value = self._values.get(key)
-        if not (isinstance(value, list) and len(value) <= maximum and all(map(_is_pair, value))):
-            raise self.error(key, f"at most {maximum} pairs of numbers of 0 or more")
-        return tuple((first, second) for first, second in value)
+        if not (isinstance(value, list) and len(value) <= maximum and all(map(_is_epoch, value))):
+            raise self.error(key, f"at most {maximum} pairs of a leader epoch and an offset")
+        return tuple((epoch, offset) for epoch, offset in value)
+
+    def texts(self, key: str, *, maximum: int) -> dict[str, str]:
+        """Return an object of at most `maximum` strings."""
+        value = self._values.get(key)
+        if not (isinstance(value, dict) and len(value) <= maximum and all(type(v) is str for v in value.values())):
+            raise self.error(key, f"an object of at most {maximum} strings")
+        return dict(value)
 
     def error(self, key: str, expected: str) -> TierCorrupt:
         """Return the error of a field."""
@@ -77,5 +88,5 @@ def _is_offset(value: object) -> bool:
     return type(value) is int and 0 <= value <= OFFSET_MAX
 
 
-def _is_pair(value: object) -> bool:
-    return isinstance(value, Sequence) and len(value) == 2 and all(map(_is_offset, value))
+def _is_epoch(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(map(_is_offset, value)) and value[0] <= EPOCH_MAX

@@ -7,7 +7,8 @@
     topics/<topic>/<topic id>/<partition>/segments/<base offset>-<id>
 
 A topic that is deleted and created again has another id, so its objects are never taken for those
-of the former one. Ids of pages and segments are random: no two writers ever write the same object.
+of the former one. Ids of segments are random: no two writers ever write the same object. Ids of
+pages are the checksum of their content: a page that is put again has the same bytes.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ SEGMENTS = "segments"
 PAGES = "pages"
 
 _OBJECT_ID = re.compile(r"[0-9a-f]{32}\Z", re.ASCII)
+_OBJECT = re.compile(rf"(?:{SEGMENTS}|{PAGES})/[0-9]{{20}}-[0-9a-f]{{32}}\Z", re.ASCII)
 
 
 class TieredPartition(NamedTuple):
@@ -53,6 +55,11 @@ class TieredPartition(NamedTuple):
     def page_key(self, start_offset: int, object_id: str) -> str:
         """Return the key of a page of the manifest."""
         return f"{self.prefix}/{PAGES}/{start_offset:020d}-{object_id}"
+
+    def has_object(self, key: object) -> bool:
+        """Return whether `key` is that of a segment or page of this partition."""
+        prefix = f"{self.prefix}/"
+        return isinstance(key, str) and key.startswith(prefix) and _OBJECT.match(key, len(prefix)) is not None
 
 
 def topic_prefix(topic: str, topic_id: bytes) -> str:

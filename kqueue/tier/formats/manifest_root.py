@@ -11,12 +11,14 @@ tree:
     oldest ------------------------------------------> newest
 
 However many segments there are, a copy writes the root, of bounded size, and now and then a page.
-Whatever ends at or below `removed_below` is not part of the tree any more, though a page may have
-it.
+A page is named by the checksum of its content: where a crash leaves one without a root, the next
+leader writes the same page under the same name. Whatever ends at or below `removed_below` is not
+part of the tree any more, though a page may have it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +29,7 @@ from crc32c import crc32c
 
 from kqueue.base.names import parse_uuid, uuid_text
 from kqueue.tier.errors import TierCorrupt
-from kqueue.tier.formats.fields import Fields
+from kqueue.tier.formats.fields import EPOCH_MAX, Fields
 from kqueue.tier.formats.keys import TieredPartition, is_object_id
 from kqueue.tier.formats.segments import TieredSegment, read_segment
 
@@ -37,6 +39,8 @@ LIST_ITEMS_MAX = 2 * PAGE_ITEMS
 LEVELS_MAX = 12
 DELETING_MAX = 4 * PAGE_ITEMS
 DOCUMENT_BYTES_MAX = 4 << 20
+EPOCHS_LISTED_MAX = 20_000
+"""Leader epochs of the segments in the root; beyond, the older ones go into a page."""
 NO_EPOCH = -1
 _HEADER = b"kqueue-manifest 1 crc32c="
 _CRC_END = len(_HEADER) + 8
@@ -45,7 +49,8 @@ _CRC_END = len(_HEADER) + 8
 class PageRef(NamedTuple):
     """A page of the manifest, in its parent.
 
-    start_offset, end_offset: from its first segment to the end of its last.
+    object_id: checksum of its content. start_offset, end_offset: from its first segment to the end
+    of its last.
     max_timestamp: greatest of its segments. size: bytes of batches. segments: how many there are
     below it.
     """
@@ -128,13 +133,13 @@ def decode_root(data: bytes, partition: TieredPartition) -> ManifestRoot:
     try:
         owner = TieredPartition(fields.text("topic"), parse_uuid(fields.text("topic_id")), fields.number("partition"))
     except ValueError as error:
-        raise TierCorrupt(f"{name}: {error}") from None
+        raise TierCorrupt(f"{name}: {str(error)[:200]}") from None
     if owner != partition:
-        raise TierCorrupt(f"{name} is that of {owner}, topic id {uuid_text(owner.topic_id)}")
+        raise TierCorrupt(f"{name} is that of {str(owner)[:300]!r}, topic id {uuid_text(owner.topic_id)}")
     root = ManifestRoot(
         partition,
         fields.number("sequence"),
-        fields.number("leader_epoch", minimum=NO_EPOCH),
+        fields.number("leader_epoch", minimum=NO_EPOCH, maximum=EPOCH_MAX),
         fields.number("log_start"),
         fields.number("removed_below"),
         tuple(fields.items("levels", _level, maximum=LEVELS_MAX)),
@@ -148,10 +153,11 @@ def decode_root(data: bytes, partition: TieredPartition) -> ManifestRoot:
     return root
 
 
-def encode_page(items: tuple[PageRef, ...] | tuple[TieredSegment, ...], level: int) -> bytes:
-    """Return the bytes of a page: segments at level 0, else references to pages."""
+def encode_page(items: Sequence[PageRef] | Sequence[TieredSegment], level: int) -> tuple[PageRef, bytes]:
+    """Return a page of at least one segment at level 0, else of references to pages."""
     rows = [item.to_json() if isinstance(item, TieredSegment) else list(item) for item in items]
-    return _encode({"level": level, "items": rows})
+    data = _encode({"level": level, "items": rows})
+    return _reference(items, data), data
 
 
 def decode_segments(data: bytes, ref: PageRef) -> tuple[TieredSegment, ...]:
@@ -172,7 +178,7 @@ def read_page_ref(values: object) -> PageRef:
     fields = Fields(dict(zip(PageRef._fields, values, strict=True)), name)
     if not is_object_id(values[0]):
         raise fields.error("object_id", "32 hexadecimal digits")
-    return PageRef(
+    ref = PageRef(
         fields.text("object_id"),
         fields.number("start_offset"),
         fields.number("end_offset"),
@@ -180,6 +186,9 @@ def read_page_ref(values: object) -> PageRef:
         fields.number("size"),
         fields.number("segments", minimum=1),
     )
+    if ref.start_offset >= ref.end_offset:
+        raise fields.error("end_offset", f"an offset above {ref.start_offset}")
+    return ref
 
 
 def _level(values: object) -> tuple[PageRef, ...]:
@@ -188,8 +197,8 @@ def _level(values: object) -> tuple[PageRef, ...]:
 
 def _deleted_key(key: object, partition: TieredPartition) -> str:
     # A manifest that somebody else wrote must not have objects of other partitions deleted.
-    if not isinstance(key, str) or not key.startswith(f"{partition.prefix}/") or ".." in key:
-        raise TierCorrupt(f"the manifest of {partition}: {str(key)[:100]!r} is no object of this partition")
+    if not isinstance(key, str) or not partition.has_object(key):
+        raise TierCorrupt(f"the manifest of {partition}: {str(key)[:200]!r} is no segment or page of this partition")
     return key
 
 
@@ -201,10 +210,22 @@ def _decode_page(data: bytes, ref: PageRef, level: int, item: Callable[[object],
         raise TierCorrupt(f"{name}: expected level {level}, found {found}")
     items = tuple(fields.items("items", item, maximum=PAGE_ITEMS))
     _check_order(items, name)
-    bounds = (items[0].start_offset, items[-1].end_offset) if items else None
-    if bounds != (ref.start_offset, ref.end_offset):
-        raise TierCorrupt(f"{name}: expected offsets {ref.start_offset} to {ref.end_offset}, found {bounds}")
+    actual = _reference(items, data) if items else None
+    if actual != ref:
+        raise TierCorrupt(f"{name}: expected {ref}, found {actual}")
     return items
+
+
+def _reference(items: Sequence[PageRef] | Sequence[TieredSegment], data: bytes) -> PageRef:
+    """Return the reference to a page with these items and bytes."""
+    return PageRef(
+        hashlib.sha256(data).hexdigest()[:32],
+        items[0].start_offset,
+        items[-1].end_offset,
+        max(item.max_timestamp for item in items),
+        sum(item.size for item in items),
+        sum(item.segments if isinstance(item, PageRef) else 1 for item in items),
+    )
 
 
 def _check_order(items: Sequence[PageRef | TieredSegment], name: str) -> None:

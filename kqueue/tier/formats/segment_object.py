@@ -52,9 +52,11 @@ def decode_trailer(data: bytes, name: str) -> tuple[int, int]:
 
     Raises: TierCorrupt: this is no segment object.
     """
-    crc, size, magic = TRAILER.unpack(data)
-    if magic != MAGIC or size > ENTRY_BYTES_MAX:
-        raise TierCorrupt(f"{name} is no segment object: expected {MAGIC!r} at its end, found {magic!r}")
+    if len(data) != TRAILER.size or data[-len(MAGIC) :] != MAGIC:
+        raise TierCorrupt(f"{name} is no segment object: expected {MAGIC!r} at its end, found {data[-8:]!r}")
+    crc, size, _ = TRAILER.unpack(data)
+    if size > ENTRY_BYTES_MAX:
+        raise TierCorrupt(f"{name}: expected an entry of at most {ENTRY_BYTES_MAX} bytes, found one of {size}")
     return crc, size
 
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from kqueue.log.formats.time_index import NO_TIMESTAMP
 from kqueue.tier.errors import TierCorrupt
-from kqueue.tier.formats.fields import OFFSET_MAX, Fields
+from kqueue.tier.formats.fields import EPOCH_MAX, Fields
 from kqueue.tier.formats.keys import TieredPartition, is_object_id
 
 EPOCHS_MAX = 10_000
-"""So many leaders in one segment: a leader appends a batch at least. More is damage."""
+"""So many leaders in one segment: a leader appends a batch at least. More are refused."""
 SEGMENT_BYTES_MAX = 2**31 - 1
 """Positions in a segment are int32."""
 EpochEntry = tuple[int, int]
@@ -39,11 +39,11 @@ class TieredSegment(NamedTuple):
     size: bytes of all batches in the object.
     max_timestamp: greatest time of a record, ms; -1: no record has one.
     crc: CRC-32C of all batches in the object.
-    indexes: sizes of the indexes behind the batches.
-    epochs: the leader epochs from `start_offset` to `end_offset`, each with its first offset; the
-        first begins at `start_offset`. Empty: batches of the old formats, which have none.
-    unstable_offset: first offset of a transaction that is open at the end of the segment;
-        `end_offset`: none is.
+    indexes: sizes of the indexes behind the batches. indexes_crc: CRC-32C of all of them.
+    epochs: the leader epochs from `start_offset` to `end_offset`, each with its first offset.
+        Batches of the old formats have none: those before the first epoch, or all.
+    unstable_offset: first offset of a transaction that is open at the end of the segment, which may
+        be in an earlier one; `end_offset`: none is open; 0: unknown.
     leader_epoch, broker: whose copy it is.
     copied_ms: when the copy began, wall clock of the leader in ms since 1970.
     is_cut: the object has batches behind `end_offset`, and its producer snapshot knows of them.
@@ -57,6 +57,7 @@ class TieredSegment(NamedTuple):
     max_timestamp: int
     crc: int
     indexes: IndexSizes
+    indexes_crc: int
     epochs: tuple[EpochEntry, ...]
     unstable_offset: int
     leader_epoch: int
@@ -71,8 +72,9 @@ class TieredSegment(NamedTuple):
     def cut(self, end_offset: int) -> TieredSegment:
         """Return the entry without the batches from `end_offset` on."""
         kept = tuple(entry for entry in self.epochs if entry[1] < end_offset)
-        unstable_offset = min(self.unstable_offset, end_offset)
-        return self._replace(end_offset=end_offset, epochs=kept, unstable_offset=unstable_offset, is_cut=True)
+        # Transactions that ended in what is cut off are open at the new end; the entry does not say
+        # which.
+        return self._replace(end_offset=end_offset, epochs=kept, unstable_offset=0, is_cut=True)
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry as JSON values."""
@@ -83,8 +85,9 @@ class TieredSegment(NamedTuple):
             "end": self.end_offset,
             "size": self.size,
             "time": self.max_timestamp,
-            "crc32c": f"{self.crc:08x}",  # of one width, so that the size of an object is known before its checksum
+            "crc32c": f"{self.crc:08x}",
             "indexes": list(self.indexes),
+            "indexes_crc32c": f"{self.indexes_crc:08x}",
             "epochs": [list(entry) for entry in self.epochs],
             "unstable": self.unstable_offset,
             "leader_epoch": self.leader_epoch,
@@ -110,17 +113,22 @@ def read_segment(values: object) -> TieredSegment:
         fields.number("time", minimum=NO_TIMESTAMP),
         fields.hexadecimal("crc32c"),
         IndexSizes(*fields.numbers("indexes", len(IndexSizes._fields))),
-        fields.pairs("epochs", maximum=EPOCHS_MAX),
-        fields.number("unstable", maximum=OFFSET_MAX),
-        fields.number("leader_epoch", maximum=2**31 - 1),
+        fields.hexadecimal("indexes_crc32c"),
+        fields.epochs("epochs", maximum=EPOCHS_MAX),
+        fields.number("unstable"),
+        fields.number("leader_epoch", maximum=EPOCH_MAX),
         fields.number("broker", minimum=-1, maximum=2**31 - 1),
         fields.number("copied_ms"),
         bool(fields.number("cut", maximum=1)),
     )
-    if not base <= start < end or max(segment.indexes) > SEGMENT_BYTES_MAX:
+    if not base <= start < end or segment.unstable_offset > end:
         raise TierCorrupt(
-            f"a segment of the manifest: expected base <= start < end and indexes of at most {SEGMENT_BYTES_MAX} "
-            f"bytes, found {base}, {start}, {end}, {segment.indexes}"
+            "a segment of the manifest: expected base <= start < end >= unstable, "
+            f"found {base}, {start}, {end}, {segment.unstable_offset}"
+        )
+    if sum(segment.indexes) > SEGMENT_BYTES_MAX:
+        raise TierCorrupt(
+            f"a segment of the manifest: expected indexes of at most {SEGMENT_BYTES_MAX} bytes, found {segment.indexes}"
         )
     if not _ascend(segment.epochs) or any(not start <= offset < end for _, offset in segment.epochs):
         raise TierCorrupt(f"a segment of the manifest: expected rising epochs within {start} and {end}")
