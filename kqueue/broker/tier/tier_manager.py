@@ -85,6 +85,11 @@ class TierManager(TopicEvents):
         """Close the store. No job may be under way."""
         self.host.store.close()
 
+    def tiered_bytes(self, partition: Partition) -> int:
+        """Return the bytes of batches that the tier has of a partition, as far as it is known."""
+        state = self.host.states.get(partition)
+        return 0 if state is None else state.view.root.size
+
     # --- partitions; see `partition_host.Tier`
 
     @property
