@@ -80,6 +80,8 @@ def test_answer_is_an_error_of_the_contract(said: str, expected: type[TierError]
 
 def test_missing_object_is_not_found_but_in_a_missing_bucket() -> None:
     assert type(ERRORS.translated(NAME, FileNotFoundError(answer(404, "NoSuchKey")))) is ObjectNotFound
+    assert type(ERRORS.translated(NAME, FileNotFoundError(answer(404, "InvalidAccessKeyId")))) is TierDenied
+    assert type(ERRORS.translated(NAME, FileNotFoundError(answer(404, "SomethingNew")))) is TierError
     error = ERRORS.translated(NAME, FileNotFoundError(answer(404, "NoSuchBucket")))
     assert type(error) is TierError
     assert "there is no s3://bucket: create it" in str(error)
