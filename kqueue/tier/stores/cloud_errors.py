@@ -29,7 +29,10 @@ _STATUS = re.compile(r"status code: (\d{3})")
 _CODE = re.compile(r"<Code>([A-Za-z0-9]{1,60})</Code>")
 _MESSAGE = re.compile(r"<Message>(.*?)</Message>", re.DOTALL)
 _QUERY = re.compile(r"(https?://[^\s?]+)\?\S*")
-_NO_CREDENTIALS = re.compile(r"169\.254\.169\.254|metadata\.google|[Cc]redential|[Tt]oken request|oauth", re.ASCII)
+_NO_CREDENTIALS = re.compile(
+    r"https?://(?:169\.254\.169\.254|metadata\.google)|\stoken request\b|\scredentials?(?:\s|$)", re.IGNORECASE
+)
+"""What asks the machine for its role. No key has these characters."""
 HINTS = {
     "s3": "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, or give the machine a role",
     "gs": "set GOOGLE_APPLICATION_CREDENTIALS, or give the machine a service account",
@@ -97,8 +100,8 @@ class CloudErrors:
     def _is_denied(self, error: BaseException, status: int | None, code: str, said: str) -> bool:
         if isinstance(error, (self._exceptions.PermissionDeniedError, self._exceptions.UnauthenticatedError)):
             return True
-        if status is None:  # nothing was sent to the store itself
-            return bool(_NO_CREDENTIALS.search(said))
+        if not code and _NO_CREDENTIALS.search(said):  # nothing was sent to the store itself
+            return True
         return status in (401, 403) or code in DENIED
 
 

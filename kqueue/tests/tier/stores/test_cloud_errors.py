@@ -65,6 +65,8 @@ def answer(status: int, code: str = "", message: str = "Said so") -> str:
         ("Generic S3 error: HTTP error: request or response body error", TierUnavailable),
         ("Generic S3 error: HTTP error: builder error", TierError),
         ("Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token in 1s", TierDenied),
+        (answer(404).replace("h:1/bucket/key", "169.254.169.254/latest/api/token"), TierDenied),
+        (answer(503).replace("bucket/key", "bucket/169.254.169.254/credentials-1"), TierUnavailable),
         ("something new", TierUnavailable),
         ("x" * 1_000_000, TierUnavailable),
     ],
