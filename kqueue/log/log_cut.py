@@ -146,6 +146,7 @@ class LogCut:
         log.flusher.run_now(offset, segments.active, log.epochs)
         segments.snapshots.remove_others(offset)
         log.start_offset = log.pending_start_offset = state.start_offset
+        log.tiered_end = offset
 
     def end(self, error: BaseException | None) -> StorageFailed | None:
         """Use the log again, if `run` did not fail. Returns: why it is offline; None: it is not."""

@@ -128,6 +128,7 @@ def test_a_tiered_log_restarts_with_the_state_of_the_tier(first: int, start: int
     storage = MemoryStorage()
     manager, log = tiered_log(storage, first)
     restart_with(manager, log, NEW_START, RestartState(start, EPOCHS, snapshot_at(NEW_START)))
+    assert log.tiered_end == NEW_START
     run_through(manager.checkpoints.write_all())
     for again in (log, manager_log(storage, manager)):
         assert (again.start_offset, again.local_start_offset, again.end_offset) == (start, NEW_START, NEW_START)
