@@ -690,6 +690,11 @@ REPLICA_RECORDS_LOST = _Row(
 REPLICA_BEGUN_AGAIN = _Row(
     "replica.begun-again", WARNING, "A follower's log had no part in common with its leader's, and begins again."
 )
+REPLICA_SKIPS_TIER = _Row(
+    "replica.skips-tier",
+    INFO,
+    "A follower begins where its leader's local log starts; the tier has what is before.",
+)
 ISR_CHANGED = _Row("isr.changed", INFO, "The leader changed the in-sync replicas of a partition.")
 ISR_TOO_SMALL = _Row(
     "isr.too-small",

@@ -29,6 +29,7 @@ from kqueue.base.errors import (
     NotLeader,
     OffsetOutOfRange,
     OutOfOrderSequence,
+    StorageUnavailable,
     UnknownTopicOrPartition,
 )
 from kqueue.base.promise import Promise
@@ -50,8 +51,8 @@ from kqueue.log.results import AppendResult, ReadResult
 from kqueue.records.batch import BatchHeader
 
 if TYPE_CHECKING:
-    from kqueue.base.errors import StorageUnavailable
     from kqueue.broker.replicas.partition_host import BacklogGate, PartitionHost, TimeResult
+    from kqueue.log.log_cut import RestartState
     from kqueue.replication.registrations import PartitionRegistration
 
 
@@ -633,6 +634,17 @@ class Partition:
         tier = self._host.tier
         assert tier is not None
         tier.find_time(self, timestamp, end_offset, done)
+
+    def restart_state(self, offset: int, done: Callable[[RestartState | KqueueError], None]) -> None:
+        """Find the state with which this follower goes on at `offset`, where its leader's local log
+        starts; then call `done` with it, or with an error.
+
+        Raises: StorageUnavailable: this broker has no tier.
+        """
+        tier = self._host.tier
+        if tier is None:
+            raise StorageUnavailable(f"{self!r}: the leader has records in the tier, which is disabled here")
+        tier.restart_state(self, offset, done)
 
     def start_check(self, check: VerificationTask, done: Callable[[KqueueError | None], None]) -> None:
         """Verify what a read returned, in a job; then call `done(error or None)` on the owner

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from kqueue.tests.broker.tier.tiered_brokers import tests_scheme
+from kqueue.tests.broker.tier.tiered_brokers import scheme_of_tests
 
 
 @pytest.fixture(autouse=True)
-def _tests_scheme() -> Iterator[None]:
-    with tests_scheme():
+def _scheme_of_tests() -> Iterator[None]:
+    with scheme_of_tests():
         yield

@@ -30,7 +30,7 @@ def test_log_goes_on_with_the_epochs_and_producers_of_all_records_before() -> No
     assert (end.state.start_offset, end.state.epochs) == (0, partition.log.epochs.entries())
     state = restart_at(reader, manifest, 3)
     ((producer, entry),) = decode_snapshot(state.producer_snapshot, 3).items()
-    assert (producer, entry.last_sequence) == (9, 2)
+    assert (producer, entry.batches[-1].last_sequence) == (9, 2)
 
 
 def test_state_beyond_the_end_of_the_tier_is_refused() -> None:

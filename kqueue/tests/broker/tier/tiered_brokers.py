@@ -78,7 +78,7 @@ STORES: dict[str, FailingStore] = {}
 
 
 @contextlib.contextmanager
-def tests_scheme() -> Iterator[None]:
+def scheme_of_tests() -> Iterator[None]:
     """Let URLs of the scheme `tests` name the stores of tests in the block."""
     with TIER_STORES.added("tests", lambda url: STORES[url.removeprefix("tests://")], BUILT_IN):
         yield
