@@ -23,6 +23,7 @@ from kqueue.security.authorizers import AUTHORIZERS, AuthorizerFactory, authoriz
 from kqueue.security.authorizers import SETTING as AUTHORIZER_SETTING
 from kqueue.security.config import ALLOW_WITHOUT_ACLS, SUPER_USERS, parse_super_users
 from kqueue.storage import STORAGES, Storage
+from kqueue.tier.stores.address import TIER_STORES
 
 if TYPE_CHECKING:
     from kqueue.security.acls import AclIndex
@@ -39,7 +40,7 @@ class Contract(NamedTuple):
     """One kind of plugin.
 
     `group`: the entry-point group. `setting`: the broker setting that names one or takes
-    `module:object`. `checker`: of `kqueue.testing`. Only the command line loads commands: they have
+    `module:object`; None: the scheme of a URL names it. `checker`: of `kqueue.testing`. Only the command line loads commands: they have
     no registry, setting or checker.
     """
 
@@ -58,6 +59,7 @@ CONTRACTS: tuple[Contract, ...] = (
     Contract("storage", STORAGES.group, STORAGES, "kqueue.storage", "check_storage"),
     Contract("metadata-store", METADATA_STORES.group, METADATA_STORES, "kqueue.metadata", "check_metadata_store"),
     Contract("authorizer", AUTHORIZERS.group, AUTHORIZERS, AUTHORIZER_SETTING, "check_authorizer"),
+    Contract("tier-store", TIER_STORES.group, TIER_STORES, None, "check_tier_store"),
     Contract("command", "kqueue.commands"),
 )
 """Every contract that a plugin can fulfil."""

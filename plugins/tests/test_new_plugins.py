@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-KINDS = ("codec", "partitioner", "assignor", "cleanup-policy", "storage", "metadata-store", "command")
+KINDS = ("codec", "partitioner", "assignor", "cleanup-policy", "storage", "metadata-store", "tier-store", "command")
+PREFIXES = {"cleanup-policy": "cleanup", "metadata-store": "metadata", "tier-store": "tier"}
 BY_DOCUMENT = "by-customer"  # the name in docs/plugins.md
 STRICT = "E,F,W,I,B,UP,SIM,RUF,PT,PIE,C4,ISC,PERF,PTH"
 pytestmark = pytest.mark.timeout(300)
@@ -85,7 +86,7 @@ def test_new_plugin_passes_its_test_and_is_listed(fresh: Environment, kind: str)
     assert re.search(r"\b[2-9] passed", fresh.run(f"cd {kind} && pytest"))
     row = fresh.listed()[kind, "mine"]
     distribution = (
-        f"kqueue-{'cleanup' if kind == 'cleanup-policy' else 'metadata' if kind == 'metadata-store' else kind}-mine"
+        f"kqueue-{PREFIXES.get(kind, kind)}-mine"
     )
     assert (row["origin"], row["state"]) == (f"{distribution} 0.1.0", "waits" if kind == "codec" else "ready")
 

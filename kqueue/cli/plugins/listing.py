@@ -28,6 +28,7 @@ TITLES = {
     "storage": "Storages",
     "metadata-store": "Metadata stores",
     "authorizer": "Authorizers",
+    "tier-store": "Tier stores",
     "command": "Commands",
 }
 CELLS: tuple[tuple[str, Callable[[Plugin], str]], ...] = (

@@ -29,10 +29,10 @@ def new(kind: str, name: str, folder: Path | None, author: str | None) -> None:
       kqueue plugins new codec fast-gzip --author 'Ada Lovelace <ada@example.org>'
       kqueue plugins new cleanup-policy keep-last --folder ../keep-last
 
-    KIND is codec, partitioner, assignor, cleanup-policy, storage, metadata-store, authorizer or
-    command. NAME is what settings, topics and command lines will call it. The module does
-    something small; put what you need in its place, and let the test tell whether it still keeps
-    its contract.
+    KIND is codec, partitioner, assignor, cleanup-policy, storage, metadata-store, authorizer,
+    tier-store or command. NAME is what settings, topics, URLs and command lines will call it. The
+    module does something small; put what you need in its place, and let the test tell whether it
+    still keeps its contract.
     """
     chosen = _kind(kind)
     _check_name(chosen, name)

@@ -58,6 +58,7 @@ KINDS = {
         Kind("storage", "kqueue-storage", "Storage", "open_storage", "A storage for kqueue."),
         Kind("metadata-store", "kqueue-metadata", "Store", "open_store", "A metadata store for kqueue."),
         Kind("authorizer", "kqueue-authorizer", "Authorizer", None, "An authorizer for kqueue."),
+        Kind("tier-store", "kqueue-tier", "TierStore", "open_store", "An object store for kqueue's tiered storage."),
         Kind("command", "kqueue-command", "", "command", "A command for kqueue's command line.", ("click>=8.1",)),
     )
 }
