@@ -390,6 +390,35 @@ TIER_CACHE_FAILED = _Row(
     "Chunks of tiered segments can't be kept on disk, and are fetched from the store more often.",
     "Look at the disk of the folder; the cache is in use again after a restart.",
 )
+TIER_REFUSED = _Row(
+    "tier.refused",
+    ERROR,
+    "The tier belongs to another cluster: nothing is copied there, and nothing of it is deleted.",
+    "Name another bucket, folder or prefix in `kqueue.tier.url`.",
+)
+TIER_UNREACHABLE = _Row(
+    "tier.unreachable",
+    WARNING,
+    "The object store of the tier does not answer. Segments stay here, and producers go on.",
+    "Check `kqueue.tier.url`, the credentials and the network; the broker tries again.",
+)
+TIER_COPIED = _Row("tier.copied", INFO, "A sealed segment was copied into the tier.")
+TIER_DELETED = _Row("tier.deleted", INFO, "Segments below the log start were deleted from the tier.")
+TIER_ADOPTED = _Row(
+    "tier.adopted", INFO, "A leader without a batch goes on where the tier's part of its partition ends."
+)
+TIER_FAILED = _Row(
+    "tier.failed",
+    WARNING,
+    "A partition's part of the tier can't be changed: its segments stay here, or there.",
+    "Do what the message says; the broker tries again.",
+)
+TIER_READ_FAILED = _Row(
+    "tier.read-failed",
+    WARNING,
+    "Consumers can't be given records of the tier; they try again.",
+    "Do what the message says.",
+)
 
 # --- logs
 

@@ -63,6 +63,8 @@ class Log:
         start_offset, end_offset: readable offsets, end exclusive; of tier and disk together.
         local_start_offset: first offset that `read` serves. The log start, but in a log with a
             remote tier the first segment's base where that is later.
+        lacks_start: the checkpoint of the log start was lost, so a log with a remote tier starts at
+            its first segment, until `adopt_tier`.
         tiered_end: exclusive end of what the remote tier is known to have; 0: nothing. The owner
             sets it; `delete_local` deletes nothing at or above.
         damage: flushed bytes found wrong, at open or at their first read; empty: none.
@@ -80,9 +82,9 @@ class Log:
 
     __slots__ = (
         "_clock", "_jitter_ms", "_producer_limit", "_rng", "_snapshots", "config", "damage", "defers_rolls",
-        "end_offset", "epochs", "flush_refused", "flusher", "folder", "health", "local_start_offset", "on_failed",
-        "on_flushed", "on_truncate", "pending_start_offset", "producers", "reader", "roll_due", "segments", "space",
-        "start_offset", "storage", "tiered_end", "topic_id",
+        "end_offset", "epochs", "flush_refused", "flusher", "folder", "health", "lacks_start", "local_start_offset",
+        "on_failed", "on_flushed", "on_truncate", "pending_start_offset", "producers", "reader", "roll_due", "segments",
+        "space", "start_offset", "storage", "tiered_end", "topic_id",
     )  # fmt: skip
 
     def __init__(
@@ -120,6 +122,7 @@ class Log:
         self.segments = LogSegments(storage, folder, loaded.segments, self.reader, self._snapshots)
         self.flusher = Flusher(storage, folder, loaded.end_offset)
         self.tiered_end = 0
+        self.lacks_start = config.tiered and not loaded.has_tier_start and loaded.start_offset > 0
         self.local_start_offset = self.start_offset
         self.note_local_start()
         self._jitter_ms = self._draw_jitter()
@@ -478,6 +481,7 @@ class Log:
                 self.pending_start_offset = start
             self.start_offset = start
             self.note_local_start()
+        self.lacks_start = False
 
     def start_after_deletion(self, offset: int) -> int | None:
         """Return the first offset left after `delete_before(offset)` or `delete_local(offset)`;

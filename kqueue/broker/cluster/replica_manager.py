@@ -69,6 +69,8 @@ class Replicas:
 
         Raises: StorageFailed. LogRecovering.
         """
+        if self.host.tier is not None:
+            self.host.tier.check_open(topic, index)
         return self._folders.open_log(topic, index)
 
     def is_recovering(self, topic: str, index: int) -> bool:

@@ -105,6 +105,7 @@ class LoadedLog:
     """A log's state after loading.
 
     segments: never empty. damage: flushed bytes that were found wrong or missing.
+    has_tier_start: the log start is the checkpointed one, also below the first segment.
     """
 
     segments: list[Segment]
@@ -114,6 +115,7 @@ class LoadedLog:
     producers: ProducerStateManager = field(default_factory=ProducerStateManager)
     snapshots: list[int] = field(default_factory=list)
     damage: list[Damage] = field(default_factory=list)
+    has_tier_start: bool = False
 
 
 def load_log(
@@ -483,6 +485,7 @@ class _LogLoader:
             )
         elif readable_end < self.recovery_point:
             self._note_damage("", f"a recovery point of {log_end} at most", f"{self.recovery_point}, which is ignored")
+        loaded.has_tier_start = self.has_tier_start
         loaded.start_offset = start_offset if self.has_tier_start else max(start_offset, loaded.segments[0].base)
         # A flushed offset is never given out again, even where its record is lost: a consumer may
         # have read it.
