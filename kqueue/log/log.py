@@ -66,7 +66,7 @@ class Log:
         lacks_start: the checkpoint of the log start was lost, so a log with a remote tier starts at
             its first segment, until `adopt_tier`.
         tiered_end: exclusive end of what the remote tier is known to have; 0: nothing. The owner
-            sets it; `delete_local` deletes nothing at or above.
+            sets it; `delete_local` deletes nothing at or above. A truncation lowers it.
         damage: flushed bytes found wrong, at open or at their first read; empty: none.
         flush_refused: the last flush found no room or no descriptors. Nothing is lost; the caller
             repeats it a little later. Reset by the next flush.
@@ -421,6 +421,8 @@ class Log:
     def _truncate(self, offset: int) -> None:
         self.end_offset = end_offset = self.segments.truncate_to(offset, self.config.segment_index_bytes)
         self.epochs.truncate_from_end(end_offset)
+        # What is appended next is not what the tier has; its owner finds out what it still has.
+        self.tiered_end = min(self.tiered_end, end_offset)
         self.flusher.truncated(end_offset)
         if self._producer_limit is not None:
             self._producer_limit.unwatch(self.producers)
@@ -452,8 +454,9 @@ class Log:
 
     def note_local_start(self) -> None:
         """Set `local_start_offset`, after a change of the log start or of the first segment."""
-        first = self.segments.base_offset if self.config.tiered else 0
-        self.local_start_offset = max(self.start_offset, first)
+        # A topic whose tier was switched off keeps its local start until the log start has moved.
+        has_tier = self.config.tiered or self.local_start_offset > self.start_offset
+        self.local_start_offset = max(self.start_offset, self.segments.base_offset if has_tier else 0)
 
     def adopt_tier(self, start_offset: int, epochs: Sequence[tuple[int, int]]) -> None:
         """Let the log start at `start_offset`, if that is lower, with the tier's leader epochs.

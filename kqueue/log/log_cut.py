@@ -8,10 +8,10 @@
 A log restarts empty. Without a remote tier it starts at that offset. With one, a `RestartState`
 says where it starts, and what its epochs and producers are: the tier has the records in between.
 
-Crash: before `run` nothing has changed, but a tiered log may have the log start it is given. A
-truncation leaves any end between the two. A restart leaves the old log, some of its segments, or an
-empty log at the old or the new offset. In all of these the leader finds the follower outside of its
-local log, or with epochs that end elsewhere, and the follower restarts once more.
+Crash: before `run` nothing has changed but the log start. A truncation leaves any end between the
+two. A restart leaves the old log, some of its segments, or an empty log at the old or the new
+offset. Unless that is the new one, the leader finds the follower outside of its local log, or with
+epochs that end elsewhere, and it restarts once more.
 Source: Kafka's UnifiedLog.truncateTo, truncateFullyAndStartAt, TierStateMachine.
 """
 
@@ -66,16 +66,20 @@ class LogCut:
         self._pending_start = log.pending_start_offset
 
     def begin(self) -> None:
-        """Count as flushed up to the log start only; checkpoints say a state's start from here."""
+        """Count as flushed up to the log start only; checkpoints forget the start of a log that
+        restarts, or say that of the state.
+        """
         log = self.log
         # Checkpoints are written by other timers too. From here on none may name an offset that the
         # cut removes.
         flushed = log.start_offset
-        if self._state is not None:
-            # Not above the old end: after a crash before `run` the old log would go on there. A
-            # checkpoint below the state's start costs nothing, the leader says that start again.
-            log.pending_start_offset = min(self._state.start_offset, log.end_offset)
-            flushed = min(flushed, log.pending_start_offset, log.segments.base_offset)
+        if self.restarts:
+            # Not above the old end: after a crash before `run` the log would go on there, as an
+            # empty one. A checkpoint below the state's start costs nothing, the leader says that
+            # start again. Without a tier none at all: each segment may be the first one.
+            start = min(self._state.start_offset, log.end_offset) if self._state is not None else 0
+            log.pending_start_offset = start
+            flushed = min(flushed, start, log.segments.base_offset)
         log.flusher.truncated(flushed)
 
     def lock(self) -> None:
@@ -88,10 +92,7 @@ class LogCut:
             self._limit.unwatch(log.producers)
 
     def run(self) -> None:
-        """Cut the log. Durable on return, but for the log start checkpoint of a log without a tier.
-
-        Raises: StorageFailed.
-        """
+        """Cut the log. Durable on return. Raises: StorageFailed."""
         log = self.log
         try:
             if not self.restarts:
@@ -145,6 +146,7 @@ class LogCut:
         log.flusher.run_now(offset, segments.active, log.epochs)
         segments.snapshots.remove_others(offset)
         log.start_offset = log.pending_start_offset = state.start_offset
+        log.tiered_end = offset
 
     def end(self, error: BaseException | None) -> StorageFailed | None:
         """Use the log again, if `run` did not fail. Returns: why it is offline; None: it is not."""

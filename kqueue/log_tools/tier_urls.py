@@ -8,12 +8,14 @@ Of several topics of one name the newest one that is not deleted counts.
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from kqueue.base.clock import SystemClock
 from kqueue.base.errors import StorageFailed
 from kqueue.base.names import did_you_mean, parse_partition_folder, uuid_text
 from kqueue.log_tools.errors import NotALogFolder
@@ -23,10 +25,13 @@ from kqueue.tier.errors import TierError
 from kqueue.tier.formats.keys import TieredPartition
 from kqueue.tier.stores.address import location_of, open_store
 from kqueue.tier.stores.contract import TierStore
+from kqueue.tier.stores.retries import RetryingStore, RetryPolicy
 from kqueue.tier.tier_storage import TierStorage
 
 THREADS = 4
 """They fetch the next chunks while one is read."""
+RETRIES = RetryPolicy(attempts_max=3)
+"""Somebody waits in front of a terminal, and can call again."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://", re.ASCII)
 _PATH_AND_OPTIONS = re.compile(r"(?P<tier>[^?#]*)/(?P<last>[^/?#]+)/?(?P<options>[?#].*)?\Z", re.ASCII | re.DOTALL)
 
@@ -49,6 +54,14 @@ class TierTarget(NamedTuple):
         return f"topic id {uuid_text(topic_id)}" if topic_id is not None else ""
 
 
+def open_tier_store(url: str) -> TierStore:
+    """Return the store of a URL, which repeats failed calls for some seconds.
+
+    Raises: TierError: the URL is wrong. ExtraNeeded: the package of the store is missing.
+    """
+    return RetryingStore(open_store(url), RETRIES, clock=SystemClock(), rng=random.Random())
+
+
 def is_url(path: str | Path) -> bool:
     """Return whether a path is a URL."""
     return isinstance(path, str) and _URL.match(path) is not None
@@ -64,7 +77,7 @@ def open_url(url: str, topics: Sequence[str] = ()) -> TierTarget:
         ExtraNeeded: the package of the store is missing.
     """
     try:
-        return _partition_of(url) or _whole_tier(open_store(url), topics)
+        return _partition_of(url) or _whole_tier(open_tier_store(url), topics)
     except TierError as error:
         raise StorageFailed(str(error)) from error
 
@@ -89,7 +102,7 @@ def _partition_of(url: str) -> TierTarget | None:
     if parts is None or named is None or parts["tier"].endswith((":", "/")):
         return None
     topic, number = named
-    store = open_store(parts["tier"] + (parts["options"] or ""))
+    store = open_tier_store(parts["tier"] + (parts["options"] or ""))
     found = topics_named(store, topic)
     if not found:
         names = topic_names(store)

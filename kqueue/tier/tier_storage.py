@@ -88,20 +88,30 @@ class _Part(NamedTuple):
         return self.start == 0 and self.end == self.segment.size and not self.segment.is_cut
 
 
+ReadObserver = Callable[[str, int, bytes], None]
+"""Called with an object's key, a position in it, and the bytes of batches that were read there."""
+
+
 class PartFile:
     """The batches between two positions of a segment object, as a file."""
 
-    def __init__(self, chunks: ChunkCache, key: str, limit: int, start: int, end: int) -> None:
+    def __init__(
+        self, chunks: ChunkCache, key: str, limit: int, start: int, end: int, observer: ReadObserver | None = None
+    ) -> None:
         self._chunks = chunks
         self._key = key
         self._limit = limit
         self._start = start
+        self._observer = observer
         self.size = end - start
 
     def read_at(self, position: int, size: int) -> bytes:
         size = min(size, self.size - position)
         with storage_errors():
-            return self._chunks.read(self._key, self._limit, self._start + position, max(size, 0))
+            data = self._chunks.read(self._key, self._limit, self._start + position, max(size, 0))
+        if self._observer is not None:
+            self._observer(self._key, self._start + position, data)
+        return data
 
     def region(self, position: int, size: int) -> Region:
         return Region(self, position, size)
@@ -134,6 +144,7 @@ class TierStorage:
     Args:
         partitions: what is shown, of each topic and number one.
         chunks: reads of batches go through it.
+        observer: is called after each of these reads.
     Thread: any.
     Raises: StorageFailed: the store fails, or an object is damaged. FileNotFoundError: there is no
         such file, or its object is gone.
@@ -141,12 +152,20 @@ class TierStorage:
 
     opener = None
 
-    def __init__(self, store: TierStore, chunks: ChunkCache, partitions: Sequence[TieredPartition]) -> None:
+    def __init__(
+        self,
+        store: TierStore,
+        chunks: ChunkCache,
+        partitions: Sequence[TieredPartition],
+        *,
+        observer: ReadObserver | None = None,
+    ) -> None:
         self.location = store.location
         self._store = store
         self._chunks = chunks
         self._folders = {
-            partition_folder(one.topic, one.partition): _PartitionFolder(store, chunks, one) for one in partitions
+            partition_folder(one.topic, one.partition): _PartitionFolder(store, chunks, one, observer)
+            for one in partitions
         }
 
     def manifest(self, folder: str) -> Manifest:
@@ -236,8 +255,11 @@ class _ListedFile(NamedTuple):
 class _PartitionFolder:
     """The files of one partition."""
 
-    def __init__(self, store: TierStore, chunks: ChunkCache, partition: TieredPartition) -> None:
+    def __init__(
+        self, store: TierStore, chunks: ChunkCache, partition: TieredPartition, observer: ReadObserver | None
+    ) -> None:
         self.partition = partition
+        self._observer = observer
         self._store = store
         self._chunks = chunks
         self._lock = RLock()
@@ -300,7 +322,7 @@ class _PartitionFolder:
 
     def _files_of(self, part: _Part) -> Iterator[tuple[str, _ListedFile]]:
         segment, key = part.segment, part.segment.key(self.partition)
-        batches = partial(PartFile, self._chunks, key, segment.size, part.start, part.end)
+        batches = partial(PartFile, self._chunks, key, segment.size, part.start, part.end, self._observer)
         yield file_name(part.first_offset, LOG), _ListedFile(part.end - part.start, batches)
         sizes = segment.indexes
         if part.is_whole:

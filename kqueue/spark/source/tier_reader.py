@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, TypeVar
 
-from kqueue.base.clock import monotonic_s
+from kqueue.base.clock import SystemClock, monotonic_s
 from kqueue.base.errors import CorruptBatch, CorruptData, StorageFailed
 from kqueue.base.names import INTERNAL_TOPICS, parse_uuid, uuid_text
 from kqueue.base.settings import MiB
@@ -16,7 +17,7 @@ from kqueue.records.arrow.contract import ColumnChunk, RecordRange
 from kqueue.records.arrow.decoder import ColumnDecoder
 from kqueue.spark.errors import OptionError
 from kqueue.spark.offsets import Offsets
-from kqueue.spark.source.options import SourceOptions, TopicSelection
+from kqueue.spark.source.options import API_TIMEOUT, SourceOptions, TopicSelection
 from kqueue.spark.source.record_reader import DataLossHandler, missing_topic, recreated_topic_text
 from kqueue.spark.source.split_planner import OffsetRange
 from kqueue.tier.catalog import TieredTopic, topic_names, topics_named
@@ -27,6 +28,7 @@ from kqueue.tier.manifest import Manifest
 from kqueue.tier.reader import TierRead, TierReader
 from kqueue.tier.stores.address import open_store
 from kqueue.tier.stores.contract import TierStore
+from kqueue.tier.stores.retries import RetryingStore, RetryPolicy
 
 ROW_BYTES_GUESS = 1_000
 ATTEMPTS = 10
@@ -80,8 +82,7 @@ class TierRecordReader:
         self, options: SourceOptions, store: TierStore | None = None, *, clock: Callable[[], float] = monotonic_s
     ) -> None:
         """Args: store: of the options' tier; None: it is opened."""
-        assert options.tier is not None
-        self.store = store or open_store(options.tier)
+        self.store = store or _open_store(options)
         self._is_committed = options.isolation == "read_committed"
         self._pool = ThreadPoolExecutor(THREADS, "kqueue-tier")
         chunks = ChunkCache(self.store, chunk_bytes=CHUNK_BYTES, run_later=self._pool.submit)
@@ -324,6 +325,12 @@ class TierRecordReader:
         if not manifest.start_offset <= offset < end:
             return b""
         return self._reader.read(manifest, offset, READ_BYTES_MIN, end_offset=end).records
+
+
+def _open_store(options: SourceOptions) -> TierStore:
+    assert options.tier is not None
+    policy = RetryPolicy(deadline_ms=options[API_TIMEOUT])
+    return RetryingStore(open_store(options.tier), policy, clock=SystemClock(), rng=random.Random())
 
 
 def row_bytes(manifest: Manifest, offset: int) -> float:

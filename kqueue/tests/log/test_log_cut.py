@@ -27,16 +27,16 @@ from kqueue.tests.log.helpers import (
     read_records,
     run_through,
 )
-from kqueue.tests.log.test_follower_log import CONFIG, KEY, TOPIC_ID, open_log, replicate, sent
+from kqueue.tests.log.test_follower_log import CONFIG, KEY, TOPIC_ID, replicate, sent
 from kqueue.tests.tables import for_each
 from kqueue.tests.thorough import corners, parts
 
 NEW_START = 100
 
 
-def cut(log: Log, offset: int, *, restarts: bool = False) -> None:
-    """Cut as a broker does, without other threads."""
-    made = LogCut(log, offset, restarts=restarts)
+def cut(log: Log, offset: int) -> None:
+    """Truncate as a broker does, without other threads."""
+    made = LogCut(log, offset)
     made.begin()
     if log.on_truncate is not None:
         log.on_truncate(log.start_offset)  # writes the recovery point
@@ -54,9 +54,9 @@ def finish(made: LogCut) -> None:
     assert made.end(None) is None
 
 
-def restart_with(manager: LogManager, log: Log, offset: int, state: RestartState) -> None:
-    """Restart a tiered log as a broker does."""
-    made = LogCut(log, offset, state=state)
+def restart_with(manager: LogManager, log: Log, offset: int, state: RestartState | None) -> None:
+    """Restart a log as a broker does."""
+    made = LogCut(log, offset, restarts=True, state=state)
     made.begin()
     saved: list[BaseException | None] = []
     manager.checkpoints.save_log_starts(KEY, saved.append)
@@ -64,16 +64,17 @@ def restart_with(manager: LogManager, log: Log, offset: int, state: RestartState
     finish(made)
 
 
-def restart_at(log: Log, offset: int) -> None:
-    cut(log, offset, restarts=True)
+def opened(storage: MemoryStorage | FaultyStorage) -> tuple[LogManager, Log]:
+    manager = LogManager([storage], clock=ManualClock(START_MS), rng=random.Random(5))
+    return manager, manager.open(*KEY, TOPIC_ID, CONFIG)
 
 
 def test_a_log_that_began_anew_knows_nothing_of_before() -> None:
-    log = open_log(MemoryStorage())
+    manager, log = opened(MemoryStorage())
     for number in range(20):
         replicate(log, sent(number, number // 5, b"x" * 50, producer_id=3, epoch=0, base_sequence=number))
     assert len(log.segments) > 2
-    restart_at(log, NEW_START)
+    restart_with(manager, log, NEW_START, None)
     assert (log.start_offset, log.end_offset, log.flushed_offset) == (NEW_START,) * 3
     assert (log.epochs.entries(), len(log.producers), len(log.segments)) == ([], 0, 1)
     assert log.segments.active.base == NEW_START
@@ -84,12 +85,12 @@ def test_a_log_that_began_anew_knows_nothing_of_before() -> None:
 
 def test_a_disk_that_fails_in_the_middle_takes_the_log_offline() -> None:
     storage = FaultyStorage()
-    log = open_log(storage)
+    manager, log = opened(storage)
     replicate(log, sent(0, 0, b"a"))
     flush(log)
     storage.fail("create", lambda path: path.endswith(".log"))
     with pytest.raises(StorageFailed):
-        restart_at(log, NEW_START)
+        restart_with(manager, log, NEW_START, None)
     assert log.health.state is LogState.OFFLINE
 
 
@@ -127,6 +128,7 @@ def test_a_tiered_log_restarts_with_the_state_of_the_tier(first: int, start: int
     storage = MemoryStorage()
     manager, log = tiered_log(storage, first)
     restart_with(manager, log, NEW_START, RestartState(start, EPOCHS, snapshot_at(NEW_START)))
+    assert log.tiered_end == NEW_START
     run_through(manager.checkpoints.write_all())
     for again in (log, manager_log(storage, manager)):
         assert (again.start_offset, again.local_start_offset, again.end_offset) == (start, NEW_START, NEW_START)
@@ -296,10 +298,11 @@ class Follower:
             self.states.append(list(range(number + 1)))
             replicate(log, sent(number, 3, b"w" * 90, producer_id=3, epoch=0, base_sequence=number))
         flush(log)
-        self.states = self.states[-1:]
+        self.states = [*self.states[-1:], list(range(2, 12))]
+        log.advance_start(2)  # within the first segment, of which a cut leaves nothing
         run_through(manager.checkpoints.write_all())
         self.states = []
-        restart_at(log, NEW_START)
+        restart_with(manager, log, NEW_START, None)
         self.states = [[]]
         for number in range(NEW_START, NEW_START + 8):
             self.states.append(list(range(NEW_START, number + 1)))
@@ -326,13 +329,13 @@ STEPS = run_until_cut(None).storage.steps
 
 def goes_on(storage: FaultyStorage, states: list[list[int]]) -> None:
     """What is left is one of the states; the follower asks its leader again and has it all."""
-    log = open_log(storage)
+    manager, log = opened(storage)
     assert log.damage == []
     check_log(log, forgotten=log.start_offset > 0 or log.end_offset >= NEW_START)
     offsets = [record.offset for record in read_records(log)]
     assert offsets in states if states else (offsets == sorted(offsets) and (not offsets or offsets[-1] < NEW_START))
     if log.end_offset < NEW_START:
-        restart_at(log, NEW_START)
+        restart_with(manager, log, NEW_START, None)
     for number in range(log.end_offset, NEW_START + 9):
         replicate(log, sent(number, 8, b"z"))
     flush(log)

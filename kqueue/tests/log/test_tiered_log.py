@@ -139,6 +139,28 @@ def test_local_deletion_waits_for_the_producers_of_what_goes() -> None:
     assert log.delete_local(20, high_watermark=40, why="old") is not None
 
 
+def test_records_appended_after_a_truncation_are_not_those_that_the_tier_has() -> None:
+    _, log = filled()
+    log.tiered_end = 30
+    log.truncate_to(15)
+    assert log.tiered_end == 15
+    for _ in range(20):
+        append(log, b"new", leader_epoch=7)
+    log.roll()
+    flush(log)
+    assert delete_local(log, 35)
+    assert log.local_start_offset == 10
+
+
+def test_a_log_whose_tier_was_switched_off_keeps_its_local_start() -> None:
+    _, log = without_local()
+    log.config = dataclasses.replace(CONFIG, tiered=False)
+    log.advance_start(7)
+    assert (log.start_offset, log.local_start_offset) == (7, 20)
+    log.advance_start(20)
+    assert (log.start_offset, log.local_start_offset) == (20, 20)
+
+
 def test_a_log_start_raised_within_the_tier_leaves_local_segments_alone() -> None:
     _, log = without_local()
     log.advance_start(12)

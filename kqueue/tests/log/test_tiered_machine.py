@@ -34,7 +34,8 @@ from kqueue.tests.log.helpers import (
     read_checked,
     run_through,
 )
-from kqueue.tests.log.test_log_cut import KEY, TOPIC_ID, restart_with
+from kqueue.tests.log.test_follower_log import KEY, TOPIC_ID
+from kqueue.tests.log.test_log_cut import restart_with
 from kqueue.tests.thorough import examples
 
 PLAIN = LogConfig.of(segment_bytes=500, index_interval_bytes=100)

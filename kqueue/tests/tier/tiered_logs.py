@@ -10,6 +10,7 @@ from kqueue.storage import Storage
 from kqueue.tier.chunks import ChunkCache
 from kqueue.tier.copier import SegmentToCopy, copy_segment
 from kqueue.tier.formats.keys import TieredPartition
+from kqueue.tier.formats.manifest_root import decode_pages
 from kqueue.tier.formats.segments import TieredSegment
 from kqueue.tier.lineage import Lineage
 from kqueue.tier.manifest import Manifest
@@ -88,3 +89,19 @@ def log_bytes(storage: Storage, log: Log, end_offset: int) -> bytes:
         read = log.read(offset, 1 << 20, end_offset=end_offset)
         data, offset = data + read.read(), read.next_offset
     return data
+
+
+def keys_named_by(store: TierStore, manifest: Manifest) -> set[str]:
+    """Return the keys of all objects that the root and its pages name, and its own."""
+    root = manifest.root
+    keys = {manifest.partition.manifest_key, *root.deleting}
+    keys |= {segment.key(manifest.partition) for segment in (*manifest.segments(), *root.copying)}
+    pages = [(level, ref) for level, refs in enumerate(root.levels) for ref in refs]
+    for level, ref in pages:
+        if ref.end_offset > root.removed_below:
+            key = ref.key(manifest.partition)
+            keys.add(key)
+            if level:
+                data = store.get(key, max_bytes=1 << 20).body
+                pages += [(level - 1, child) for child in decode_pages(data, ref, level)]
+    return keys

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import kqueue
 from kqueue.client import Client, TopicPartition, TransactionalProducer
 from kqueue.records.builder import BatchBuilder
 from kqueue.spark.errors import DataLost, OptionError
@@ -19,48 +18,15 @@ from kqueue.spark.source.options import SourceOptions
 from kqueue.spark.source.record_reader import data_loss_handler
 from kqueue.spark.source.split_planner import OffsetRange
 from kqueue.tests.spark.source.logs import BEGIN_MS, options, positions, send
-from kqueue.tests.spark.source.tiers import copy_partition, drop_local, make_tier
-from kqueue.tests.telemetry.scraping import scrape
-from kqueue.tier.manifest import Manifest
-from kqueue.tier.stores.folder import FolderTierStore
+from kqueue.tests.spark.source.tiers import TieredBroker, drop_local, make_tier
 
 T0 = TopicPartition("t", 0)
-
-
-class TieredBroker:
-    """A broker with a topic t of one partition, and a tier that has what `copy` found sealed."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.store: FolderTierStore = make_tier(folder / "tier")
-        self.broker = kqueue.Broker(folder / "data", kqueue_metrics_listener="127.0.0.1:0")
-        self.broker.start()
-        self.broker.create_topic("t", 1, segment_bytes=1024)
-        self.end = 0
-
-    def send(self, batches: int) -> None:
-        for _ in range(batches):
-            send(self.broker, "t", 0, 5, time_ms=BEGIN_MS + self.end)
-            self.end += 5
-
-    def copy(self) -> Manifest:
-        """Copy the sealed segments; return the manifest."""
-        (self.folder / "scratch").mkdir(exist_ok=True)
-        return copy_partition(self.store, self.folder / "data", self.folder / "scratch", "t")
-
-    def options(self, **given: object) -> SourceOptions:
-        """Read the tier and the broker."""
-        return options(self.broker, path=self.folder / "tier", subscribe="t", **given)
-
-    def fetches(self) -> float:
-        """Return the number of Fetch requests so far."""
-        return scrape(self.broker).get(("kqueue_requests_total", (("api", "Fetch"),)), 0)
 
 
 @pytest.fixture
 def tiered(tmp_path: Path) -> Iterator[TieredBroker]:
     """30 batches of 5 records, of which the broker has the last ones only."""
-    made = TieredBroker(tmp_path)
+    made = TieredBroker(tmp_path, tmp_path / "tier", make_tier(tmp_path / "tier"))
     made.send(30)
     drop_local(made.broker, "t", made.copy().end_offset - 20)
     yield made

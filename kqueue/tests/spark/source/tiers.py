@@ -10,9 +10,12 @@ from kqueue.client import Client
 from kqueue.log.config import LogConfig
 from kqueue.log.log import Log
 from kqueue.log_tools import LogFolder
+from kqueue.spark.source.options import SourceOptions
 from kqueue.storage import LocalStorage, Storage
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.tests.log.helpers import START_MS
+from kqueue.tests.spark.source.logs import BEGIN_MS, options, send
+from kqueue.tests.telemetry.scraping import scrape
 from kqueue.tests.tier.tiered_logs import claim, copy_all
 from kqueue.tier.formats.keys import TIER_KEY, TieredPartition
 from kqueue.tier.formats.segments import TieredSegment
@@ -28,9 +31,14 @@ T0 = TieredPartition("t", TOPIC_ID, 0)
 def make_tier(folder: Path) -> FolderTierStore:
     """Return the store of a new tier."""
     store = FolderTierStore.of_path(str(folder))
+    put_tier_record(store)
+    return store
+
+
+def put_tier_record(store: TierStore) -> None:
+    """Make a store a tier."""
     body = encode_tier_record(TierRecord("cluster"))
     store.put(TIER_KEY, (body,), len(body))
-    return store
 
 
 def copy_log(store: TierStore, storage: Storage, partition: TieredPartition = T0, seed: int = 0) -> list[TieredSegment]:
@@ -64,3 +72,37 @@ def drop_local(broker: kqueue.Broker, topic: str, before: int, partition: int = 
     """Delete records of a broker, as local retention would what the tier has."""
     with Client(broker.bootstrap) as client:
         client.delete_records({(topic, partition): before})
+
+
+class TieredBroker:
+    """A broker with a topic t of one partition, and a tier that has what `copy` found sealed.
+
+    path: of the tier, as an option of the source.
+    """
+
+    def __init__(self, folder: Path, path: object, store: TierStore) -> None:
+        self.folder = folder
+        self.path = path
+        self.store = store
+        self.broker = kqueue.Broker(folder / "data", kqueue_metrics_listener="127.0.0.1:0")
+        self.broker.start()
+        self.broker.create_topic("t", 1, segment_bytes=1024)
+        self.end = 0
+
+    def send(self, batches: int) -> None:
+        for _ in range(batches):
+            send(self.broker, "t", 0, 5, time_ms=BEGIN_MS + self.end)
+            self.end += 5
+
+    def copy(self) -> Manifest:
+        """Copy the sealed segments; return the manifest."""
+        (self.folder / "scratch").mkdir(exist_ok=True)
+        return copy_partition(self.store, self.folder / "data", self.folder / "scratch", "t")
+
+    def options(self, **given: object) -> SourceOptions:
+        """Read the tier and the broker."""
+        return options(self.broker, path=self.path, subscribe="t", **given)
+
+    def fetches(self) -> float:
+        """Return the number of Fetch requests so far."""
+        return scrape(self.broker).get(("kqueue_requests_total", (("api", "Fetch"),)), 0)
