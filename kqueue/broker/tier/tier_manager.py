@@ -77,13 +77,13 @@ class TierManager(TopicEvents):
         self._scheduler.timers.every(interval_ms, self._begin_round, first_after_ms=0)
 
     def stop(self) -> None:
-        """Begin nothing more; jobs under way end."""
+        """Begin nothing more, and end the jobs under way.
+
+        A copy that is cut off begins again at the next start. A store that does not answer would
+        hold up the stop otherwise.
+        """
         self.leaders.stop()
         self.host.stop()
-
-    def close(self) -> None:
-        """Close the store. No job may be under way."""
-        self.host.store.close()
 
     def tiered_bytes(self, partition: Partition) -> int:
         """Return the bytes of batches that the tier has of a partition, as far as it is known."""
