@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import kqueue
-from kqueue.client import Client
+from kqueue.client import Client, TopicPartition
 from kqueue.log.config import LogConfig
 from kqueue.log.log import Log
 from kqueue.log_tools import LogFolder
@@ -24,6 +24,8 @@ from kqueue.tier.manifest import Manifest
 from kqueue.tier.stores.contract import TierStore
 from kqueue.tier.stores.folder import FolderTierStore
 
+EARLIEST_LOCAL = -4
+"""ListOffsets: where the log on the disk begins (KIP-405)."""
 TOPIC_ID = bytes(range(16))
 T0 = TieredPartition("t", TOPIC_ID, 0)
 
@@ -31,14 +33,9 @@ T0 = TieredPartition("t", TOPIC_ID, 0)
 def make_tier(folder: Path) -> FolderTierStore:
     """Return the store of a new tier."""
     store = FolderTierStore.of_path(str(folder))
-    put_tier_record(store)
-    return store
-
-
-def put_tier_record(store: TierStore) -> None:
-    """Make a store a tier."""
     body = encode_tier_record(TierRecord("cluster"))
     store.put(TIER_KEY, (body,), len(body))
+    return store
 
 
 def copy_log(store: TierStore, storage: Storage, partition: TieredPartition = T0, seed: int = 0) -> list[TieredSegment]:
@@ -106,3 +103,30 @@ class TieredBroker:
     def fetches(self) -> float:
         """Return the number of Fetch requests so far."""
         return scrape(self.broker).get(("kqueue_requests_total", (("api", "Fetch"),)), 0)
+
+
+def tiering_broker(data: Path, url: str) -> kqueue.Broker:
+    """Return a broker, not started, that copies sealed segments to a tier, and deletes most of them
+    here, as soon as it can.
+    """
+    settings = {
+        "remote.log.storage.system.enable": "true",
+        "kqueue.tier.url": url,
+        "remote.log.manager.task.interval.ms": "50",
+        "log.retention.check.interval.ms": "50",
+    }
+    return kqueue.Broker(data, settings=settings, kqueue_metrics_listener="127.0.0.1:0")
+
+
+def create_tiered(broker: kqueue.Broker, topic: str) -> None:
+    """Create a topic of one partition with small segments, of which few stay on the disk."""
+    broker.create_topic(topic, 1, segment_bytes=1024, remote_storage_enable="true", local_retention_bytes=1500)
+
+
+def local_start(broker: kqueue.Broker, topic: str) -> int:
+    """Return the first offset that the broker has on its disk."""
+    query = {TopicPartition(topic, 0): EARLIEST_LOCAL}
+    with Client(broker.bootstrap) as client:
+        offset = client.offsets(query)[TopicPartition(topic, 0)].offset
+    assert offset is not None
+    return offset
