@@ -17,6 +17,7 @@ from kqueue.tests.log.helpers import START_MS
 from kqueue.tests.spark.source.logs import BEGIN_MS, options, send
 from kqueue.tests.telemetry.scraping import scrape
 from kqueue.tests.tier.tiered_logs import claim, copy_all
+from kqueue.tests.waits import eventually
 from kqueue.tier.formats.keys import TIER_KEY, TieredPartition
 from kqueue.tier.formats.segments import TieredSegment
 from kqueue.tier.formats.tier_record import TierRecord, encode_tier_record
@@ -53,7 +54,7 @@ def copy_log(store: TierStore, storage: Storage, partition: TieredPartition = T0
 def copy_partition(store: TierStore, data: Path, scratch: Path, topic: str, partition: int = 0) -> Manifest:
     """Copy the sealed segments of a broker that is running, and return the manifest of the tier."""
     name = f"{topic}-{partition}"
-    shutil.copytree(data / name, scratch / name)
+    eventually(lambda: _is_copied(data / name, scratch / name))
     try:
         storage = LocalStorage(scratch)
         topic_id = LogFolder(storage, name).topic_id
@@ -63,6 +64,16 @@ def copy_partition(store: TierStore, data: Path, scratch: Path, topic: str, part
         return Manifest.open(store, tiered)
     finally:
         shutil.rmtree(scratch / name)
+
+
+def _is_copied(folder: Path, copy: Path) -> bool:
+    """Copy a folder; return whether no file was deleted or renamed meanwhile."""
+    try:
+        shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("*.deleted"))
+    except shutil.Error:
+        shutil.rmtree(copy)
+        return False
+    return True
 
 
 def drop_local(broker: kqueue.Broker, topic: str, before: int, partition: int = 0) -> None:
