@@ -18,7 +18,14 @@ from kqueue.spark.source.options import SourceOptions
 from kqueue.spark.source.record_reader import data_loss_handler
 from kqueue.spark.source.split_planner import OffsetRange
 from kqueue.tests.spark.source.logs import BEGIN_MS, options, positions, send
-from kqueue.tests.spark.source.tiers import TieredBroker, drop_local, make_tier
+from kqueue.tests.spark.source.tiers import (
+    TieredBroker,
+    create_tiered,
+    drop_local,
+    local_start,
+    make_tier,
+    tiering_broker,
+)
 
 T0 = TopicPartition("t", 0)
 
@@ -200,3 +207,22 @@ def test_a_group_shows_how_far_a_query_is(tiered: TieredBroker) -> None:
 def test_a_data_folder_beside_brokers_is_refused(tiered: TieredBroker) -> None:
     with pytest.raises(OptionError, match=r"two ways to the data.* has no kqueue-tier\.json"):
         options(tiered.broker, path=tiered.folder / "data", subscribe="t")
+
+
+@pytest.mark.long
+def test_each_record_is_read_once_while_a_broker_copies_and_deletes(tmp_path: Path) -> None:
+    with tiering_broker(tmp_path / "data", (tmp_path / "tier").as_uri()) as broker:
+        create_tiered(broker, "t")
+        given = options(broker, path=tmp_path / "tier", subscribe="t", streaming=False)
+        reads_of_tier = 0
+        for number in range(25):
+            for _ in range(4):
+                send(broker, "t", 0, 5)
+            ranges = planned(given)
+            reads_of_tier += ranges[0].is_tiered
+            send(broker, "t", 0, 5)
+            assert offsets(given, ranges) == list(range(25 * number + 20))
+        assert reads_of_tier > 10
+        assert local_start(broker, "t") > 0
+        with closing(CombinedReader(given)) as reader:
+            assert reader.earliest([T0]) == {T0: 0}

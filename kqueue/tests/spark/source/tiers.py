@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import kqueue
-from kqueue.client import Client
+from kqueue.client import Client, TopicPartition
 from kqueue.log.config import LogConfig
 from kqueue.log.log import Log
 from kqueue.log_tools import LogFolder
@@ -17,6 +17,7 @@ from kqueue.tests.log.helpers import START_MS
 from kqueue.tests.spark.source.logs import BEGIN_MS, options, send
 from kqueue.tests.telemetry.scraping import scrape
 from kqueue.tests.tier.tiered_logs import claim, copy_all
+from kqueue.tests.waits import eventually
 from kqueue.tier.formats.keys import TIER_KEY, TieredPartition
 from kqueue.tier.formats.segments import TieredSegment
 from kqueue.tier.formats.tier_record import TierRecord, encode_tier_record
@@ -24,6 +25,8 @@ from kqueue.tier.manifest import Manifest
 from kqueue.tier.stores.contract import TierStore
 from kqueue.tier.stores.folder import FolderTierStore
 
+EARLIEST_LOCAL = -4
+"""ListOffsets: where the log on the disk begins (KIP-405)."""
 TOPIC_ID = bytes(range(16))
 T0 = TieredPartition("t", TOPIC_ID, 0)
 
@@ -31,14 +34,9 @@ T0 = TieredPartition("t", TOPIC_ID, 0)
 def make_tier(folder: Path) -> FolderTierStore:
     """Return the store of a new tier."""
     store = FolderTierStore.of_path(str(folder))
-    put_tier_record(store)
-    return store
-
-
-def put_tier_record(store: TierStore) -> None:
-    """Make a store a tier."""
     body = encode_tier_record(TierRecord("cluster"))
     store.put(TIER_KEY, (body,), len(body))
+    return store
 
 
 def copy_log(store: TierStore, storage: Storage, partition: TieredPartition = T0, seed: int = 0) -> list[TieredSegment]:
@@ -56,7 +54,7 @@ def copy_log(store: TierStore, storage: Storage, partition: TieredPartition = T0
 def copy_partition(store: TierStore, data: Path, scratch: Path, topic: str, partition: int = 0) -> Manifest:
     """Copy the sealed segments of a broker that is running, and return the manifest of the tier."""
     name = f"{topic}-{partition}"
-    shutil.copytree(data / name, scratch / name)
+    eventually(lambda: _is_copied(data / name, scratch / name))
     try:
         storage = LocalStorage(scratch)
         topic_id = LogFolder(storage, name).topic_id
@@ -66,6 +64,16 @@ def copy_partition(store: TierStore, data: Path, scratch: Path, topic: str, part
         return Manifest.open(store, tiered)
     finally:
         shutil.rmtree(scratch / name)
+
+
+def _is_copied(folder: Path, copy: Path) -> bool:
+    """Copy a folder; return whether no file was deleted or renamed meanwhile."""
+    try:
+        shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("*.deleted"))
+    except shutil.Error:
+        shutil.rmtree(copy)
+        return False
+    return True
 
 
 def drop_local(broker: kqueue.Broker, topic: str, before: int, partition: int = 0) -> None:
@@ -106,3 +114,30 @@ class TieredBroker:
     def fetches(self) -> float:
         """Return the number of Fetch requests so far."""
         return scrape(self.broker).get(("kqueue_requests_total", (("api", "Fetch"),)), 0)
+
+
+def tiering_broker(data: Path, url: str) -> kqueue.Broker:
+    """Return a broker, not started, that copies sealed segments to a tier, and deletes most of them
+    here, as soon as it can.
+    """
+    settings = {
+        "remote.log.storage.system.enable": "true",
+        "kqueue.tier.url": url,
+        "remote.log.manager.task.interval.ms": "50",
+        "log.retention.check.interval.ms": "50",
+    }
+    return kqueue.Broker(data, settings=settings, kqueue_metrics_listener="127.0.0.1:0")
+
+
+def create_tiered(broker: kqueue.Broker, topic: str) -> None:
+    """Create a topic of one partition with small segments, of which few stay on the disk."""
+    broker.create_topic(topic, 1, segment_bytes=1024, remote_storage_enable="true", local_retention_bytes=1500)
+
+
+def local_start(broker: kqueue.Broker, topic: str) -> int:
+    """Return the first offset that the broker has on its disk."""
+    query = {TopicPartition(topic, 0): EARLIEST_LOCAL}
+    with Client(broker.bootstrap) as client:
+        offset = client.offsets(query)[TopicPartition(topic, 0)].offset
+    assert offset is not None
+    return offset
