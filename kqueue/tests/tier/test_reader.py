@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -27,11 +28,19 @@ from kqueue.tests.log.helpers import START_MS, append, batch, end_transaction, o
 from kqueue.tests.thorough import examples
 from kqueue.tests.tier.drawn_logs import DrawnLog, drawn_logs
 from kqueue.tests.tier.tiered_logs import ORDERS, claim, copy_all, log_bytes, read_all, reader_of
+from kqueue.tier import copier
 from kqueue.tier.chunks import ChunkCache
 from kqueue.tier.errors import ObjectNotFound, TierCorrupt, TierUnavailable
 from kqueue.tier.manifest import Manifest
 from kqueue.tier.reader import TierReader
 from kqueue.tier.stores.memory import MemoryTierStore
+
+
+@pytest.fixture(autouse=True, scope="module")
+def dense_indexes() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(copier, "INDEX_INTERVAL_BYTES", 200)
+        yield
 
 
 @st.composite
