@@ -1,5 +1,5 @@
 """`python -m benchmarks`: measures a broker (its own, or that of --bootstrap), a cluster of three,
-the log engine, security and the test kit.
+the log engine, tiered storage, security and the test kit.
 
 `--against kafka,kfake` measures kqueue beside Apache Kafka (Java, Maven) and kfake (Go) instead:
 one broker, then, with `--only cluster`, several processes and three brokers. `--only growth`
@@ -44,10 +44,11 @@ from benchmarks import (
     security,
     spark,
     spark_cluster,
+    tier,
     workers,
 )
 from benchmarks.comparison import Comparison
-from benchmarks.options import BROKER, CLUSTER, GROWTH, KIT, LOG, SECURITY, SPARK, SPARK_CLUSTER, parse
+from benchmarks.options import BROKER, CLUSTER, GROWTH, KIT, LOG, SECURITY, SPARK, SPARK_CLUSTER, TIER, parse
 from benchmarks.results import Machine, Report, Row, keep, save, show
 from benchmarks.served import OwnBroker, Served, external, warm_pages
 from kqueue.workers.process_setup import raise_open_files_limit
@@ -170,6 +171,8 @@ def _measure_kqueue(report: Report, console: Console, only: str | None, quick: b
     if only in (None, LOG):
         raise_open_files_limit()
         measure(report, console, log.steps(log.QUICK if quick else log.Sizes()))
+    if only in (None, TIER):
+        measure(report, console, tier.steps(quick=quick))
     if only == SPARK:
         measure(report, console, spark.steps(quick=quick))
     if only == SPARK_CLUSTER:

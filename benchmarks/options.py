@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.peers import PEERS
 
 BROKER, CLUSTER, LOG, KIT, SECURITY, SPARK = "broker", "cluster", "log", "kit", "security", "spark"
-SPARK_CLUSTER, GROWTH = "spark-cluster", "growth"
+SPARK_CLUSTER, GROWTH, TIER = "spark-cluster", "growth", "tier"
 
 
 def _peers(text: str) -> list[str]:
@@ -26,12 +26,12 @@ def parse(arguments: list[str] | None, description: str | None) -> argparse.Name
     parser.add_argument("--compiled", action="store_true", help="with --against: kqueue compiled by mypyc, too")
     parser.add_argument(
         "--only",
-        choices=(BROKER, CLUSTER, LOG, KIT, SECURITY, SPARK, SPARK_CLUSTER, GROWTH),
+        choices=(BROKER, CLUSTER, LOG, KIT, SECURITY, TIER, SPARK, SPARK_CLUSTER, GROWTH),
         help="one of the groups; security: TLS, SCRAM, authorizer, quotas, audit log; spark, spark-cluster and growth "
         "run only if they are named; with --against: broker or cluster",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="a small part of the sizes of log, spark, growth and --against"
+        "--quick", action="store_true", help="a small part of the sizes of log, tier, spark, growth and --against"
     )
     parser.add_argument(
         "--json", metavar="FILE", type=Path, help="save the figures in this file too; in a folder, if there are several"

@@ -16,16 +16,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cluster_tests.cluster import FAST, new_ensemble
-from cluster_tests.faults import FAULTS, ZOOKEEPER_FAULTS
+from cluster_tests.faults import FAULTS, POSTGRES_FAULTS, ZOOKEEPER_FAULTS, Fault
 from cluster_tests.round import RoundResult, limit_s, play
 from cluster_tests.workloads.workload import WorkloadFailed
+from compat_tests.postgres import server as postgres_server
+from compat_tests.postgres.server import Server as PostgresServer
 from compat_tests.zookeeper import server
 from compat_tests.zookeeper.server import Ensemble
 from kqueue.base.errors import KqueueError
 from kqueue.cli.signals import interrupt_on_signal
 
 FAULTS_PER_ROUND = 6
-STORES = ("sqlite", "zookeeper")
+STORE_FAULTS: dict[str, dict[str, Fault]] = {
+    "sqlite": {},
+    "zookeeper": ZOOKEEPER_FAULTS,
+    "postgres": POSTGRES_FAULTS,
+}
+"""The stores, and the faults that only they have."""
 INTERRUPTED = 130
 
 
@@ -46,13 +53,21 @@ class LongRound:
         seed = self._seed + self.rounds
         rng = random.Random(seed)
         store = self._stores[self.rounds % len(self._stores)]
-        possible = self._names or [*FAULTS, *(ZOOKEEPER_FAULTS if store == "zookeeper" else ())]
+        possible = self._names or [*FAULTS, *STORE_FAULTS[store]]
         names = rng.choices(possible, k=FAULTS_PER_ROUND)
         folder = Path(tempfile.mkdtemp(prefix="kqueue-cluster-"))
         print(f"\nround {self.rounds + 1}: seed {seed}, {store}", flush=True)
         try:
-            with _ensemble(store, folder) as ensemble:
-                result = play(folder / "brokers", names, ensemble=ensemble, seed=seed, settings=FAST, say=_say)
+            with _server(store, folder) as (ensemble, postgres):
+                result = play(
+                    folder / "brokers",
+                    names,
+                    ensemble=ensemble,
+                    postgres=postgres,
+                    seed=seed,
+                    settings=FAST,
+                    say=_say,
+                )
         except (KqueueError, WorkloadFailed, OSError) as error:
             print(f"round {self.rounds + 1} could not be played: {error}\nits folder is {folder}")
             return False
@@ -93,12 +108,21 @@ def _slow(result: RoundResult) -> list[str]:
 
 
 @contextlib.contextmanager
-def _ensemble(store: str, folder: Path) -> Iterator[Ensemble | None]:
-    if store == "sqlite":
-        yield None
-        return
-    with new_ensemble(folder / "zookeeper") as ensemble:
-        yield ensemble
+def _server(store: str, folder: Path) -> Iterator[tuple[Ensemble | None, PostgresServer | None]]:
+    if store == "zookeeper":
+        with new_ensemble(folder / "zookeeper") as ensemble:
+            yield ensemble, None
+    elif store == "postgres":
+        with PostgresServer({"fsync": "off"}) as postgres:  # no power is cut here
+            yield None, postgres
+    else:
+        yield None, None
+
+
+def _missing() -> dict[str, str]:
+    """Return the stores that can't be run here, and why."""
+    reasons = {"zookeeper": server.missing(), "postgres": postgres_server.missing()}
+    return {store: reason for store, reason in reasons.items() if reason}
 
 
 def _say(line: str) -> None:
@@ -110,18 +134,25 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=60.0, help="begin no round after so long (60)")
     parser.add_argument("--rounds", type=int, default=sys.maxsize, help="at most so many rounds")
     parser.add_argument("--seed", type=int, default=None, help="of the first round; the next ones count on")
-    parser.add_argument("--store", choices=STORES, help="only this one; else both in turn, if ZooKeeper can be run")
-    parser.add_argument("--fault", action="append", choices=[*FAULTS, *ZOOKEEPER_FAULTS], help="only these")
+    parser.add_argument("--store", choices=STORE_FAULTS, help="only this one; else all that can be run, in turn")
+    parser.add_argument(
+        "--fault",
+        action="append",
+        choices=dict.fromkeys([*FAULTS, *(fault for faults in STORE_FAULTS.values() for fault in faults)]),
+        help="only these",
+    )
     return parser.parse_args()
 
 
 def main() -> int:
     """Run, and return the exit status."""
     arguments = _arguments()
-    reason = server.missing()
-    if reason and arguments.store != "sqlite":
-        print(f"without ZooKeeper, because {reason}")
-    stores = [arguments.store] if arguments.store else ["sqlite"] if reason else list(STORES)
+    missing = _missing()
+    for store, reason in missing.items():
+        print(f"without {store}, because {reason}")
+    stores = [store for store in STORE_FAULTS if arguments.store in (None, store) and store not in missing]
+    if not stores:
+        return 1
     seed = random.randrange(10**6) if arguments.seed is None else arguments.seed
     ends_s = time.monotonic() + 60 * arguments.minutes
     all_rounds = LongRound(seed, stores, arguments.fault or [])

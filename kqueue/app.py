@@ -422,7 +422,9 @@ class Server:
         if self._snapshot is not None and not self._snapshot.used:
             self._snapshot.fill_store(store)
             issued = issued.for_copy()
-        return Broker(config, logs, store, clock=self.clock, jobs=self.jobs, rng=rng, issued=issued)
+        broker = Broker(config, logs, store, clock=self.clock, jobs=self.jobs, rng=rng, issued=issued)
+        broker.scheduler.wake = self._on_owner
+        return broker
 
     def _build_member(
         self,

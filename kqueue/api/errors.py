@@ -36,6 +36,7 @@ from kqueue.security.errors import (
     UnsupportedSaslMechanism,
 )
 from kqueue.share import errors as share_errors
+from kqueue.tier.errors import TierCorrupt, TierError
 from kqueue.wire.error_codes import ErrorCode
 
 logger = logging.getLogger("kqueue.server")
@@ -58,12 +59,15 @@ EXCEPTION_CODES: dict[type[BaseException], ErrorCode] = {
     errors.Conflict: ErrorCode.NOT_CONTROLLER,  # another writer was first; clients retry this code
     errors.SessionLost: ErrorCode.NOT_CONTROLLER,  # a broker that is out of the cluster; clients ask another
     errors.StorageFailed: ErrorCode.KAFKA_STORAGE_ERROR,
+    TierError: ErrorCode.KAFKA_STORAGE_ERROR,
+    TierCorrupt: ErrorCode.CORRUPT_MESSAGE,
     errors.FolderInUse: ErrorCode.KAFKA_STORAGE_ERROR,
     # the caller is wrong
     errors.InvalidRequest: ErrorCode.INVALID_REQUEST,
     errors.TooManyItems: ErrorCode.INVALID_REQUEST,
     errors.UnsupportedVersion: ErrorCode.UNSUPPORTED_VERSION,
     errors.OffsetOutOfRange: ErrorCode.OFFSET_OUT_OF_RANGE,
+    errors.OffsetMovedToTieredStorage: ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
     errors.UnknownTopicOrPartition: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     errors.LogDirNotFound: ErrorCode.LOG_DIR_NOT_FOUND,
     errors.ReplicaNotAvailable: ErrorCode.REPLICA_NOT_AVAILABLE,

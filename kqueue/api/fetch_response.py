@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kqueue.api.down_conversion import down_converted
 from kqueue.api.errors import code_of
 from kqueue.api.leader_hints import LEADER_HINT_CODES, add_leader_hint
@@ -11,6 +13,8 @@ from kqueue.base.sliced_task import SlicedWork
 from kqueue.broker.fetch.fetch_reader import PartitionFetchResult
 from kqueue.broker.fetch.fetch_sessions import FetchContext, PartitionFetch
 from kqueue.broker.replicas.partition import Partition
+from kqueue.log.formats.transaction_index import AbortedTxn
+from kqueue.log.results import TieredReadResult
 from kqueue.schema import Chunk
 from kqueue.wire.messages import fetch as messages
 from kqueue.wire.messages.fetch import (
@@ -109,7 +113,11 @@ class FetchResponseBuilder:
         assert result.partition is not None
         assert result.read is not None
         fetched = result.read.fetched
-        aborted = result.partition.log.reader.aborted(result.fetch.offset, fetched.next_offset) if len(fetched) else []
+        aborted: Sequence[AbortedTxn] = []
+        if isinstance(fetched, TieredReadResult):
+            aborted = fetched.aborted
+        elif len(fetched):
+            aborted = result.partition.log.reader.aborted(result.fetch.offset, fetched.next_offset)
         return [
             AbortedTransaction(producer_id=transaction.producer_id, first_offset=transaction.first_offset)
             for transaction in aborted

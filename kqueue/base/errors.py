@@ -184,6 +184,10 @@ class OffsetOutOfRange(RequestRefused):
     """An offset below the log start or above the end."""
 
 
+class OffsetMovedToTieredStorage(RequestRefused):
+    """An offset at or above the log start whose records only the remote tier has."""
+
+
 class UnknownTopicOrPartition(RequestRefused):
     """No such topic, or no such partition of it."""
 

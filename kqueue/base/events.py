@@ -390,6 +390,35 @@ TIER_CACHE_FAILED = _Row(
     "Chunks of tiered segments can't be kept on disk, and are fetched from the store more often.",
     "Look at the disk of the folder; the cache is in use again after a restart.",
 )
+TIER_REFUSED = _Row(
+    "tier.refused",
+    ERROR,
+    "The tier belongs to another cluster: nothing is copied there, and nothing of it is deleted.",
+    "Name another bucket, folder or prefix in `kqueue.tier.url`.",
+)
+TIER_UNREACHABLE = _Row(
+    "tier.unreachable",
+    WARNING,
+    "The object store of the tier does not answer. Segments stay here, and producers go on.",
+    "Check `kqueue.tier.url`, the credentials and the network; the broker tries again.",
+)
+TIER_COPIED = _Row("tier.copied", INFO, "A sealed segment was copied into the tier.")
+TIER_DELETED = _Row("tier.deleted", INFO, "Segments below the log start were deleted from the tier.")
+TIER_ADOPTED = _Row(
+    "tier.adopted", INFO, "A leader without a batch goes on where the tier's part of its partition ends."
+)
+TIER_FAILED = _Row(
+    "tier.failed",
+    WARNING,
+    "A partition's part of the tier can't be changed: its segments stay here, or there.",
+    "Do what the message says; the broker tries again.",
+)
+TIER_READ_FAILED = _Row(
+    "tier.read-failed",
+    WARNING,
+    "Consumers can't be given records of the tier; they try again.",
+    "Do what the message says.",
+)
 
 # --- logs
 
@@ -660,6 +689,11 @@ REPLICA_RECORDS_LOST = _Row(
 )
 REPLICA_BEGUN_AGAIN = _Row(
     "replica.begun-again", WARNING, "A follower's log had no part in common with its leader's, and begins again."
+)
+REPLICA_SKIPS_TIER = _Row(
+    "replica.skips-tier",
+    INFO,
+    "A follower begins where its leader's local log starts; the tier has what is before.",
 )
 ISR_CHANGED = _Row("isr.changed", INFO, "The leader changed the in-sync replicas of a partition.")
 ISR_TOO_SMALL = _Row(

@@ -31,6 +31,7 @@ from kqueue.broker.replicas.partition_host import PartitionHost
 from kqueue.broker.replicas.sole_epoch import begin_sole_epoch
 from kqueue.broker.scheduler import Scheduler
 from kqueue.broker.share.share_groups import ShareGroups
+from kqueue.broker.tier.opening import open_tier
 from kqueue.broker.topics import folder_import, record_forms
 from kqueue.broker.topics.deleted_topics import deleted_topics
 from kqueue.broker.topics.topics import SHARE_TOPIC, Topics
@@ -61,6 +62,7 @@ class Broker:
         upkeep: recovery, cleanup, moves and deletions of logs.
         replicas: what all partitions share; changes of replicas and leaders.
         share: share groups.
+        tier: tiered storage; None: remote.log.storage.system.enable=false.
         ready: resolved once all logs are recovered and all coordinators loaded.
         member: its part in a cluster, set before the start; None: a single broker.
     """
@@ -79,6 +81,7 @@ class Broker:
         timers: Timers | None = None,
         issued: IssuedIds | None = None,
     ) -> None:
+        """Raises: SettingError: of the tier's URL."""
         self.config, self.logs = config, logs
         self._issued = issued = issued or IssuedIds()
         self.scheduler = scheduler = Scheduler(clock, jobs, timers)
@@ -108,9 +111,11 @@ class Broker:
         deletion = self.upkeep.deletion
         self.share = share = ShareGroups(config, topics, metadata, configs.groups, deletion, appends, scheduler)
         groups.share.states = share
+        self.tier = open_tier(config, topics, logs, self.upkeep, metadata, host, scheduler, rng)
         self.coordinators.load_with(SHARE_TOPIC, share.coordinator, share.log, "share groups")
         ineffective = IneffectiveSettings(config.catalog, metadata.cluster)
-        topics.observers += [ineffective, self.upkeep, self.coordinators, share]
+        # The tier before the upkeep: the entry of a deleted topic stays while it has objects there.
+        topics.observers += [ineffective, *([self.tier] if self.tier else []), self.upkeep, self.coordinators, share]
         self.ready: Promise[None] = Promise()
 
     def start(self) -> None:
@@ -136,6 +141,8 @@ class Broker:
         self.topics.load()
         # Only once all topics are known: a folder of none of them is a stray.
         folder_import.rename_stray_partitions(self.topics, self.logs, deleted_topics(metadata.cache))
+        if self.tier is not None:
+            self.tier.start(is_alone=is_alone)
         self.upkeep.folders.forget_deleted_topics()
         self.upkeep.begin_recovery()
         if is_alone:
@@ -151,6 +158,8 @@ class Broker:
     def follow_leaders(self) -> None:
         """Let coordinators and share groups have what this broker leads."""
         self.coordinators.follow_leaders()
+        if self.tier is not None:
+            self.replicas.host.replica_events.append(self.tier)
         self.replicas.host.replica_events += [self.coordinators.loads, self.share]
 
     def prepare_stop(self) -> None:
@@ -161,6 +170,8 @@ class Broker:
         if self.member is not None:
             self.member.prepare_stop()
         self.metadata.cache.stop()
+        if self.tier is not None:
+            self.tier.stop()
         self.upkeep.stop()
         self.coordinators.loads.stop()
         # Half-done work on many partitions is done to its end; after this nothing starts more.
@@ -175,6 +186,8 @@ class Broker:
         for _ in self.upkeep.timers.note_high_watermarks():
             pass
         self.configs.loggers.restore()
+        if self.tier is not None:
+            self.tier.close()
         self.logs.close()
 
     def erase(self) -> None:

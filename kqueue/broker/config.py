@@ -20,6 +20,7 @@ from kqueue.base.settings import (
     one_of,
 )
 from kqueue.base.version import KAFKA_VERSIONS
+from kqueue.broker import tier_config
 from kqueue.groups import config as group_config
 from kqueue.log import config as log_config
 from kqueue.metadata import METADATA_STORES
@@ -366,6 +367,7 @@ SETTINGS: tuple[Setting, ...] = (
     + token_config.SETTINGS
     + OWN_SETTINGS
     + BACKLOG_SETTINGS
+    + tier_config.SETTINGS
     + CLIENT_METRICS_SETTINGS
 )
 """All settings of the broker: of the log, the groups, the transactions, the replicas."""

@@ -50,6 +50,7 @@ COMMANDS = {
     "users": LazyCommand("kqueue.cli.users:users", "Add, remove and list users with passwords, for SCRAM."),
     "certs": LazyCommand("kqueue.cli.certs:certs", "Make certificates for TLS: an authority, brokers, clients."),
     "log": LazyCommand("kqueue.cli.log:log", "Dump, verify, repair and export log folders, without a broker."),
+    "tier": LazyCommand("kqueue.cli.tier:tier", "List, check and recover tiered storage in an object store."),
     "backup": LazyCommand("kqueue.cli.backup:backup", "Back up data folders of brokers that run, and restore them."),
     "pipeline": LazyCommand(
         "kqueue.cli.pipeline:pipeline", "Run jobs on Spark: from topics to tables, archives and reports."

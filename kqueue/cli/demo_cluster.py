@@ -20,7 +20,10 @@ from kqueue.cli.signals import interrupt_on_signal
 )
 @click.option("--keep", is_flag=True, help="Keep the temporary folder with the data, and say where it is.")
 @click.option("--flights", "limit", type=click.IntRange(min=1), help="Take only the first N flights.", metavar="N")
-def cluster(folder: Path | None, keep: bool, limit: int | None) -> None:
+@click.option(
+    "--store", metavar="STORE", help="Keep the metadata there, as kqueue.cluster.store (default: SQLite in the folder)."
+)
+def cluster(folder: Path | None, keep: bool, limit: int | None, store: str | None) -> None:
     """Kill and pause brokers of three while flights arrive, and check that none is lost.
 
     Starts three brokers in processes of their own and sends all flights that left New York in 2013
@@ -33,6 +36,7 @@ def cluster(folder: Path | None, keep: bool, limit: int | None) -> None:
     \b
       kqueue demo cluster
       kqueue demo cluster --folder flights-data
+      kqueue demo cluster --store postgresql://kqueue@localhost/kqueue
       kqueue log verify --compare flights-data/broker-*/data
     """
     for module in NEEDED:
@@ -43,7 +47,7 @@ def cluster(folder: Path | None, keep: bool, limit: int | None) -> None:
         with interrupt_on_signal(), ExitStack() as stack:
             place = folder or temporary(stack, keep)
             place.mkdir(parents=True, exist_ok=True)
-            _play(place, limit)
+            _play(place, limit, store)
             if folder is not None or keep:
                 click.echo(f"The data is in {place}; each broker has a folder with its log lines and its data.")
     except KeyboardInterrupt:
@@ -51,9 +55,9 @@ def cluster(folder: Path | None, keep: bool, limit: int | None) -> None:
         sys.exit(INTERRUPTED)
 
 
-def _play(folder: Path, limit: int | None) -> None:
+def _play(folder: Path, limit: int | None, store: str | None) -> None:
     from kqueue.demo.cluster_demo import run
 
     title = "Flights through three brokers, two of which failed"
-    result = play(lambda display: run(folder, display, limit=limit), title)
+    result = play(lambda display: run(folder, display, limit=limit, store=store), title)
     click.echo(f"All {result.tracker.sent:,} flights came back, each once and in order, and three logs are equal.")

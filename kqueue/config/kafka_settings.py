@@ -67,7 +67,7 @@ UNDECLARED = _names(
     controller.quorum.request.timeout.ms controller.quorum.retry.backoff.ms controller.quorum.voters
     controller.socket.timeout.ms cordoned.log.dirs
     create.topic.policy.class.name delete.records.purgatory.purge.interval.requests
-    early.start.listeners fetch.purgatory.purge.interval.requests follower.fetch.last.tiered.offset.enable
+    early.start.listeners fetch.purgatory.purge.interval.requests
     group.coordinator.append.linger.ms
     group.coordinator.background.threads group.coordinator.cached.buffer.max.bytes
     group.coordinator.threads
@@ -79,18 +79,14 @@ UNDECLARED = _names(
     metadata.max.retention.ms metric.reporters metrics.num.samples metrics.recording.level metrics.sample.window.ms
     num.replica.alter.log.dirs.threads offsets.load.buffer.size
     offsets.topic.compression.codec principal.builder.class producer.purgatory.purge.interval.requests
-    remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
-    remote.log.index.file.cache.total.size.bytes remote.log.manager.copier.thread.pool.size
-    remote.log.manager.copy.max.bytes.per.second remote.log.manager.copy.quota.window.num
-    remote.log.manager.copy.quota.window.size.seconds remote.log.manager.expiration.thread.pool.size
-    remote.log.manager.fetch.max.bytes.per.second remote.log.manager.fetch.quota.window.num
-    remote.log.manager.fetch.quota.window.size.seconds remote.log.manager.follower.thread.pool.size
-    remote.log.manager.task.interval.ms remote.log.manager.thread.pool.size
+    remote.log.manager.copy.quota.window.num remote.log.manager.copy.quota.window.size.seconds
+    remote.log.manager.fetch.quota.window.num remote.log.manager.fetch.quota.window.size.seconds
+    remote.log.manager.thread.pool.size
     remote.log.metadata.custom.metadata.max.bytes remote.log.metadata.manager.class.name
     remote.log.metadata.manager.class.path remote.log.metadata.manager.impl.prefix
-    remote.log.metadata.manager.listener.name remote.log.reader.max.pending.tasks remote.log.reader.threads
+    remote.log.metadata.manager.listener.name
     remote.log.storage.manager.class.name remote.log.storage.manager.class.path
-    remote.log.storage.manager.impl.prefix remote.log.storage.system.enable
+    remote.log.storage.manager.impl.prefix
     replica.socket.receive.buffer.bytes replica.socket.timeout.ms
     replication.quota.window.num replication.quota.window.size.seconds request.timeout.ms
     sasl.client.callback.handler.class   sasl.kerberos.kinit.cmd
@@ -156,10 +152,6 @@ REFUSALS: tuple[tuple[str, SettingRefusal], ...] = (
         SettingRefusal("authentication by a class written in Java"),
     ),
     (r"cordoned\.log\.dirs", SettingRefusal("data folders that receive no new partitions")),
-    (
-        r"remote\.log\.storage\.system\.enable",
-        SettingRefusal("a remote tier for sealed segments", frozenset({"", "false"})),
-    ),
 )
 """Refused settings by a pattern of the whole name."""
 
@@ -184,7 +176,12 @@ REASONS: tuple[tuple[str, str], ...] = (
         r"(group|share)\.coordinator\.",
         "coordinators share the broker's thread, and its flush joins their writes",
     ),
-    (r"follower\.fetch\.last\.tiered\.|remote\.|rsm\.config\.|rlmm\.config\.", "remote tiers are not supported"),
+    (r"remote\.log\.manager\.", "rates and jobs of the tier are bounded without windows and a pool of all"),
+    (
+        r"remote\.log\.metadata\.|rlmm\.config\.",
+        "what is in the tier is listed there, in a manifest of each partition",
+    ),
+    (r"remote\.log\.storage\.|rsm\.config\.", "kqueue.tier.url names the store of the tier"),
     (r"sasl\.kerberos\.", "Kerberos (GSSAPI) is not supported"),
     (
         r"sasl\.",
@@ -231,29 +228,11 @@ _DYNAMIC: dict[str, tuple[SettingType, int | None, UpdateMode]] = {
     **{
         name: (kind, low, UpdateMode.CLUSTER_WIDE)
         for kind, low, names in (
-            (SettingType.BOOLEAN, None, "follower.fetch.last.tiered.offset.enable"),
             (SettingType.LIST, None, "metric.reporters"),
             (
                 SettingType.INT,
                 524288,
                 "group.coordinator.cached.buffer.max.bytes share.coordinator.cached.buffer.max.bytes",
-            ),
-            (
-                SettingType.INT,
-                1,
-                (
-                    "remote.fetch.max.wait.ms remote.log.manager.copier.thread.pool.size "
-                    "remote.log.manager.expiration.thread.pool.size remote.log.manager.follower.thread.pool.size "
-                    "remote.log.reader.threads"
-                ),
-            ),
-            (
-                SettingType.LONG,
-                1,
-                (
-                    "remote.list.offsets.request.timeout.ms remote.log.index.file.cache.total.size.bytes "
-                    "remote.log.manager.copy.max.bytes.per.second remote.log.manager.fetch.max.bytes.per.second"
-                ),
             ),
         )
         for name in names.split()

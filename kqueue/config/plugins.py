@@ -40,8 +40,8 @@ class Contract(NamedTuple):
     """One kind of plugin.
 
     `group`: the entry-point group. `setting`: the broker setting that names one or takes
-    `module:object`; None: the scheme of a URL names it. `checker`: of `kqueue.testing`. Only the command line loads commands: they have
-    no registry, setting or checker.
+    `module:object`; None: the scheme of a URL names it. `checker`: of `kqueue.testing`. Only the
+    command line loads commands: they have no registry, setting or checker.
     """
 
     kind: str

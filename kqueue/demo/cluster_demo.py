@@ -164,9 +164,10 @@ class ClusterResult:
         ]
 
 
-def run(folder: Path, display: ProgressDisplay, *, limit: int | None = None) -> ClusterResult:
+def run(folder: Path, display: ProgressDisplay, *, limit: int | None = None, store: str | None = None) -> ClusterResult:
     """Run the demo in an empty `folder`, with the first `limit` flights (None: all).
 
+    Args: store: `kqueue.cluster.store`, where no cluster has been; None: SQLite in the folder.
     Raises: DemoFailed, KafkaError, KqueueError, OSError: it could not be completed.
     """
     started_s = monotonic_s()
@@ -174,9 +175,8 @@ def run(folder: Path, display: ProgressDisplay, *, limit: int | None = None) -> 
         flights = Flights()
         count = flights.count if limit is None else min(limit, flights.count)
     result = ClusterResult(count)
-    cluster = ClusterOfProcesses(
-        folder, {"kqueue.cluster.store": f"sqlite:{folder / 'cluster.db'}", **SETTINGS}, BROKERS
-    )
+    store = store or f"sqlite:{folder / 'cluster.db'}"
+    cluster = ClusterOfProcesses(folder, {"kqueue.cluster.store": store, **SETTINGS}, BROKERS)
     with contextlib.ExitStack() as stack:
         with display.step(f"Starting {BROKERS} brokers in processes of their own"):
             stack.enter_context(cluster)

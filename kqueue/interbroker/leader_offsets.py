@@ -26,6 +26,8 @@ from kqueue.wire.messages.list_offsets import (
 CONSUMER = -1
 LATEST = -1
 EARLIEST = -2
+EARLIEST_LOCAL = -4
+EARLIEST_PENDING_UPLOAD = -6
 TIMEOUT_MS = 30_000.0
 
 
@@ -62,6 +64,37 @@ def ask_leader_offsets(
 
     # the start is asked last: it moves on while records are deleted
     ask(LATEST, lambda end: ask(EARLIEST, lambda start: done(LeaderOffsets(start, max(start, end)))))
+
+
+def ask_local_start(
+    peers: Peers,
+    node_id: int,
+    leader: int,
+    partition: Partition,
+    leader_epoch: int,
+    done: Callable[[int | KqueueError], None],
+    *,
+    skips_tiered: bool = False,
+) -> None:
+    """Ask broker `leader` where its local log starts, on behalf of the follower `node_id`.
+
+    Args: skips_tiered: for the first offset that is not in the tier, in place of it; where the
+        leader does not know that yet, `done` gets its local start.
+    """
+
+    def ask(timestamp: int, answered: Callable[[int | KqueueError], None]) -> None:
+        row = ListOffsetsPartition(
+            partition_index=partition.index, current_leader_epoch=leader_epoch, timestamp=timestamp
+        )
+        _ask(peers, node_id, leader, partition, row, answered)
+
+    if not skips_tiered:
+        ask(EARLIEST_LOCAL, done)
+        return
+    ask(
+        EARLIEST_PENDING_UPLOAD,
+        lambda offset: ask(EARLIEST_LOCAL, done) if isinstance(offset, BadPeerResponse) else done(offset),
+    )
 
 
 def ask_high_watermark(peers: Peers, partition: Partition, done: Callable[[int | KqueueError], None]) -> None:

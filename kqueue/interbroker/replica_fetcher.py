@@ -22,7 +22,8 @@ from kqueue.base.errors import FencedLeaderEpoch, KqueueError, LogRecovering, St
 from kqueue.base.timers import Timer
 from kqueue.broker.replicas.partition import Partition
 from kqueue.interbroker.contract import PeerError, Peers
-from kqueue.interbroker.leader_offsets import LeaderOffsets, ask_leader_offsets
+from kqueue.interbroker.leader_offsets import LeaderOffsets, ask_leader_offsets, ask_local_start
+from kqueue.log.log_cut import RestartState
 from kqueue.replication.config import FetcherConfig
 from kqueue.replication.follower_replica import FollowerFetch, FollowerReplica
 from kqueue.wire.error_codes import ErrorCode
@@ -84,6 +85,10 @@ class FetcherHost(Protocol):
     @property
     def config(self) -> FetcherConfig:
         """The present settings."""
+
+    @property
+    def skips_tiered(self) -> bool:
+        """`follower.fetch.last.tiered.offset.enable`."""
 
 
 class FetchedPartition:
@@ -354,6 +359,9 @@ class ReplicaFetcher:
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._ask_offsets(fetched, epoch)
             return
+        elif data.error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
+            self._ask_local_start(fetched, epoch)
+            return
         elif data.error_code:
             self._back_off(fetched, data.error_code)
             return
@@ -450,6 +458,50 @@ class ReplicaFetcher:
             leader_end_offset=leaders.end,
         )
         return True
+
+    def _ask_local_start(self, fetched: FetchedPartition, epoch: int) -> None:
+        """Go on where the leader's local log starts: what is before, the tier has (KIP-405).
+
+        Three steps, each of which the end of the leader epoch ends: the leader is asked for that
+        offset, the tier for epochs and producers there, and the log restarts with them.
+        """
+        self._leave_out(fetched)
+        partition, host = fetched.partition, self._host
+
+        def in_turn(step: Callable[[], None]) -> None:
+            if self._partitions.get(fetched.key) is not fetched or fetched.fetch is not None:
+                return  # it has another leader or epoch, and was named again
+            try:
+                step()
+            except KqueueError as error:
+                self._failed(fetched, error)
+
+        def answered(offset: int | KqueueError) -> None:
+            in_turn(lambda: ask_tier(offset))
+
+        def ask_tier(offset: int | KqueueError) -> None:
+            if isinstance(offset, KqueueError):
+                raise offset
+            partition.restart_state(offset, lambda state: in_turn(lambda: restart(offset, state)))
+
+        def restart(offset: int, state: RestartState | KqueueError) -> None:
+            if isinstance(state, KqueueError):
+                raise state
+            end = partition.log_end_offset
+            partition.follow(epoch).restart_at(offset, partial(self._cut, fetched), state)
+            events.REPLICA_SKIPS_TIER.log(
+                logger,
+                "%s-%d: goes on at offset %d, where broker %d's local log starts: it ended at %d",
+                topic=partition.topic,
+                partition=partition.index,
+                offset=offset,
+                leader=self._leader,
+                end_offset=end,
+            )
+
+        ask_local_start(
+            host.peers, host.node_id, self._leader, partition, epoch, answered, skips_tiered=host.skips_tiered
+        )
 
     def _cut(self, fetched: FetchedPartition, error: KqueueError | None) -> None:
         if error is not None:

@@ -12,6 +12,7 @@ from kqueue.broker.metadata.brokers import Cluster
 from kqueue.broker.replicas.partition import Partition
 from kqueue.broker.replicas.partition_host import PartitionHost
 from kqueue.broker.scheduler import Scheduler
+from kqueue.broker.tier_config import FOLLOW_FROM_TIERED
 from kqueue.broker.topics.topics import Topics
 from kqueue.interbroker.contract import Peers
 from kqueue.interbroker.replica_fetcher import Key, ReplicaFetcher
@@ -50,6 +51,11 @@ class ReplicaFetchers:
         """The epoch of this broker's present registration; -1: it has none."""
         own = self._cluster.find(self.node_id)
         return -1 if own is None else own.epoch
+
+    @property
+    def skips_tiered(self) -> bool:
+        """See `FetcherHost`."""
+        return bool(self._config[FOLLOW_FROM_TIERED])
 
     def became_leader(self, partition: Partition) -> None:
         """See `ReplicaEvents`."""

@@ -20,6 +20,7 @@ _EXCEPTIONS: dict[int, type[KqueueError]] = {
     ErrorCode.NOT_COORDINATOR: errors.NotCoordinator,
     ErrorCode.NOT_ENOUGH_REPLICAS: errors.NotEnoughReplicas,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: errors.NotLeader,
+    ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE: errors.OffsetMovedToTieredStorage,
     ErrorCode.OPERATION_NOT_ATTEMPTED: errors.OperationNotAttempted,
     ErrorCode.POLICY_VIOLATION: errors.PolicyViolation,
     ErrorCode.PRODUCER_FENCED: errors.ProducerFenced,

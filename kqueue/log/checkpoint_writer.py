@@ -130,19 +130,27 @@ class LogCheckpoints:
         if folder is not None and log is not None and not log.health.is_suspended:
             # below the log start the log need not be whole any more
             folder.recovery_points[key] = max(log.flushed_offset, log.pending_start_offset)
-            if log.pending_start_offset > 0:
-                # also where the first segment begins there: the files before it may still exist
-                folder.log_starts[key] = log.pending_start_offset
-            else:
-                folder.log_starts.pop(key, None)
+            note_log_start(folder, key, log)
         return folder
+
+
+def note_log_start(folder: DataFolder, key: TopicPartition, log: Log) -> None:
+    """Set what the next checkpoint of `folder` says of a log's start.
+
+    Also where the first segment begins there: the files before it may still exist. A tiered log has
+    its own start even at 0, because its first segment tells nothing of it. Kafka does the same.
+    """
+    if log.pending_start_offset > 0 or log.config.tiered:
+        folder.log_starts[key] = log.pending_start_offset
+    else:
+        folder.log_starts.pop(key, None)
 
 
 def checkpoint_of(folder: DataFolder, key: TopicPartition) -> LogCheckpoint:
     """Return what the checkpoint files say of a partition's log."""
     return LogCheckpoint(
         recovery_point=folder.recovery_points.get(key, 0),
-        start_offset=folder.log_starts.get(key, 0),
+        start_offset=folder.log_starts.get(key),
         high_watermark=folder.high_watermarks.get(key),
         clean=folder.clean,
     )

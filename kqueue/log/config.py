@@ -176,7 +176,10 @@ _DEFAULTS: dict[str, Any] = {row.name: row.default for row in TOPIC_SETTINGS}
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
-    """Topic settings that a log reads often; see their help texts. Sizes in bytes, times in ms."""
+    """Topic settings that a log reads often; see their help texts. Sizes in bytes, times in ms.
+
+    tiered: records below the first segment may be in a remote tier (`remote.storage.enable`).
+    """
 
     segment_bytes: int
     segment_ms: int
@@ -188,6 +191,7 @@ class LogConfig:
     log_append_time: bool
     compacted: bool
     file_delete_delay_ms: int
+    tiered: bool = False
 
     @classmethod
     def from_values(cls, values: TopicConfig | Mapping[str, Any]) -> LogConfig:
@@ -206,6 +210,7 @@ class LogConfig:
             log_append_time=values["message.timestamp.type"] == LOG_APPEND_TIME,
             compacted=compacted,
             file_delete_delay_ms=values["file.delete.delay.ms"],
+            tiered=values["remote.storage.enable"],
         )
 
     @classmethod

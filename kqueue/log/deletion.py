@@ -3,18 +3,21 @@
 The steps, each durable before the next:
 
 1. The log start checkpoint says that the segments are gone.
-2. Their files are renamed to `.deleted`, the oldest first, as Kafka names them.
+2. Their files are renamed to `.deleted`, the oldest first, as Kafka names them. Where the remote
+   tier has the records, the log start stays below: then each segment's new names are durable
+   before the next segment's change, so that a crash leaves no gap.
 3. After `file.delete.delay.ms` the files are removed.
 
 A crash before step 1 brings the segments back, and they are deleted again. After it they are not
-part of the log, whatever names are left; the next start removes `.deleted` files. Readers are not
-disturbed: they hold the files open.
+part of the log, whatever names are left (of segments in the tier: those without `.deleted` are);
+the next start removes `.deleted` files. Readers are not disturbed: they hold the files open.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from kqueue.base import events
@@ -22,7 +25,7 @@ from kqueue.base.clock import Clock
 from kqueue.base.errors import TooManyOpenFiles
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.timers import Timers
-from kqueue.log.formats.filenames import DELETED
+from kqueue.log.formats.filenames import DELETED, LOG
 from kqueue.storage import Storage
 from kqueue.storage.paths import parent_of
 
@@ -40,10 +43,16 @@ class DeletedSegments:
         count, size: number of segments, bytes of batches.
         files: names in `folder`, in deletion order.
         why: the reason, for log lines.
+        in_order: `rename` goes from segment to segment with a sync between, because they lie above
+            the log start: without one in the middle, later ones would be out of reach.
+        is_renamed: `rename` has ended.
     Thread: `rename` and `remove` block and may run in any thread.
     """
 
-    __slots__ = ("base_offset", "count", "end_offset", "files", "folder", "size", "storage", "why")
+    __slots__ = (
+        "_lock", "base_offset", "count", "end_offset", "files", "folder", "in_order", "is_renamed", "size", "storage",
+        "why",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -57,6 +66,9 @@ class DeletedSegments:
         size: int,
         why: str,
     ) -> None:
+        self._lock = threading.Lock()
+        self.in_order = False
+        self.is_renamed = False
         self.storage = storage
         self.folder = folder
         self.files = tuple(files)
@@ -70,21 +82,28 @@ class DeletedSegments:
         return f"DeletedSegments({self.folder}: {self.base_offset} to {self.end_offset}, {self.why})"
 
     def rename(self) -> None:
-        """Rename the files to `.deleted`.
+        """Rename the files to `.deleted`; no effect once it has ended. Repeat it after
+        TooManyOpenFiles.
 
         Durability: durable on return; a crash before leaves some with their old names.
         Raises: StorageFailed.
         """
+        # A new segment may take one of these names later: two callers must not rename twice.
+        with self._lock:
+            if not self.is_renamed:
+                self._rename()
+                self.is_renamed = True
+
+    def _rename(self) -> None:
+        # A partition that was deleted meanwhile has no such files.
         for name in self.files:
-            with contextlib.suppress(FileNotFoundError):  # the partition was deleted meanwhile
+            if self.in_order and name.endswith(LOG) and name != self.files[0]:
+                self._sync_names()
+            with contextlib.suppress(FileNotFoundError):
                 self.storage.rename(f"{self.folder}/{name}", f"{self.folder}/{name}{DELETED}")
-        self.sync_names()
+        self._sync_names()
 
-    def sync_names(self) -> None:
-        """Sync the folder, the last step of `rename`; repeat it after TooManyOpenFiles.
-
-        Raises: StorageFailed.
-        """
+    def _sync_names(self) -> None:
         with contextlib.suppress(FileNotFoundError):
             self.storage.sync_folder(self.folder)
 
@@ -162,7 +181,7 @@ class AsyncDeleter:
 
         def renamed(_: None, error: BaseException | None) -> None:
             if isinstance(error, TooManyOpenFiles):  # to sync the folder: renaming opens nothing
-                self._timers.at(self._clock.monotonic_ms() + PAUSE_MS, lambda: submit(dropped.sync_names))
+                self._timers.at(self._clock.monotonic_ms() + PAUSE_MS, lambda: submit(dropped.rename))
             elif error is not None:
                 events.FILES_NOT_RENAMED.log(
                     logger,

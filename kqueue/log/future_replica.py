@@ -209,6 +209,7 @@ class FutureReplica:
             log.producers,
             step.snapshots,
             [damage for damage in log.damage if isinstance(damage, Damage)],
+            has_tier_start=not log.lacks_start,
         )
 
     def _part(self, segment: Segment, limit: int | None = None) -> _SegmentCopy:

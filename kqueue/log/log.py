@@ -9,17 +9,26 @@ What a log accepts after a failed disk operation is in `log_state`.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kqueue.base.clock import Clock
-from kqueue.base.errors import CorruptData, DiskFull, OffsetOutOfRange, StorageFailed, StorageUnavailable
+from kqueue.base.errors import (
+    CorruptData,
+    DiskFull,
+    OffsetMovedToTieredStorage,
+    OffsetOutOfRange,
+    RequestRefused,
+    StorageFailed,
+    StorageUnavailable,
+)
 from kqueue.base.jobs import IoJob
 from kqueue.log.compaction.model import SegmentGroup
 from kqueue.log.config import LogConfig
 from kqueue.log.deletion import DeletedSegments
 from kqueue.log.flusher import Flusher
 from kqueue.log.formats.checkpoints import NO_CHECKPOINT, LogCheckpoint
+from kqueue.log.formats.leader_epochs import LeaderEpochCache
 from kqueue.log.formats.producer_snapshot import ProducerSnapshotFiles
 from kqueue.log.log_segments import LogSegments
 from kqueue.log.log_state import LogHealth, LogState
@@ -51,7 +60,13 @@ class Log:
 
     Attributes:
         config: may be replaced at any time.
-        start_offset, end_offset: readable offsets, end exclusive.
+        start_offset, end_offset: readable offsets, end exclusive; of tier and disk together.
+        local_start_offset: first offset that `read` serves. The log start, but in a log with a
+            remote tier the first segment's base where that is later.
+        lacks_start: the checkpoint of the log start was lost, so a log with a remote tier starts at
+            its first segment, until `adopt_tier`.
+        tiered_end: exclusive end of what the remote tier is known to have; 0: nothing. The owner
+            sets it; `delete_local` deletes nothing at or above. A truncation lowers it.
         damage: flushed bytes found wrong, at open or at their first read; empty: none.
         flush_refused: the last flush found no room or no descriptors. Nothing is lost; the caller
             repeats it a little later. Reset by the next flush.
@@ -67,9 +82,9 @@ class Log:
 
     __slots__ = (
         "_clock", "_jitter_ms", "_producer_limit", "_rng", "_snapshots", "config", "damage", "defers_rolls",
-        "end_offset", "epochs", "flush_refused", "flusher", "folder", "health", "on_failed", "on_flushed",
-        "on_truncate", "pending_start_offset", "producers", "reader", "roll_due", "segments", "space", "start_offset",
-        "storage", "topic_id",
+        "end_offset", "epochs", "flush_refused", "flusher", "folder", "health", "lacks_start", "local_start_offset",
+        "on_failed", "on_flushed", "on_truncate", "pending_start_offset", "producers", "reader", "roll_due", "segments",
+        "space", "start_offset", "storage", "tiered_end", "topic_id",
     )  # fmt: skip
 
     def __init__(
@@ -106,6 +121,10 @@ class Log:
         self.reader = LogReader(loaded.segments, self.damage, storage.location, folder)
         self.segments = LogSegments(storage, folder, loaded.segments, self.reader, self._snapshots)
         self.flusher = Flusher(storage, folder, loaded.end_offset)
+        self.tiered_end = 0
+        self.lacks_start = config.tiered and not loaded.has_tier_start and loaded.start_offset > 0
+        self.local_start_offset = self.start_offset
+        self.note_local_start()
         self._jitter_ms = self._draw_jitter()
 
     @classmethod
@@ -135,7 +154,7 @@ class Log:
         loaded = recovered_log.load(storage, folder, config, now_ms, checkpoint)
         loaded.producers.expire(now_ms, producer_expiration_ms)
         log = cls(storage, folder, config, clock, loaded, topic_id=topic_id, rng=rng)
-        if loaded.end_offset == loaded.start_offset == log.segments.active.base:
+        if loaded.end_offset == log.local_start_offset == log.segments.active.base:
             log.flusher.folder_changed(parent=True)
         return log
 
@@ -292,19 +311,29 @@ class Log:
         Args:
             end_offset: exclusive bound: the high watermark, last stable offset or log end.
             min_one_batch: the first batch may exceed `max_bytes`.
-        Raises: OffsetOutOfRange: below the log start or above the log end. StorageFailed: offline,
-            or the disk failed. CorruptBatch.
+        Raises: OffsetOutOfRange: below the log start or above the log end.
+            OffsetMovedToTieredStorage: below the local start, within the log. StorageFailed:
+            offline, or the disk failed. CorruptBatch.
         """
         if self.health.failure is not None:
             readable_end = self.readable_end
             if readable_end <= offset < end_offset:
                 raise self.health.failure
             end_offset = min(end_offset, readable_end)
-        if not self.start_offset <= offset <= self.end_offset:
-            raise OffsetOutOfRange(
-                f"{self.folder}: offset {offset} is not within {self.start_offset} and {self.end_offset}"
-            )
+        # The local start: one comparison finds both errors, so a tier costs the hot path nothing.
+        if not self.local_start_offset <= offset <= self.end_offset:
+            raise self._not_here(offset)
         return self.reader.read(offset, max_bytes, end_offset, self.end_offset, min_one_batch)
+
+    def _not_here(self, offset: int) -> RequestRefused:
+        if self.start_offset <= offset < self.local_start_offset:
+            return OffsetMovedToTieredStorage(
+                f"{self.folder}: offset {offset} is in the remote tier, the local log starts at "
+                f"{self.local_start_offset}"
+            )
+        return OffsetOutOfRange(
+            f"{self.folder}: offset {offset} is not within {self.start_offset} and {self.end_offset}"
+        )
 
     @property
     def readable_end(self) -> int:
@@ -365,12 +394,14 @@ class Log:
 
         Where `offset` is at or above the log end, only epochs without a batch go. Blocks.
         Durability: durable on return; a crash before leaves any end between the two.
-        Raises: OffsetOutOfRange: below the log start. StorageFailed.
+        Raises: OffsetOutOfRange: below the local start. StorageFailed.
         """
         if self.health.failure is not None:
             raise self.health.failure
-        if offset < self.start_offset:
-            raise OffsetOutOfRange(f"{self.folder}: can't truncate to {offset}, the log starts at {self.start_offset}")
+        if offset < self.local_start_offset:
+            raise OffsetOutOfRange(
+                f"{self.folder}: can't truncate to {offset}, the log starts at {self.local_start_offset}"
+            )
         if offset >= self.end_offset:
             return self.epochs.truncate_from_end(self.end_offset)
         # First the recovery point on disk: one above the log's new end would make the next start
@@ -390,6 +421,8 @@ class Log:
     def _truncate(self, offset: int) -> None:
         self.end_offset = end_offset = self.segments.truncate_to(offset, self.config.segment_index_bytes)
         self.epochs.truncate_from_end(end_offset)
+        # What is appended next is not what the tier has; its owner finds out what it still has.
+        self.tiered_end = min(self.tiered_end, end_offset)
         self.flusher.truncated(end_offset)
         if self._producer_limit is not None:
             self._producer_limit.unwatch(self.producers)
@@ -413,13 +446,50 @@ class Log:
             self.start_offset = offset
             self.announce_start(offset)
             self.epochs.truncate_from_start(offset)
+            self.note_local_start()
 
     def announce_start(self, offset: int) -> None:
         """Let checkpoints contain a log start that `advance_start` will set."""
         self.pending_start_offset = max(self.pending_start_offset, offset)
 
+    def note_local_start(self) -> None:
+        """Set `local_start_offset`, after a change of the log start or of the first segment."""
+        # A topic whose tier was switched off keeps its local start until the log start has moved.
+        has_tier = self.config.tiered or self.local_start_offset > self.start_offset
+        self.local_start_offset = max(self.start_offset, self.segments.base_offset if has_tier else 0)
+
+    def adopt_tier(self, start_offset: int, epochs: Sequence[tuple[int, int]]) -> None:
+        """Let the log start at `start_offset`, if that is lower, with the tier's leader epochs.
+
+        After the log start checkpoint or the epochs were lost, the remote tier knows both. What the
+        local segments say counts; the tier's epochs replace all that are known below them.
+        Args: epochs: (leader epoch, first offset) of the tier, ascending; those from the log end on
+            are ignored. Empty: the log's stay.
+        Durability: the epochs with the next flush that has work, the start with its next
+            checkpoint. A crash before leaves the log as it was, to adopt the tier again.
+        Raises: CorruptData: the epochs contradict the local ones; nothing changed.
+        """
+        joined = LeaderEpochCache()
+        if self.end_offset > self.local_start_offset:
+            joined.replace(self.epochs.entries())
+            joined.truncate_from_start(self.local_start_offset)
+        start = max(min(start_offset, self.start_offset), 0)
+        below_end = [row for row in epochs if row[1] < self.end_offset]
+        joined.put_in_front(below_end, self.local_start_offset)
+        joined.truncate_from_start(start)
+        if below_end:
+            self.epochs.replace(joined.entries())
+        if start < self.start_offset:
+            if self.pending_start_offset == self.start_offset:  # else a later start is on its way to the disk
+                self.pending_start_offset = start
+            self.start_offset = start
+            self.note_local_start()
+        self.lacks_start = False
+
     def start_after_deletion(self, offset: int) -> int | None:
-        """Return the log start after `delete_before(offset)`; None: nothing would go."""
+        """Return the first offset left after `delete_before(offset)` or `delete_local(offset)`;
+        None: nothing would go.
+        """
         return self.segments.start_after_deletion(offset) if self.health.state is not LogState.OFFLINE else None
 
     def delete_before(self, offset: int, *, high_watermark: int, why: str) -> DeletedSegments | None:
@@ -435,7 +505,23 @@ class Log:
         # there, and no log can be truncated below its start.
         end = 0 if is_offline else min(offset, high_watermark, self.readable_end)
         deleted = self.segments.delete_below(end, why, self.producers, self.flusher)
-        self.advance_start(self.segments.base_offset)
+        if deleted is not None:  # else the log start of a tiered log would pass all that only the tier has
+            self.advance_start(self.segments.base_offset)
+            self.note_local_start()
+        return deleted
+
+    def delete_local(self, offset: int, *, high_watermark: int, why: str) -> DeletedSegments | None:
+        """Remove the sealed segments that end at or below `offset` and `tiered_end`; the log start
+        stays.
+
+        As `delete_before` otherwise: it needs `start_snapshot_job` for the new first segment.
+        Returns: the files left to delete; None: there is no such segment, or that job has not run.
+        Durability: after a crash some of the newest of these segments may be back.
+        """
+        is_offline = self.health.state is LogState.OFFLINE
+        end = 0 if is_offline else min(offset, self.tiered_end, high_watermark, self.readable_end)
+        deleted = self.segments.delete_below(end, why, self.producers, self.flusher, in_order=True)
+        self.note_local_start()
         return deleted
 
     def replace(self, old: list[Segment], group: SegmentGroup) -> list[str] | None:

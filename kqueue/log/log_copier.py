@@ -204,7 +204,7 @@ def _plan_log(plan: _PlannedCopy, log: Log) -> None:
         plan.written[snapshot] = encode_snapshot(log.producers)
     end_offset = max(log.end_offset, log.pending_start_offset)
     plan.offsets[RECOVERY_POINTS] = plan.offsets[HIGH_WATERMARKS] = end_offset
-    if log.pending_start_offset > 0:
+    if log.pending_start_offset > 0 or log.config.tiered:
         plan.offsets[LOG_STARTS] = log.pending_start_offset
 
 

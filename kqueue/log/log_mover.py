@@ -35,6 +35,7 @@ from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.names import random_uuid
 from kqueue.base.sliced_task import QueuedCall, SlicedWork
 from kqueue.base.timers import Timers
+from kqueue.log.checkpoint_writer import note_log_start
 from kqueue.log.deletion import remove_folder
 from kqueue.log.folders.checkpoint_file import all_of
 from kqueue.log.folders.data_folder import DataFolder
@@ -343,10 +344,7 @@ class LogMover:
         target.recovery_points[key] = copied
         source = self._folders.of(key)
         target.high_watermarks[key] = min(source.high_watermarks.get(key, copied) if source else copied, copied)
-        if start > 0:
-            target.log_starts[key] = start
-        else:
-            target.log_starts.pop(key, None)
+        note_log_start(target, key, log)
 
         def saved(error: BaseException | None) -> None:
             if move.state is not MoveState.COPYING or self._stopped:

@@ -30,7 +30,7 @@ class LogSegments:
     Attributes: snapshots: the producer snapshots of the log.
     """
 
-    __slots__ = ("_folder", "_list", "_reader", "_storage", "active", "snapshots")
+    __slots__ = ("_deleted", "_folder", "_list", "_reader", "_storage", "active", "snapshots")
 
     def __init__(
         self,
@@ -45,6 +45,7 @@ class LogSegments:
         self._reader = reader
         self.snapshots = snapshots
         self._list = segments
+        self._deleted: list[DeletedSegments] = []  # whose files may have their names still
         self.active = segments[-1]
 
     def __len__(self) -> int:
@@ -159,9 +160,12 @@ class LogSegments:
         return is_durable and offset in snapshots.offsets
 
     def delete_below(
-        self, offset: int, why: str, producers: ProducerStateManager, flusher: Flusher
+        self, offset: int, why: str, producers: ProducerStateManager, flusher: Flusher, *, in_order: bool = False
     ) -> DeletedSegments | None:
-        """Remove the sealed segments that end at or below `offset`; see `Log.delete_before`."""
+        """Remove the sealed segments that end at or below `offset`; see `Log.delete_before`.
+
+        Args: in_order: see `DeletedSegments`.
+        """
         removed = self.sealed_below(offset)
         # A deletion takes the batches from which producer state could be rebuilt. Before the
         # snapshot at the new start is durable, a power cut would lose the sequences of idle
@@ -171,7 +175,7 @@ class LogSegments:
         del self._list[: len(removed)]
         size = sum(segment.size for segment in removed)
         files = self._detach(removed) + self.snapshots.forget({segment.base for segment in removed})
-        return DeletedSegments(
+        deleted = DeletedSegments(
             self._storage,
             self._folder,
             files,
@@ -181,6 +185,19 @@ class LogSegments:
             size=size,
             why=why,
         )
+        deleted.in_order = in_order
+        self._deleted = [earlier for earlier in self._deleted if not earlier.is_renamed]
+        self._deleted.append(deleted)
+        return deleted
+
+    def finish_deletions(self) -> None:
+        """Rename the files of all deleted segments, before a segment may take the name of one.
+
+        Blocks. Raises: StorageFailed.
+        """
+        for deleted in self._deleted:
+            deleted.rename()
+        self._deleted = []
 
     def replace(self, old: list[Segment], group: SegmentGroup, now_ms: int) -> list[str] | None:
         """Replace `old` by the compacted `group`; see `Log.replace`.
@@ -204,9 +221,11 @@ class LogSegments:
         Raises: StorageFailed, CorruptData.
         """
         self._reader.clear_hints()
-        # The newest first: whenever a crash ends this, the segments that are left have no gap.
+        # The newest first, each durably: whenever a crash ends this, the segments that are left
+        # have no gap. Names that are changed without a sync between may be lost in any order.
         while len(self._list) > 1 and self._list[-1].base > offset:
             self._list.pop().files.remove()
+            self._storage.sync_folder(self._folder)
         self.active = self._list[-1]
         self.snapshots.remove_above(offset)
         self._storage.sync_folder(
@@ -222,13 +241,9 @@ class LogSegments:
         self._list.append(self.active)
 
     def remove_first(self) -> None:
-        """Delete all segments but the active one, and all producer snapshots. Blocks.
-
-        Raises: StorageFailed.
-        """
+        """Delete all segments but the active one. Blocks. Raises: StorageFailed."""
         while len(self._list) > 1:
             self._list.pop(0).files.remove()
-        self.snapshots.remove_above(-1)
 
     def _find(self, sealed: list[Segment]) -> int | None:
         """Return the index of the first of these neighbours; None: not in the list, or one is

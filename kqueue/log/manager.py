@@ -419,6 +419,7 @@ class LogManager:
         self._producer_limit.unwatch(old.producers)
         assert old.topic_id is not None, "it was opened with one"
         log = self._logs[key] = self._open(folder, key, folder.partitions[key], old.topic_id, old.config)
+        log.tiered_end = old.tiered_end
         log.flusher.folder_changed(parent=True)
         return log
 

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from kqueue.storage import Region
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kqueue.log.formats.transaction_index import AbortedTxn
     from kqueue.log.recovery.read_verification import VerificationTask
 
 
@@ -65,6 +68,20 @@ class ReadResult:
     def read(self) -> bytes:
         """Read the bytes. Raises: StorageFailed."""
         return self.region.read() if self.region is not None else b""
+
+
+class TieredReadResult(ReadResult):
+    """Whole batches that were read from the tier, in memory. Kafka's RemoteLogReadResult.
+
+    Attributes: aborted: the aborted transactions among them, of a read up to the last stable
+        offset.
+    """
+
+    __slots__ = ("aborted",)
+
+    def __init__(self, region: Region | None, next_offset: int, aborted: Sequence[AbortedTxn]) -> None:
+        super().__init__(region, next_offset, -1, 0)
+        self.aborted = aborted
 
 
 class TimestampAndOffset(NamedTuple):

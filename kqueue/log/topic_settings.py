@@ -29,14 +29,13 @@ from kqueue.records.partitioners import DEFAULT as PARTITIONER_DEFAULT
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
-NOT_YET = "Accepted and shown, but has no effect yet."
 NEVER = "Accepted and shown for Kafka's tools; has no effect in kqueue."
 LOG_APPEND_TIME = "LogAppendTime"
 
 
 def _row(name: str, kind: SettingType, default: Any, valid: Validator, doc: str, *synonyms: str | Synonym) -> Setting:
     named = tuple(Synonym(item) if isinstance(item, str) else item for item in synonyms)
-    return Setting(name, kind, default, valid, Scope.TOPIC, doc, named, NOT_YET in doc or NEVER in doc)
+    return Setting(name, kind, default, valid, Scope.TOPIC, doc, named, NEVER in doc)
 
 
 def _replicas_row(name: str, kind: SettingType, default: Any, valid: Validator, doc: str) -> Setting:
@@ -344,42 +343,38 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         "Replicas out of sync of these partitions, as partition:broker of the follower, or *, fetch no more than "
         "follower.replication.throttled.rate.",
     ),
-    # remote tiers
+    # tiered storage
     _row(
         "remote.storage.enable",
         SettingType.BOOLEAN,
         False,
-        Validator(
-            "false: there is no remote tier yet",
-            lambda value: not value,
-            lambda value: (
-                "Tiered Storage functionality is disabled in the broker. "
-                "Topic cannot be configured with remote log storage."
-            ),
-            is_sentence=True,
-        ),
-        "Copy sealed segments to a remote tier. Kafka also refuses it where its remote tier is disabled.",
+        ANY,
+        "Copy sealed segments to the tier, and read from it what is deleted here. Needs "
+        "remote.log.storage.system.enable=true at the brokers, and cleanup.policy=delete. It can only be disabled "
+        "with remote.log.delete.on.disable=true.",
     ),
     _row(
         "remote.log.copy.disable",
         SettingType.BOOLEAN,
         False,
         ANY,
-        f"Read from the remote tier, but copy nothing more to it. {NOT_YET}",
+        "Copy nothing more to the tier, and go on to read from it. What is not in the tier is kept by retention.ms "
+        "and retention.bytes then.",
     ),
     _row(
         "remote.log.delete.on.disable",
         SettingType.BOOLEAN,
         False,
         ANY,
-        f"Delete the remote data when the remote tier is disabled. {NOT_YET}",
+        "Delete what is in the tier when remote.storage.enable becomes false. The log then starts at what is here.",
     ),
     _row(
         "local.retention.ms",
         SettingType.LONG,
         -2,
         at_least(-2),
-        f"retention.ms of the local part of a topic with a remote tier; -2 uses retention.ms. {NOT_YET}",
+        "With remote.storage.enable=true: retention.ms of the segments here that are in the tier too; -2 uses "
+        "retention.ms.",
         "log.local.retention.ms",
     ),
     _row(
@@ -387,7 +382,8 @@ TOPIC_SETTINGS: tuple[Setting, ...] = (
         SettingType.LONG,
         -2,
         at_least(-2),
-        f"retention.bytes of the local part of a topic with a remote tier; -2 uses retention.bytes. {NOT_YET}",
+        "With remote.storage.enable=true: retention.bytes of the segments here, of which those that are in the tier "
+        "too are deleted; -2 uses retention.bytes.",
         "log.local.retention.bytes",
     ),
 )

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, get_args
 from kqueue.base.names import INTERNAL_TOPICS, METADATA_TOPIC, did_you_mean, parse_partition_folder
 from kqueue.log_tools.arrow import ROWS_MAX, batches_of_logs, require_pyarrow, schema
 from kqueue.log_tools.errors import NotALogFolder
-from kqueue.log_tools.folder import LogFolder, open_log
+from kqueue.log_tools.folder import LogFolder
 from kqueue.log_tools.progress import ProgressCallback, ProgressMeter
 from kqueue.log_tools.rows import Row, Selection, rows
 from kqueue.log_tools.verify import resolve_target
@@ -72,7 +72,7 @@ def open_logs(folders: Sequence[str | Path], topics: Sequence[str] = ()) -> list
     """Return the partitions in these folders.
 
     Args:
-        folders: partition folders or data folders.
+        folders: partition folders or data folders, or URLs of tiers.
         topics: of a data folder, export these topics; empty: all but internal topics.
     Raises:
         NotALogFolder: a folder is neither, or a topic is missing.
@@ -80,9 +80,9 @@ def open_logs(folders: Sequence[str | Path], topics: Sequence[str] = ()) -> list
     """
     logs: list[LogFolder] = []
     for folder in folders:
-        target = resolve_target(folder)
+        target = resolve_target(folder, topics)
         if target.partition is not None:
-            logs.append(open_log(folder))
+            logs.append(LogFolder(target.storage, target.partition, note=target.note))
             continue
         names = [entry.name for entry in target.storage.list("") if entry.is_folder]
         partitions = sorted((key, name) for name in names if (key := parse_partition_folder(name)))

@@ -22,6 +22,7 @@ from kqueue.log_tools.errors import NotALogFolder
 from kqueue.log_tools.index_lookup import log_end_of
 from kqueue.log_tools.rows import Selection, SelectionArgs
 from kqueue.log_tools.segments import Batch, Segment
+from kqueue.log_tools.tier_urls import is_url, open_partition_url
 from kqueue.log_tools.transaction_outcomes import TransactionOutcomes
 from kqueue.log_tools.valid_batches import OnDamage, damage_reporter, valid_batches
 from kqueue.records.batch import DECOMPRESSED_BYTES_MAX
@@ -53,10 +54,17 @@ def open_log(folder: str | Path) -> LogFolder:
     Nothing is written or locked, so a running broker may use the folder, and its disk may be
     read-only. The segments are listed once; open the folder again to see later ones.
 
+    Args:
+        folder: or the URL of a partition in a tier, such as ``s3://bucket/prefix/orders-0``, which
+            has the segments that were copied there.
     Raises:
         NotALogFolder: there is no such folder, or it holds no log.
         StorageFailed: it cannot be read.
+        ExtraNeeded: the package for the URL is missing.
     """
+    if is_url(folder):
+        target = open_partition_url(str(folder))
+        return LogFolder(target.storage, str(target.partition), note=target.note)
     path = Path(folder).resolve()
     if not path.is_dir():
         raise NotALogFolder(
@@ -75,9 +83,13 @@ class LogFolder:
     `segments`: oldest first. `topic_id`: 16 bytes, None if it is not stored.
     """
 
-    def __init__(self, storage: Storage, folder: str) -> None:
-        """Open `folder` of `storage`. Raises: as `open_log`."""
+    def __init__(self, storage: Storage, folder: str, *, note: str = "") -> None:
+        """Open `folder` of `storage`. Raises: as `open_log`.
+
+        Args: note: more on which log it is, for people.
+        """
         self.storage = storage
+        self._note = note
         self.folder = folder
         named = parse_partition_folder(folder)
         self.topic: str | None = named[0] if named else None
@@ -87,7 +99,8 @@ class LogFolder:
             raise NotALogFolder(f"{self.location} holds no log: expected files such as 00000000000000000000{LOG}")
 
     def __repr__(self) -> str:
-        return f"<log {self.location}, {counted(len(self.segments), 'segment')}>"
+        note = f", {self._note}" if self._note else ""
+        return f"<log {self.location}, {counted(len(self.segments), 'segment')}{note}>"
 
     def __iter__(self) -> Iterator[Record]:
         return self.records()

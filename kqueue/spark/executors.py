@@ -66,7 +66,7 @@ def check_executors(
         bootstrap: HOST:PORT; one of them has to be reachable.
         brokers: HOST:PORT, as the brokers advertise themselves; all have to be reachable.
         folders: paths that executors have to see as the driver does. Of one that does not exist the
-            nearest parent. URLs are left out.
+            nearest parent. URLs are left out; for one of an object store executors need obstore.
         place: where results are: a folder as those, or an object store, whose server has to be
             reachable if one is named, and for which executors need obstore.
         is_written: executors write to `place`, and may have to be users that can.
@@ -75,9 +75,10 @@ def check_executors(
     remote = is_remote(spark)
     if not remote and is_local(spark.sparkContext.master):
         return
-    bootstrap, brokers = list(bootstrap), list(brokers)
+    bootstrap, brokers, folders = list(bootstrap), list(brokers), list(folders)
     server = None if place is None else server_of(place)
-    needed = NEEDED if server is None else (*NEEDED, "obstore")
+    is_tier_read = any("://" in folder and not folder.startswith("file:") for folder in folders)
+    needed = (*NEEDED, "obstore") if is_tier_read or server is not None else NEEDED
     addresses = list(dict.fromkeys([*bootstrap, *brokers, *([server] if server else [])]))
     places = [] if place is None else [place.url]
     written = places if is_written else []

@@ -28,6 +28,27 @@ class RegionSource(Protocol):
         ...
 
 
+class BytesSource:
+    """Bytes in memory, as the source of a region."""
+
+    __slots__ = ("_data",)
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """See `RegionSource`."""
+        return self._data[position : position + size]
+
+    def fileno(self) -> int | None:
+        """See `RegionSource`."""
+        return None
+
+    def is_cached(self, position: int, size: int) -> bool:
+        """See `RegionSource`."""
+        return True
+
+
 class Region:
     """`size` bytes of a file from `position` on. It holds the open file, which keeps the descriptor
     open.

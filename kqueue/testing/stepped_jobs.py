@@ -15,14 +15,27 @@ class SteppedJobs:
     """Queues submitted jobs until `step` or `run_all`, so that a test can stop between two jobs.
 
     If a `CpuJob` would run in another process, its task and its result are pickled.
+
+    Attributes: held: jobs of an `IoJob.queue` that begins with it are kept until `release`; empty:
+        none are.
     """
 
     def __init__(self) -> None:
         self.pending: deque[IoJob[Any] | CpuJob[Any]] = deque()
+        self.held = ""
+        self._kept: list[IoJob[Any] | CpuJob[Any]] = []
 
     def submit(self, job: IoJob[T] | CpuJob[T]) -> None:
         """Add a job to the end of the queue."""
-        self.pending.append(job)
+        is_held = self.held and isinstance(job, IoJob) and job.queue.startswith(self.held)
+        (self._kept if is_held else self.pending).append(job)
+
+    def release(self) -> int:
+        """Queue the jobs that were held, and hold no more; return their number."""
+        self.held = ""
+        kept, self._kept = self._kept, []
+        self.pending.extend(kept)
+        return len(kept)
 
     def step(self) -> bool:
         """Run the oldest job and deliver its result; return False if there is none."""

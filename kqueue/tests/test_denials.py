@@ -66,16 +66,12 @@ def without(path: str, *words: str) -> Holds:
     return lambda: not any(word in (ROOT / path).read_text() for word in words)
 
 
-TIERED = refused("remote.log.storage.system.enable")
 QUORUM = no_api("AddRaftVoter", "RemoveRaftVoter", "AlterPartition")
 KERBEROS = no_mechanism("GSSAPI")
 
 DENIED: dict[str, tuple[Holds, ...]] = {
-    "What kqueue leaves out: tiered storage, a KRaft quorum, Kerberos": (TIERED, QUORUM, KERBEROS),
+    "What kqueue leaves out: a KRaft quorum, Kerberos": (QUORUM, KERBEROS),
     "kqueue is not on a package index yet": (without("kqueue/base/extras.py", "pip install 'kqueue"),),
-    "remote tiers are not supported": (TIERED,),
-    "there is no remote tier yet": (TIERED,),
-    "a remote tier for sealed segments": (TIERED,),
     "here is no controller quorum": (QUORUM,),
     "kqueue has no controller quorum": (QUORUM,),
     "Kafka's default, GSSAPI, is not supported": (KERBEROS,),

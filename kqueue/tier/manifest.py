@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterator, Sequence
 from threading import Lock, RLock
 from typing import NamedTuple, TypeVar
 
-from kqueue.tier.errors import LeaderFenced, ObjectChanged, ObjectNotFound
+from kqueue.tier.errors import LeaderFenced, ObjectChanged, ObjectNotFound, TierCorrupt
 from kqueue.tier.formats.keys import TieredPartition
 from kqueue.tier.formats.manifest_root import (
     DOCUMENT_BYTES_MAX,
@@ -245,6 +245,31 @@ class Manifest:
             found = self.find(segment.start_offset)
             if found is None or found.object_id != segment.object_id:
                 self._store.delete([segment.key(self.partition)])
+
+    def rebuild(self, segments: Sequence[TieredSegment], leader_epoch: int) -> ManifestRoot:
+        """Write a manifest of these segments in place of one that is lost or can't be read.
+
+        Announced copies, deletions and a log start above the first segment are forgotten.
+        Args:
+            segments: oldest first, without overlaps. leader_epoch: of the latest leader that wrote.
+        Raises: ObjectChanged: somebody has written meanwhile.
+        """
+        key, start = self.partition.manifest_key, segments[0].start_offset if segments else 0
+        with self._lock:
+            try:
+                self._version = self._store.get(key, max_bytes=DOCUMENT_BYTES_MAX).version
+            except ObjectNotFound:
+                self._version = None
+            except TierCorrupt:  # too large, so that its version can't be read
+                self._store.delete([key])
+                self._version = None
+            root = ManifestRoot(self.partition, leader_epoch=leader_epoch, log_start_offset=start, removed_below=start)
+            for segment in segments:
+                added = (*root.segments, segment)
+                root = self._with_pages(root.next(segments=added, size=root.size + segment.size, count=root.count + 1))
+            self._version = self._store.put_if(key, encode_root(root), self._version)
+            self.root = root
+            return root
 
     def raise_start(self, leader_epoch: int, offset: int) -> None:
         """Raise the log start; it never decreases. Raises: LeaderFenced."""

@@ -392,6 +392,10 @@ ERROR_ADVICE: dict[ErrorCode, ErrorAdvice] = {
         "a fetch session has topics by name and by id",
         "none: clients begin a session",
     ),
+    ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE: ErrorAdvice(
+        "the records at this offset are in the remote tier only, and the request reads the leader's disk",
+        "followers go on at the leader's first local offset; a consumer gets it only from a broker without the tier",
+    ),
     ErrorCode.FENCED_MEMBER_EPOCH: ErrorAdvice(
         "the member's epoch is not the coordinator's: it missed an assignment",
         "none: the member gives up its partitions and rejoins",

@@ -21,7 +21,7 @@ Records leave as they are on disk. Versions 0 to 18:
     18      high watermark of a follower (KIP-1166)
 
 Fetches of followers are in `follower_fetch`. Above a quota of its bytes a fetch
-has no records (`_respond`). Not emulated: tiered storage.
+has no records (`_respond`). Records of the tier (KIP-405) come from memory.
 """
 
 from __future__ import annotations
@@ -185,8 +185,8 @@ def _respond(
         return FetchResponse(error_code=code_of(error))
     # Only a fetch whose time is over still has some. They are left out, and the next fetch gets
     # them.
-    if result.unverified:
-        result.drop_unverified()
+    if result.pending:
+        result.drop_pending()
     quotas = context.broker.security.active_quotas
     if quotas is not None:
         throttle_ms = quotas.count_fetched(context.principal.name, context.client_id, result.size)

@@ -18,11 +18,12 @@ Versions 0 to 11:
     10      timeout (KIP-1075)
     11      -6: the earliest offset to upload (KIP-1023)
 
-Not emulated: tiered storage: everything is local.
+Times are looked up in the tier first (`_look_up`), within `remote.list.offsets.request.timeout.ms`.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator
 
@@ -43,9 +44,11 @@ from kqueue.broker.fetch.offset_lookup import (
     find_offset,
     segment_starts,
 )
+from kqueue.broker.fetch.tier_lookups import TierLookups
 from kqueue.broker.purgatory import DelayedOperation
 from kqueue.broker.replicas.partition import Partition
 from kqueue.broker.replicas.uncommitted_ends import UncommittedEnds
+from kqueue.broker.tier_config import LIST_OFFSETS_WAIT_MS
 from kqueue.security.errors import TopicAuthorizationFailed
 from kqueue.security.operations import AclOperation, ResourceType
 from kqueue.wire.error_codes import ErrorCode
@@ -91,18 +94,18 @@ def _handle_sliced(
 ) -> SlicedWork[ListOffsetsResponse | DelayedOperation[ListOffsetsResponse]]:
     ends = UncommittedEnds(())
     if request.replica_id >= 0:  # a follower asks for the log, committed or not
-        return (yield from _respond(request, context, ends))
+        return (yield from _look_up(request, context, ends))
     if context.broker.replicas.host.flush_before_visible or not context.broker.metadata.cluster.is_alone:
         for partition in _bounded_by_high_watermark(request, context):
             ends.add(partition)
             yield None
     if ends.all_committed():
-        return (yield from _respond(request, context, ends))
+        return (yield from _look_up(request, context, ends))
     return DelayedOperation(
         ends.keys,
         context.change_deadline_ms(request.timeout_ms if request.timeout_ms > 0 else FLUSH_WAIT_MS),
         lambda expired: (
-            in_slices(context, _respond(request, context, ends)) if expired or ends.all_committed() else None
+            in_slices(context, _look_up(request, context, ends)) if expired or ends.all_committed() else None
         ),
     )
 
@@ -121,12 +124,47 @@ def _bounded_by_high_watermark(request: ListOffsetsRequest, context: RequestCont
                     yield known_partition
 
 
-def _respond(
+def _look_up(
     request: ListOffsetsRequest, context: RequestContext, ends: UncommittedEnds
+) -> SlicedWork[ListOffsetsResponse | DelayedOperation[ListOffsetsResponse]]:
+    """Look up times in the tier, in jobs, then in the local logs."""
+    broker = context.broker
+    lookups = TierLookups(broker.scheduler.purgatory)
+    for partition, timestamp in () if broker.tier is None else _looked_up_by_time(request, context):
+        with contextlib.suppress(KqueueError):  # the local look-up answers with it
+            lookups.start(partition, timestamp)
+        yield None
+    if not lookups:
+        return (yield from _respond(request, context, ends, lookups))
+    wait_ms = broker.config[LIST_OFFSETS_WAIT_MS]
+    return DelayedOperation(
+        (lookups,),
+        context.change_deadline_ms(min(request.timeout_ms, wait_ms) if request.timeout_ms > 0 else wait_ms),
+        lambda expired: (
+            in_slices(context, _respond(request, context, ends, lookups)) if expired or lookups.all_ended else None
+        ),
+    )
+
+
+def _looked_up_by_time(request: ListOffsetsRequest, context: RequestContext) -> Iterator[tuple[Partition, int]]:
+    """Yield the partitions led here in which a time is looked for."""
+    for topic in request.topics:
+        known_topic = context.broker.topics.find(topic.name) if context.describes(topic.name) else None
+        if known_topic is None or not known_topic.log_config.tiered:
+            continue
+        for partition in topic.partitions:
+            if partition.timestamp >= 0 and 0 <= partition.partition_index < len(known_topic.partitions):
+                known_partition = known_topic.partitions[partition.partition_index]
+                if known_partition.is_leader:
+                    yield known_partition, partition.timestamp
+
+
+def _respond(
+    request: ListOffsetsRequest, context: RequestContext, ends: UncommittedEnds, lookups: TierLookups
 ) -> SlicedWork[ListOffsetsResponse]:
     topics = []
     for topic in request.topics:
-        topics.append((yield from _topic_response(topic, request, context, ends)))
+        topics.append((yield from _topic_response(topic, request, context, ends, lookups)))
         yield None
     return ListOffsetsResponse(topics=topics)
 
@@ -148,7 +186,11 @@ def _failed(requested: ListOffsetsPartition, error: BaseException) -> ListOffset
 
 
 def _topic_response(
-    topic: ListOffsetsTopic, request: ListOffsetsRequest, context: RequestContext, ends: UncommittedEnds
+    topic: ListOffsetsTopic,
+    request: ListOffsetsRequest,
+    context: RequestContext,
+    ends: UncommittedEnds,
+    lookups: TierLookups,
 ) -> SlicedWork[ListOffsetsTopicResponse]:
     is_follower = request.replica_id >= 0 and _is_broker(context)
     if not (is_follower or context.permits(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name)):
@@ -162,7 +204,7 @@ def _topic_response(
         try:
             if counts[partition.partition_index] > 1:
                 raise InvalidRequest(f"partition {topic.name}-{partition.partition_index} is twice in the request")
-            responses.append((yield from _partition_response(topic.name, partition, request, context, ends)))
+            responses.append((yield from _partition_response(topic.name, partition, request, context, ends, lookups)))
         except OffsetNotAvailable as error:
             responses.append(_failed(partition, error))
             if context.api_version < VERSION_NOT_AVAILABLE:
@@ -183,6 +225,7 @@ def _partition_response(
     request: ListOffsetsRequest,
     context: RequestContext,
     ends: UncommittedEnds,
+    lookups: TierLookups,
 ) -> SlicedWork[ListOffsetsPartitionResponse]:
     partition = context.broker.topics.partition(name, requested.partition_index)
     partition.check_leader_epoch(requested.current_leader_epoch)
@@ -199,7 +242,7 @@ def _partition_response(
         read_committed = is_read_committed(request.isolation_level)
         end_offset = partition.last_stable_offset if read_committed else partition.high_watermark
     _check_timestamp(requested.timestamp, context.api_version)
-    position = yield from find_offset(partition, requested.timestamp, end_offset)
+    position = yield from find_offset(partition, requested.timestamp, end_offset, lookups)
     response = ListOffsetsPartitionResponse(
         partition_index=requested.partition_index, timestamp=position.timestamp, offset=position.offset
     )

@@ -69,6 +69,8 @@ class Replicas:
 
         Raises: StorageFailed. LogRecovering.
         """
+        if self.host.tier is not None:
+            self.host.tier.check_open(topic, index)
         return self._folders.open_log(topic, index)
 
     def is_recovering(self, topic: str, index: int) -> bool:
@@ -144,12 +146,14 @@ class Replicas:
             self._recovery.release(topic, index)
 
         # The recovery point is on disk before the log is cut: a start after a crash would report as
-        # lost what was cut, and go on at the old recovery point.
+        # lost what was cut, and go on at the old recovery point. Before a restart the log start is
+        # too: that of a tiered log is below its first segment, so no file besides tells it.
         self._recovery.hold(topic, index)
         cut.begin()
         self._logs.checkpoints.note_offsets(key)
         cut.lock()
-        self._logs.checkpoints.save_recovery_point(key, saved)
+        checkpoints = self._logs.checkpoints
+        (checkpoints.save_log_starts if cut.restarts else checkpoints.save_recovery_point)(key, saved)
 
     def drop_below_start(self, partition: Partition) -> None:
         """Drop the segments of a follower that are wholly below the log start."""

@@ -17,7 +17,7 @@ from kqueue.base import events
 from kqueue.base.config import Config, ConfigSource, SlowCheck
 from kqueue.base.config_resources import ConfigOperation
 from kqueue.base.errors import InvalidConfig, InvalidRequest, PolicyViolation, SettingError, StorageFailed
-from kqueue.base.names import check_topic, did_you_mean
+from kqueue.base.names import INTERNAL_TOPICS, check_topic, did_you_mean
 from kqueue.base.settings import Scope, Setting, SettingType, UpdateMode, format_value
 from kqueue.broker.config_changes import not_a_list
 from kqueue.broker.metadata.cache import MetadataCache
@@ -121,7 +121,8 @@ class TopicTarget:
 
     def check(self, resource: str, values: Mapping[str, Any]) -> CheckedValues:
         """See `ConfigTarget`; the checks are those of a new topic."""
-        return CheckedValues(check_configs(self._config, values, self.own(resource)).overrides)
+        is_internal = resource in INTERNAL_TOPICS
+        return CheckedValues(check_configs(self._config, values, self.own(resource), is_internal=is_internal).overrides)
 
     def record(self, resource: str, values: Mapping[str, Any]) -> tuple[str, bytes | None]:
         """See `ConfigTarget`."""

@@ -40,8 +40,8 @@ class DelayedFetch(Generic[R]):
     """
 
     __slots__ = (
-        "_clock", "_deadline_ms", "_fetches", "_idle", "_limits", "_max_wait_ms", "_min_bytes", "_missing",
-        "_operation", "_purgatory", "_respond", "_topics", "_verifications",
+        "_clock", "_deadline_ms", "_fetches", "_idle", "_jobs_deadline_ms", "_limits", "_max_wait_ms", "_min_bytes",
+        "_missing", "_operation", "_purgatory", "_respond", "_topics", "_verifications",
     )  # fmt: skip
 
     def __init__(
@@ -97,27 +97,27 @@ class DelayedFetch(Generic[R]):
         self._missing = result.missing
         # Unverified records are never answered with, however short the client's wait is: bytes from
         # before the start may be damaged, and clients do not all check the CRC.
-        if not result.unverified and (self._max_wait_ms <= 0 or self._is_complete(result)):
+        if not result.pending and (self._max_wait_ms <= 0 or self._is_complete(result)):
             return self._respond(result)
         self._deadline_ms = self._after_ms(self._max_wait_ms)
+        if result.pending and not self._waits_for_jobs(result):
+            return self._respond(result)
         self._operation: DelayedOperation[R] = DelayedOperation(
             result.partitions(), self._deadline_ms, self._try_complete, woken=set()
         )
         self._idle = None if result.results else result
-        # Once there is an operation: it gets the later deadline of the verification.
-        if result.unverified:
-            self._verify(result)
+        if result.pending:
+            self._operation.deadline_ms = self._jobs_deadline_ms
         return self._operation
 
     def _try_complete(self, expired: bool) -> R | DelayedOperation[R] | None:
         result = self._read_again()
         self._idle = None if result.results else result
-        # The end of the verification wakes the fetch again. When time is over, unverified records
-        # are left out.
-        if result.unverified and not expired:
-            self._verify(result)
+        # The end of the jobs wakes the fetch again. When time is over, their records are left out.
+        if result.pending and not expired and self._waits_for_jobs(result):
+            self._operation.deadline_ms = self._jobs_deadline_ms
             return None
-        if expired or self._is_complete(result) or self._clock.monotonic_ms() >= self._deadline_ms:
+        if expired or result.pending or self._is_complete(result) or self._clock.monotonic_ms() >= self._deadline_ms:
             self._operation.try_complete = _completed  # ends the reference cycle of operation and fetch
             return self._respond(result)
         # Verified, and still too little: back from the deadline of the verification to the client's
@@ -142,19 +142,33 @@ class DelayedFetch(Generic[R]):
     def _read(self, fetches: Sequence[PartitionFetch]) -> FetchResult:
         result = read_partitions(self._topics, fetches, self._limits)
         if self._verifications is not None:
-            result.fail_unverified(self._verifications.failed)
+            result.fail_pending(self._verifications.failed)
         return result
 
-    def _verify(self, result: FetchResult) -> None:
-        """Start verifying what was read unverified."""
-        if self._verifications is None:
+    def _waits_for_jobs(self, result: FetchResult) -> bool:
+        """Start to verify, and to read from the tier, what the pass could not return.
+
+        Return whether the response waits for that, until `_jobs_deadline_ms`.
+        """
+        jobs = self._verifications
+        if jobs is None:
             wait_ms = max(self._max_wait_ms, VERIFICATION_WAIT_MS)
-            self._verifications = FetchVerifications(self._purgatory, self._after_ms(wait_ms))
-        self._verifications.start(result)
-        self._operation.deadline_ms = self._verifications.deadline_ms
+            jobs = self._verifications = FetchVerifications(self._purgatory, self._after_ms(wait_ms))
+        verifies = jobs.start(result)
+        reads = jobs.start_tiered(result, self._clock.monotonic_ms(), read_committed=self._limits.read_committed)
+        self._jobs_deadline_ms = jobs.deadline_ms
+        if verifies:
+            return True
+        if jobs.tier_deadline_ms is not None:
+            self._jobs_deadline_ms = jobs.tier_deadline_ms
+        # A slow tier holds up no records that are here. What it has is read on, for the next fetch.
+        return reads and not result.urgent and result.size < max(self._min_bytes, 1)
 
     def _is_complete(self, result: FetchResult) -> bool:
         if result.size >= self._min_bytes or result.urgent:
+            return True
+        # Nothing is appended to the tier's part: waiting would bring no more of it.
+        if result.size and result.has_tiered_records():
             return True
         # A partition that came or went, and damage that was found, are reported at once.
         has_changed = result.missing != self._missing or result.missing == len(self._fetches)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kqueue.base.errors import (
     KqueueError,
+    OffsetMovedToTieredStorage,
     OffsetNotAvailable,
     OffsetOutOfRange,
     TooManyOpenFiles,
@@ -23,7 +24,7 @@ from kqueue.broker.replicas.partition import CLOSED_LOGS_MAX, Partition
 from kqueue.broker.replicas.partition_host import PartitionRead
 from kqueue.broker.topics.topics import Topics
 from kqueue.log.recovery.read_verification import VerificationTask
-from kqueue.log.results import ReadResult
+from kqueue.log.results import ReadResult, TieredReadResult
 
 REGIONS_MAX = 64
 """Partitions with records in one response: each may hold a file descriptor until the client has
@@ -84,9 +85,9 @@ class FetchResult(NamedTuple):
 
     `idle`: partitions without news for the client; all others are in `results`. `unreported`: those
     of `idle` whose high watermark or log start its session has not reported. `size`: bytes of
-    records. `regions`: partitions with records. `missing`: unknown partitions. `unverified`: those
-    of `results` whose checksums must be verified before their records may be served; repeat the
-    pass after that.
+    records. `regions`: partitions with records. `missing`: unknown partitions. `pending`: those of
+    `results` whose records a job must verify, or read from the tier, before they may be served;
+    repeat the pass after that.
 
     `urgent`: a partition has an error or diverges, so the response must not wait. Unknown
     partitions are not urgent: their client would retry at once until its metadata is updated.
@@ -97,7 +98,7 @@ class FetchResult(NamedTuple):
     size: int
     missing: int
     urgent: bool
-    unverified: list[PartitionFetchResult]
+    pending: list[PartitionFetchResult]
     regions: int
     unreported: list[tuple[PartitionFetch, Partition]]
 
@@ -110,23 +111,38 @@ class FetchResult(NamedTuple):
         return tuple(partitions)
 
     def verifications(self) -> Iterator[tuple[Partition, Key, VerificationTask]]:
-        """Yield the verification tasks of `unverified`."""
-        for result in self.unverified:
+        """Yield the verification tasks of `pending`."""
+        for result in self.pending:
             if result.partition is not None and result.read is not None and result.read.fetched.check is not None:
                 yield result.partition, result.fetch.key, result.read.fetched.check
 
-    def drop_unverified(self) -> None:
-        """Leave the records of `unverified` out of this response."""
-        for result in self.unverified:
+    def drop_pending(self) -> None:
+        """Leave the records of `pending` out of this response."""
+        for result in self.pending:
             if result.read is not None:
                 result.read = result.read._replace(fetched=ReadResult(None, result.fetch.offset, 0, 0))
+            elif result.partition is not None:
+                try:
+                    result.read, result.error = _no_records(result.partition, result.fetch), None
+                except KqueueError as error:
+                    result.error = error.with_traceback(None)
 
-    def fail_unverified(self, failed: Mapping[Key, KqueueError]) -> None:
+    def to_read_from_tier(self) -> Iterator[PartitionFetchResult]:
+        """Yield those of `pending` whose records are to be read from the tier."""
+        for result in self.pending:
+            if result.read is None:
+                yield result
+
+    def has_tiered_records(self) -> bool:
+        """Whether some of the records were read from the tier."""
+        return any(each.read is not None and isinstance(each.read.fetched, TieredReadResult) for each in self.results)
+
+    def fail_pending(self, failed: Mapping[Key, KqueueError]) -> None:
         """Give each partition in `failed` the error of its verification."""
-        for result in self.unverified:
+        for result in self.pending:
             if result.fetch.key in failed:
                 result.read, result.error = None, failed[result.fetch.key]
-        self.unverified[:] = [result for result in self.unverified if result.error is None]
+        self.pending[:] = [result for result in self.pending if result.fetch.key not in failed]
 
     def without(self, partitions: Collection[object]) -> FetchResult:
         """Return this pass without those of its idle partitions."""
@@ -140,7 +156,7 @@ class FetchResult(NamedTuple):
         self.results.extend(later.results)
         self.idle.extend(later.idle)
         self.unreported.extend(later.unreported)
-        self.unverified.extend(later.unverified)
+        self.pending.extend(later.pending)
         return self._replace(
             size=self.size + later.size,
             missing=self.missing + later.missing,
@@ -160,7 +176,7 @@ def read_partitions(
     results: list[PartitionFetchResult] = []
     idle: list[tuple[PartitionFetch, Partition]] = []
     unreported: list[tuple[PartitionFetch, Partition]] = []
-    unverified: list[PartitionFetchResult] = []
+    pending: list[PartitionFetchResult] = []
     size_before, regions = (before.size, before.regions) if before is not None else (0, 0)
     size, regions_before, missing, urgent = size_before, regions, 0, False
     if regions >= REGIONS_MAX:
@@ -195,13 +211,15 @@ def read_partitions(
             if regions == REGIONS_MAX:
                 limits = limits.without_records()
             if result.read.fetched.check is not None:
-                unverified.append(result)
+                pending.append(result)
         elif result.partition is None:
             missing += 1
+        elif isinstance(result.error, OffsetMovedToTieredStorage):
+            pending.append(result)
         else:
             urgent = True
     return FetchResult(
-        results, idle, size - size_before, missing, urgent, unverified, regions - regions_before, unreported
+        results, idle, size - size_before, missing, urgent, pending, regions - regions_before, unreported
     )
 
 
@@ -235,10 +253,8 @@ def _read_partition(topics: Topics, fetch: PartitionFetch, limits: FetchLimits, 
                 return PartitionFetchResult(fetch, partition, diverging=diverging)
         preferred = NO_REPLICA if limits.selector is None else limits.selector.select(partition, fetch.offset)
         if preferred != NO_REPLICA:
-            watermarks = partition.high_watermark, partition.last_stable_offset, partition.log_start_offset
             # No records: the answer names the replica that is nearer, and the client fetches there.
-            read = PartitionRead(*watermarks, ReadResult(None, fetch.offset, 0, 0))
-            return PartitionFetchResult(fetch, partition, read, preferred=preferred)
+            return PartitionFetchResult(fetch, partition, _no_records(partition, fetch), preferred=preferred)
         max_bytes = max(min(fetch.max_bytes, limits.max_bytes - size), 0)
         # The first partition with records gives a batch even if it is larger than all limits, as in
         # Kafka: else a consumer could never get past it (KIP-74).
@@ -247,9 +263,36 @@ def _read_partition(topics: Topics, fetch: PartitionFetch, limits: FetchLimits, 
             fetch.offset, max_bytes, read_committed=limits.read_committed, min_one_batch=min_one_batch
         )
         return PartitionFetchResult(fetch, partition, read)
+    except OffsetMovedToTieredStorage as moved:
+        return _read_tiered(partition, fetch, limits, size, moved)
     except KqueueError as error:
         # its traceback would keep the whole pass alive in a reference cycle
         return PartitionFetchResult(fetch, partition, error=error.with_traceback(None))
+
+
+def _read_tiered(
+    partition: Partition, fetch: PartitionFetch, limits: FetchLimits, size: int, moved: OffsetMovedToTieredStorage
+) -> PartitionFetchResult:
+    """Return what was read from the tier for this fetch; with the error `moved` if that is still to
+    be done.
+    """
+    max_bytes = max(min(fetch.max_bytes, limits.max_bytes - size), 0)
+    min_one_batch = size == 0 or limits.each_one_batch
+    try:
+        if max_bytes == 0 and not min_one_batch:
+            return PartitionFetchResult(fetch, partition, _no_records(partition, fetch))
+        read = partition.tiered_read(
+            fetch.offset, max_bytes, read_committed=limits.read_committed, min_one_batch=min_one_batch
+        )
+    except KqueueError as error:
+        return PartitionFetchResult(fetch, partition, error=error.with_traceback(None))
+    return PartitionFetchResult(fetch, partition, read, error=None if read is not None else moved.with_traceback(None))
+
+
+def _no_records(partition: Partition, fetch: PartitionFetch) -> PartitionRead:
+    """Return the watermarks of a partition, without records."""
+    watermarks = partition.high_watermark, partition.last_stable_offset, partition.log_start_offset
+    return PartitionRead(*watermarks, ReadResult(None, fetch.offset, 0, 0))
 
 
 def _check_readable(partition: Partition, fetch: PartitionFetch, limits: FetchLimits) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from kqueue.base.errors import KqueueError, OffsetOutOfRange
 from kqueue.log import follower_log
-from kqueue.log.log_cut import LogCut
+from kqueue.log.log_cut import LogCut, RestartState
 
 if TYPE_CHECKING:
     from kqueue.base.errors import StorageUnavailable
@@ -116,27 +116,37 @@ class LogFollower:
     def truncate(self, offset: int, done: Done) -> None:
         """Remove the records from `offset` on, which the leader's log lacks (rule 19), in a job.
 
+        Below the local start of a tiered log nothing is left, and the log restarts empty at its log
+        start: what its producers were at `offset`, it does not know. From there the leader either
+        sends it all, or answers that the records are in the tier, which knows the producers.
+
         The log end may be below `offset` then, where a batch holds it. `done(error or None)` is
         called at the end, maybe at once. Until then the log refuses everything with
         StorageUnavailable. If the broker is elected meanwhile, it leads from the end of the job on.
         Raises: StorageFailed; `done` is called with it too, and with FencedLeaderEpoch.
         """
         log = self._log
+        start = log.start_offset
         if offset >= log.end_offset:
             done(None)
+        elif offset < log.local_start_offset and start < log.local_start_offset:
+            self._cut(LogCut(log, start, state=RestartState(start, (), b"")), done)
         else:
-            self._cut(LogCut(log, max(offset, log.start_offset)), done)
+            self._cut(LogCut(log, max(offset, start)), done)
 
-    def restart_at(self, offset: int, done: Done) -> None:
-        """Remove all records and go on at `offset`, where the leader's log starts, in a job; `done`
-        as in `truncate`.
+    def restart_at(self, offset: int, done: Done, state: RestartState | None = None) -> None:
+        """Remove all records and go on at `offset`, where the leader's local log starts, in a job;
+        `done` as in `truncate`.
 
-        Raises: OffsetOutOfRange: it is not above the log end. StorageFailed.
+        Args: state: of the tiered log at `offset`, which may be any offset then; None: the leader's
+            log starts there.
+        Raises: OffsetOutOfRange: without a state: it is not above the log end. CorruptIndex: the
+            state can't be used. StorageFailed.
         """
         log = self._log
-        if offset <= log.end_offset:
+        if state is None and offset <= log.end_offset:
             raise OffsetOutOfRange(f"{log.folder}: can't restart at {offset}, the log ends at {log.end_offset}")
-        self._cut(LogCut(log, offset, restarts=True), done)
+        self._cut(LogCut(log, offset, restarts=True, state=state), done)
 
     def begin_anew(self) -> None:
         """Delete the log, which starts beyond the leader's end, and begin with an empty one at 0.

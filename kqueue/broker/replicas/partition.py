@@ -29,6 +29,7 @@ from kqueue.base.errors import (
     NotLeader,
     OffsetOutOfRange,
     OutOfOrderSequence,
+    StorageUnavailable,
     UnknownTopicOrPartition,
 )
 from kqueue.base.promise import Promise
@@ -50,8 +51,8 @@ from kqueue.log.results import AppendResult, ReadResult
 from kqueue.records.batch import BatchHeader
 
 if TYPE_CHECKING:
-    from kqueue.base.errors import StorageUnavailable
-    from kqueue.broker.replicas.partition_host import BacklogGate, PartitionHost
+    from kqueue.broker.replicas.partition_host import BacklogGate, PartitionHost, TimeResult
+    from kqueue.log.log_cut import RestartState
     from kqueue.replication.registrations import PartitionRegistration
 
 
@@ -597,6 +598,53 @@ class Partition:
         bound = stable if read_committed else high_watermark
         fetched = log.read(offset, max_bytes, end_offset=bound, min_one_batch=min_one_batch)
         return PartitionRead(high_watermark, stable, log.start_offset, fetched)
+
+    def tiered_read(
+        self, offset: int, max_bytes: int, *, read_committed: bool, min_one_batch: bool
+    ) -> PartitionRead | None:
+        """Return what `start_tiered_read` has read from `offset` on; None: nothing yet.
+
+        Args: as those of `read`, which raised OffsetMovedToTieredStorage.
+        Raises: the error of the read: StorageUnavailable, retriable; CorruptData: damaged there.
+        """
+        tier = self._host.tier
+        assert tier is not None, f"{self!r} has a tiered log, and the broker no tier"
+        fetched = tier.find(self, offset, max_bytes, read_committed=read_committed, min_one_batch=min_one_batch)
+        if fetched is None:
+            return None
+        if not fetched and fetched.next_offset > offset:  # no batch of the tier has the offsets up to there
+            return self.read(fetched.next_offset, max_bytes, read_committed=read_committed, min_one_batch=min_one_batch)
+        return PartitionRead(self.high_watermark, self.last_stable_offset, self.log_start_offset, fetched)
+
+    def start_tiered_read(self, offset: int, max_bytes: int, *, read_committed: bool) -> int:
+        """Read from the tier, in a job whose end wakes the partition, unless that is under way.
+
+        Returns: how long a fetch waits for it, in ms.
+        """
+        tier = self._host.tier
+        assert tier is not None
+        tier.start_read(self, offset, max_bytes, read_committed=read_committed)
+        return tier.wait_ms
+
+    def start_tiered_lookup(self, timestamp: int, end_offset: int, done: Callable[[TimeResult], None]) -> None:
+        """Find the first record of the tier at or after `timestamp` below `end_offset`, in a job.
+
+        `done` is called with it, None, or an error.
+        """
+        tier = self._host.tier
+        assert tier is not None
+        tier.find_time(self, timestamp, end_offset, done)
+
+    def restart_state(self, offset: int, done: Callable[[RestartState | KqueueError], None]) -> None:
+        """Find the state with which this follower goes on at `offset`, where its leader's local log
+        starts; then call `done` with it, or with an error.
+
+        Raises: StorageUnavailable: this broker has no tier.
+        """
+        tier = self._host.tier
+        if tier is None:
+            raise StorageUnavailable(f"{self!r}: the leader has records in the tier, which is disabled here")
+        tier.restart_state(self, offset, done)
 
     def start_check(self, check: VerificationTask, done: Callable[[KqueueError | None], None]) -> None:
         """Verify what a read returned, in a job; then call `done(error or None)` on the owner

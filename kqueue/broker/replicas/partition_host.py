@@ -12,7 +12,7 @@ from kqueue.broker.replicas.flush_gathering import FlushGathering
 from kqueue.broker.replicas.flush_meter import FlushMeter
 from kqueue.broker.replicas.refused_batches import RefusedBatches
 from kqueue.broker.replicas.replica import SoleReplica
-from kqueue.log.results import ReadResult
+from kqueue.log.results import ReadResult, TieredReadResult, TimestampAndOffset
 
 if TYPE_CHECKING:
     from kqueue.base.config import Config
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from kqueue.broker.replicas.replica_events import ReplicaEvents
     from kqueue.broker.scheduler import Scheduler
     from kqueue.log.log import Log
-    from kqueue.log.log_cut import LogCut
+    from kqueue.log.log_cut import LogCut, RestartState
+
+    TimeResult = TimestampAndOffset | KqueueError | None
 
 
 class ReplicaHost(Protocol):
@@ -64,6 +66,40 @@ class ReplicaHost(Protocol):
         """Delete the log of a partition, whose next use makes an empty one."""
 
 
+class Tier(Protocol):
+    """The tiered storage of a broker, as its partitions use it; see `broker.tier`."""
+
+    @property
+    def wait_ms(self) -> int:
+        """The longest wait of a fetch for a read of the tier."""
+
+    def find(
+        self, partition: Any, offset: int, max_bytes: int, *, read_committed: bool, min_one_batch: bool
+    ) -> TieredReadResult | None:
+        """Return what was read from `offset` on; None: no read has ended, or its result is gone.
+
+        Raises: the error of the read.
+        """
+
+    def start_read(self, partition: Any, offset: int, max_bytes: int, *, read_committed: bool) -> None:
+        """Read in a job, unless that is under way; its end wakes the partition."""
+
+    def find_time(self, partition: Any, timestamp: int, end_offset: int, done: Callable[[TimeResult], None]) -> None:
+        """Find the first record in the tier at or after `timestamp` (ms) below `end_offset`, in a
+        job; then call `done` with it, None, or an error.
+        """
+
+    def check_open(self, topic: str, index: int) -> None:
+        """Raises: LogRecovering: it is not known yet whether the tier has this partition, of which
+        nothing is here.
+        """
+
+    def restart_state(self, partition: Any, offset: int, done: Callable[[RestartState | KqueueError], None]) -> None:
+        """Find the state with which a follower goes on at `offset`, its leader's local log start;
+        then call `done` with it, or with an error.
+        """
+
+
 class PartitionHost:
     """The parts that the partitions of one broker share.
 
@@ -75,6 +111,7 @@ class PartitionHost:
         flush_by_policy: kafka mode. Memory has neither.
         verify_reads: verify checksums of data that was on disk at the start, before its first read.
         flush_meter: while metrics are exported.
+        tier: None: there is no tiered storage.
     """
 
     replicas: ReplicaHost
@@ -93,6 +130,7 @@ class PartitionHost:
         self.flush_by_policy = on_disk and not self.flush_before_visible
         self.verify_reads = bool(config["kqueue.verify.reads"])
         self.flush_meter: FlushMeter | None = None
+        self.tier: Tier | None = None
 
 
 class BacklogGate(Protocol):

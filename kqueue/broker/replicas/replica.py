@@ -204,7 +204,8 @@ class _ClusterReplica:
 
     def committed_end(self, log: Log, checkpointed: Callable[[], int]) -> int:
         # never the log end, which may hold what was not committed (rule 20)
-        return max(min(checkpointed(), log.end_offset), log.start_offset)
+        # But all that only the remote tier has is.
+        return max(min(checkpointed(), log.end_offset), log.local_start_offset)
 
 
 class LeadingReplica(_ClusterReplica):

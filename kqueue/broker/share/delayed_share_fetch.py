@@ -142,9 +142,9 @@ class DelayedShareFetch(Generic[R]):
             # The deadline of the whole operation: the answer leaves out what it may not contain,
             # and says what could not be opened.
             if must_end:
-                result.read.drop_unverified()
+                result.read.drop_pending()
                 result.errors.update(_last_errors(result))
-            elif self._is_opening(result) or (result.read.unverified and not self._is_verified(result)):
+            elif self._is_opening(result) or (result.read.pending and not self._is_read(result)):
                 return None
             is_enough = result.read.size >= max(self._limits.min_bytes, 1) or _has_failed(result) or result.read.urgent
             if not (is_enough or expired):
@@ -182,18 +182,25 @@ class DelayedShareFetch(Generic[R]):
         self._until_ms = max(self._deadline_ms, self._open_until_ms)
         return self._clock.monotonic_ms() < self._open_until_ms
 
-    def _is_verified(self, result: SharePass) -> bool:
-        """Whether all that was read may be served; else start to verify it."""
+    def _is_read(self, result: SharePass) -> bool:
+        """Whether all that was read may be served; else start to verify it, or to read it from the
+        tier.
+        """
         if self._verifications is None:
             wait_ms = max(self._limits.max_wait_ms, VERIFICATION_WAIT_MS)
             self._verifications = FetchVerifications(self._purgatory, self._after_ms(wait_ms))
-        result.read.fail_unverified(self._verifications.failed)
-        if not result.read.unverified or self._clock.monotonic_ms() >= self._verifications.deadline_ms:
-            result.read.drop_unverified()
-            return True
-        self._verifications.start(result.read)
-        self._until_ms = self._verifications.deadline_ms
-        return False
+        jobs, now_ms = self._verifications, self._clock.monotonic_ms()
+        result.read.fail_pending(jobs.failed)
+        verifies = jobs.start(result.read)
+        reads = jobs.start_tiered(result.read, now_ms, read_committed=self._reader.read_committed)
+        if verifies and now_ms < jobs.deadline_ms:
+            self._until_ms = jobs.deadline_ms
+            return False
+        if reads and jobs.tier_deadline_ms is not None and not result.read.size:
+            self._until_ms = jobs.tier_deadline_ms
+            return False
+        result.read.drop_pending()
+        return True
 
     def _acquire(self, result: SharePass) -> dict[SessionPartition, AcquiredRecords]:
         """Acquire from what was read, but for partitions whose headers are on the disk only:

@@ -18,6 +18,7 @@ from kqueue.broker.replicas.partition import Partition
 from kqueue.broker.share.share_groups import OpenSharePartition, ShareGroups
 from kqueue.broker.share.share_headers import ReadBatch, ReadHeaders
 from kqueue.broker.topics.topics import Topics
+from kqueue.log.results import ReadResult, TieredReadResult
 from kqueue.share.sessions import SessionPartition
 from kqueue.share.share_partition import AcquiredRange, AcquireLimits
 from kqueue.storage import Region
@@ -57,6 +58,11 @@ class ShareReader:
         self._group = group
         self._member_id = member_id
 
+    @property
+    def read_committed(self) -> bool:
+        """Whether the group reads committed records only."""
+        return self._groups.config_of(self._group).read_committed
+
     def read(self, partitions: Sequence[SessionPartition], max_bytes: int) -> SharePass:
         """Read each partition from its first available record, at most `max_bytes` of all."""
         opened: dict[SessionPartition, OpenSharePartition] = {}
@@ -72,7 +78,7 @@ class ShareReader:
             offset = opened_partition.share.next_fetch_offset() if opened_partition.share is not None else None
             if offset is not None:
                 fetches.append(PartitionFetch(*partition, offset, max_bytes, partition=opened_partition.partition))
-        limits = FetchLimits(max_bytes, read_committed=self._groups.config_of(self._group).read_committed)
+        limits = FetchLimits(max_bytes, read_committed=self.read_committed)
         result = SharePass(opened, errors, read_partitions(self._topics, fetches, limits))
         if self._has_moved(result):
             # Once more, from the new starts: deleted records are no error to a share group
@@ -104,8 +110,8 @@ class ShareReader:
         assert opened.share is not None
         region, offset, batches = read.read.fetched.region, read.fetch.offset, headers.batches
         assert region is not None
-        if self._groups.config_of(self._group).read_committed:
-            batches = list(_committed(headers, opened.partition, offset))
+        if self.read_committed:
+            batches = list(_committed(headers, opened.partition, read.read.fetched, offset))
         spans = ((batch.header.base_offset, batch.header.last_offset) for batch in batches)
         ranges = opened.share.acquire(self._member_id, offset, spans, limits)
         if not ranges:
@@ -121,9 +127,12 @@ def _key(result: PartitionFetchResult) -> SessionPartition:
     return result.fetch.topic, result.fetch.index
 
 
-def _committed(headers: ReadHeaders, partition: Partition, offset: int) -> Iterator[ReadBatch]:
+def _committed(headers: ReadHeaders, partition: Partition, fetched: ReadResult, offset: int) -> Iterator[ReadBatch]:
     """Yield the batches that are not of aborted transactions. Source: Kafka's Fetcher."""
-    aborted_transactions = partition.log.reader.aborted(offset, headers.next_offset)
+    if isinstance(fetched, TieredReadResult):
+        aborted_transactions = fetched.aborted
+    else:
+        aborted_transactions = partition.log.reader.aborted(offset, headers.next_offset)
     aborted = [(each.first_offset, each.producer_id) for each in aborted_transactions]
     heapq.heapify(aborted)
     producers: set[int] = set()

@@ -9,7 +9,7 @@ those that are down now; each removes itself, and the last one the entry.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from kqueue.base.errors import Conflict
 from kqueue.base.names import parse_uuid, uuid_text
@@ -46,6 +46,8 @@ class DeletedTopics:
         self._logs = logs
         self._cluster = cluster
         self._committing = False
+        self.is_kept: Callable[[bytes], bool] = _never
+        """Whether a topic has objects in the tier: its entry stays until they are gone."""
 
     def forget(self) -> None:
         """Remove this broker from all entries, in a job, unless folders are still being removed or
@@ -56,6 +58,8 @@ class DeletedTopics:
         puts: dict[str, bytes | None] = {}
         for text, value in self._metadata.with_prefix(PREFIX).items():
             name, nodes = _parse(value)
+            if self.is_kept(parse_uuid(text)):
+                continue
             if nodes is None or self._cluster.is_alone:
                 puts[PREFIX + text] = None
             elif self._cluster.node_id in nodes:
@@ -70,3 +74,7 @@ class DeletedTopics:
         self._committing = False
         if isinstance(error, Conflict):  # another broker has removed itself at the same time
             self.forget()
+
+
+def _never(topic_id: bytes) -> bool:
+    return False

@@ -8,6 +8,8 @@ from typing import Any
 from kqueue.base.config import Config, TopicConfig
 from kqueue.base.errors import InvalidConfig, PluginError, SettingError
 from kqueue.broker.config_changes import check_size
+from kqueue.broker.tier_config import SYSTEM_ENABLE
+from kqueue.broker.topics.tiered_topics import TIERED, check_tiered
 from kqueue.records.partitioners import PARTITIONERS
 
 PARTITIONER = "kqueue.partitioner"
@@ -26,7 +28,9 @@ def config_of_new(config: Config, overrides: Mapping[str, str | None]) -> TopicC
     return check_configs(config, overrides, {})
 
 
-def check_configs(config: Config, overrides: Mapping[str, Any], old: Mapping[str, Any]) -> TopicConfig:
+def check_configs(
+    config: Config, overrides: Mapping[str, Any], old: Mapping[str, Any], *, is_internal: bool = False
+) -> TopicConfig:
     """Return the settings of a topic with these overrides in place of `old`.
 
     Raises: InvalidConfig.
@@ -46,15 +50,23 @@ def check_configs(config: Config, overrides: Mapping[str, Any], old: Mapping[str
             f"conflict topic config setting min.compaction.lag.ms ({low}) > max.compaction.lag.ms ({high}): expected "
             f"min.compaction.lag.ms of at most max.compaction.lag.ms={high}, found {low}"
         )
+    check_tiered(checked, bool(old.get(TIERED)), is_internal=is_internal)
     return checked
 
 
 def stored_config(config: Config, name: str, overrides: Mapping[str, str | None]) -> TopicConfig:
     """Return the settings of a stored topic.
 
-    Raises: SettingError: one is unknown now, of a removed plugin or of a newer version.
+    Raises: SettingError: one is unknown now, of a removed plugin or of a newer version; or it needs
+        the tier, which is disabled.
     """
     try:
-        return config.for_topic(overrides)
+        stored = config.for_topic(overrides)
     except SettingError as error:
         raise SettingError(f"topic {name} was made with a setting that can't be used now: {error}") from None
+    if stored[TIERED] and not config[SYSTEM_ENABLE]:
+        raise SettingError(
+            f"You have to delete all topics with the property {TIERED}=true before disabling tiered storage "
+            f"cluster-wide: topic {name} has it: set {SYSTEM_ENABLE}=true"
+        )
+    return stored

@@ -2,7 +2,8 @@
 
 No policy can drop or rewrite the active segment, a part of a segment, or anything at or above the
 high watermark. A policy that raises is logged once, and its log is not cleaned. Segments below the
-log start are deleted under every policy. Work before deletion is in `pre_delete`. Crash: see
+log start are deleted under every policy. Of a topic with a remote tier, leaders and followers each
+drop the local segments that the tier has. Work before deletion is in `pre_delete`. Crash: see
 `log.deletion`, `log.cleaner`.
 """
 
@@ -163,9 +164,11 @@ class CleanupScheduler:
             if log.health.state is LogState.OFFLINE:
                 return
             self.drop_below_start(partition, topic)
-            if not partition.is_leader:
+            if not (partition.is_leader or log.config.tiered):
                 return  # a follower's log starts where its leader's does
             for policy, drop in self._plans(partition, topic, Drop):
+                if not (partition.is_leader or drop.local):
+                    continue
                 if drop.before_delete is None:
                     self._drop(partition, topic, drop)
                 else:
@@ -181,7 +184,8 @@ class CleanupScheduler:
             self._drop(partition, topic, Drop(partition.log.start_offset, "below the log start"))
 
     def _drop(self, partition: Partition, topic: Topic, drop: Drop, done: Callable[[], None] = _nothing) -> None:
-        """Drop segments once the new log start is on disk, so that it never goes back.
+        """Drop segments once the new log start is on disk, so that it never goes back; that of a
+        local drop stays, and has to be there too.
 
         Args:
             done: called when the drop is made or given up.
@@ -193,7 +197,8 @@ class CleanupScheduler:
             and log.end_offset <= min(drop.before_offset, high_watermark_bound)
         ):
             partition.roll()
-        start = log.start_after_deletion(min(drop.before_offset, high_watermark_bound))
+        bound = min(drop.before_offset, high_watermark_bound)
+        start = log.start_after_deletion(min(bound, log.tiered_end) if drop.local else bound)
         if start is None:
             done()
             return
@@ -212,7 +217,8 @@ class CleanupScheduler:
                 self._log_once(key, f"nothing is deleted, and it is tried again: its producers can't be kept: {error}")
                 done()
             elif log.health.state is not LogState.OFFLINE and start <= log.readable_end:
-                log.announce_start(start)
+                if not drop.local:
+                    log.announce_start(start)
                 self._logs.checkpoints.save_log_starts(key, saved)
             else:
                 done()
@@ -227,7 +233,9 @@ class CleanupScheduler:
         partition.after_flush(start, keep_producers)
 
     def _drop_now(self, partition: Partition, topic: Topic, drop: Drop, start: int) -> None:
-        dropped = partition.log.delete_before(start, high_watermark=partition.high_watermark, why=drop.why)
+        log, high_watermark = partition.log, partition.high_watermark
+        delete = log.delete_local if drop.local else log.delete_before
+        dropped = delete(start, high_watermark=high_watermark, why=drop.why)
         if dropped is not None:
             events.SEGMENTS_DROPPED.log(
                 logger,

@@ -23,7 +23,10 @@ from kqueue.log.manager import LogManager
 
 
 class TopicFolders:
-    """The partition folders of one broker. Thread: owner thread."""
+    """The partition folders of one broker. Thread: owner thread.
+
+    Attributes: deleted_topics: the entries of those that were deleted.
+    """
 
     def __init__(
         self,
@@ -37,7 +40,7 @@ class TopicFolders:
     ) -> None:
         self._topics = topics
         self._logs = logs
-        self._deleted_topics = deleted_topics
+        self.deleted_topics = deleted_topics
         self._recovery = recovery
         self._moves = moves
         self._cleanup = cleanup
@@ -99,7 +102,7 @@ class TopicFolders:
     def forget_deleted_topics(self) -> None:
         """Remove the entries of deleted topics that have no folders any more."""
         if not self._deleting:
-            self._deleted_topics.forget()
+            self.deleted_topics.forget()
 
     def stop(self) -> None:
         """Create no more folders; deletions go on."""

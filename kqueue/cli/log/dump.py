@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kqueue.base.errors import StorageFailed
+from kqueue.base.errors import ExtraNeeded, StorageFailed
 from kqueue.base.terminal import one_line
 from kqueue.cli.exit_status import INTERRUPTED
 from kqueue.cli.signals import stop_on_signal
+from kqueue.log_tools.errors import NotALogFolder
 
 if TYPE_CHECKING:
     from kqueue.log_tools.decoders import Decoder
@@ -83,9 +84,9 @@ def dump(paths: tuple[str, ...], listed: str | None, **options: Any) -> None:
       kqueue log dump __consumer_offsets-0 --offsets-decoder
       kqueue log dump orders-0/00000000000000000000.log --print-data-log --format legacy
 
-    A FOLDER is that of a partition; all its .log, .index, .timeindex, .txnindex and .snapshot files
-    are dumped. Index entries are checked against the log. Nothing is written, no broker is needed,
-    and a broker may use the folder.
+    A FOLDER is that of a partition, or its URL in a tier (s3://bucket/prefix/orders-0); all its
+    .log, .index, .timeindex, .txnindex and .snapshot files are dumped. Index entries are checked
+    against the log. Nothing is written, no broker is needed, and a broker may use the folder.
 
     Errors go to standard error, and the exit status is then 1: damaged batches, bytes after the
     last batch, index entries that do not match the log. Gaps between offsets are reported too, but
@@ -146,14 +147,15 @@ def _sources(names: list[str]) -> list[DumpFile]:
     from pathlib import Path
 
     from kqueue.log_tools.dump import DumpFile, dump_files_in
+    from kqueue.log_tools.tier_urls import is_url
 
     files: list[DumpFile] = []
     for name in filter(None, (name.strip() for name in names)):
         path = Path(name)
-        if path.is_dir():
+        if is_url(name) or path.is_dir():
             try:
                 inside = dump_files_in(name)
-            except StorageFailed as error:
+            except (StorageFailed, NotALogFolder, ExtraNeeded) as error:
                 raise click.ClickException(str(error)) from None
             if not inside:
                 raise click.ClickException(

@@ -11,6 +11,7 @@ import click
 from kqueue.base.errors import ExtraNeeded, KqueueError
 from kqueue.base.text import counted, size_text
 from kqueue.cli.formats import parse_time
+from kqueue.cli.log.folder_or_url import FOLDER_OR_URL
 from kqueue.log_tools.errors import NotALogFolder
 
 FORMATS = ("parquet", "arrow", "jsonl")
@@ -24,7 +25,7 @@ class InvalidArguments(click.ClickException):
 
 
 @click.command()
-@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FOLDER...")
+@click.argument("folders", nargs=-1, required=True, type=FOLDER_OR_URL, metavar="FOLDER...")
 @click.option(
     "--to",
     required=True,
@@ -49,16 +50,18 @@ class InvalidArguments(click.ClickException):
 @click.option("--value-as", type=click.Choice(FORMS), default="binary", show_default=True, help="The form of values.")
 @click.option("--skip-damaged", is_flag=True, help="Skip damaged batches and report them, instead of stopping.")
 @click.option("--overwrite", is_flag=True, help="Replace the file if it is there.")
-def export(folders: tuple[Path, ...], to: str, form: str | None, topics: tuple[str, ...], **options: Any) -> None:
+def export(folders: tuple[str | Path, ...], to: str, form: str | None, topics: tuple[str, ...], **options: Any) -> None:
     """Write the records of FOLDERs (of partitions, or data folders) to one file.
 
     \b
       kqueue log export kqueue-data/orders-0 --to orders.parquet
       kqueue log export kqueue-data --topic orders --to orders.arrow --value-as utf8
       kqueue log export kqueue-data/orders-* --to orders.jsonl --since 2026-01-31T12:00:00Z
+      kqueue log export s3://bucket/prefix --topic orders --to orders.parquet
 
     Columns: topic, partition, offset, timestamp, timestamp_type, key, value, headers, leader_epoch,
-    producer_id, producer_epoch, sequence. The file gets its name when it is complete. Parquet
+    producer_id, producer_epoch, sequence. A FOLDER may be the URL of a tier, or of a partition in
+    it. The file gets its name when it is complete. Parquet
     and Arrow need the extra `arrow` (docs/install.md says how to install it).
     """
     from kqueue.log_tools.rows import Selection
@@ -87,7 +90,12 @@ def _time(text: str | None, option: str) -> int | None:
 
 
 def _export(
-    folders: tuple[Path, ...], to: str, form: str | None, topics: tuple[str, ...], selection: Any, overwrite: bool
+    folders: tuple[str | Path, ...],
+    to: str,
+    form: str | None,
+    topics: tuple[str, ...],
+    selection: Any,
+    overwrite: bool,
 ) -> None:
     from kqueue.cli.log.progress_bar import progress_bar
     from kqueue.log_tools.export import STANDARD_OUTPUT, open_logs

@@ -10,6 +10,7 @@ import click
 
 from kqueue.base.errors import FolderInUse, KqueueError
 from kqueue.base.text import size_text
+from kqueue.cli.log.folder_or_url import FOLDER_OR_URL
 from kqueue.cli.log.verify import DAMAGED, NoLogs, show_table
 from kqueue.cli.output import output_option
 from kqueue.log_tools.errors import NotALogFolder
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=FOLDER_OR_URL)
 @click.option(
     "--copy-to",
     type=click.Path(path_type=Path),
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 @click.option("--deep", is_flag=True, help="Decode every record too, and remove batches whose records cannot be read.")
 @click.option("--allow-gaps", is_flag=True, help="The logs are compacted: missing offsets are no loss.")
 @output_option
-def repair(folder: Path, copy_to: Path | None, dry_run: bool, deep: bool, allow_gaps: bool, as_json: bool) -> None:
+def repair(
+    folder: str | Path, copy_to: Path | None, dry_run: bool, deep: bool, allow_gaps: bool, as_json: bool
+) -> None:
     """Repair FOLDER: a partition's folder, or a data folder. The broker must be stopped.
 
     \b
@@ -55,7 +58,7 @@ def repair(folder: Path, copy_to: Path | None, dry_run: bool, deep: bool, allow_
         raise click.exceptions.Exit(DAMAGED)
 
 
-def _repaired(folder: Path, copy_to: Path | None, dry_run: bool, deep: bool, allow_gaps: bool) -> RepairResult:
+def _repaired(folder: str | Path, copy_to: Path | None, dry_run: bool, deep: bool, allow_gaps: bool) -> RepairResult:
     from kqueue.cli.log.progress_bar import progress_bar
     from kqueue.log_tools.repair import repair as repair_folder
 

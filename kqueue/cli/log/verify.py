@@ -10,6 +10,7 @@ import click
 
 from kqueue.base.errors import KqueueError
 from kqueue.base.text import counted, size_text
+from kqueue.cli.log.folder_or_url import FOLDER_OR_URL
 from kqueue.cli.output import new_console, output_option
 from kqueue.log_tools.errors import NotALogFolder
 
@@ -27,13 +28,15 @@ class NoLogs(click.ClickException):
 
 
 @click.command()
-@click.argument("folders", type=click.Path(path_type=Path), nargs=-1, required=True, metavar="FOLDER...")
+@click.argument("folders", type=FOLDER_OR_URL, nargs=-1, required=True, metavar="FOLDER...")
 @click.option("--compare", is_flag=True, help="Compare the logs of several brokers, partition by partition.")
 @click.option("--deep", is_flag=True, help="Decode every record too, not only checksums and headers.")
 @click.option("--allow-gaps", is_flag=True, help="The logs are compacted: missing offsets are no loss.")
 @output_option
 @click.option("-q", "--quiet", is_flag=True, help="Print damage only, no notes and no summary.")
-def verify(folders: tuple[Path, ...], compare: bool, deep: bool, allow_gaps: bool, as_json: bool, quiet: bool) -> None:
+def verify(
+    folders: tuple[str | Path, ...], compare: bool, deep: bool, allow_gaps: bool, as_json: bool, quiet: bool
+) -> None:
     """Check all files of FOLDER, a partition's or a data folder, against each other.
 
     \b
@@ -41,6 +44,7 @@ def verify(folders: tuple[Path, ...], compare: bool, deep: bool, allow_gaps: boo
       kqueue log verify kqueue-data/orders-0 --deep
       kqueue log verify kqueue-data --json
       kqueue log verify --compare broker-1 broker-2 broker-3
+      kqueue log verify s3://bucket/prefix/orders-0
 
     Batches are checked by their checksums; indexes, snapshots, leader epochs and checkpoints
     against the batches. Nothing is written, no broker is needed, and a broker may use the folder.
@@ -66,7 +70,7 @@ def verify(folders: tuple[Path, ...], compare: bool, deep: bool, allow_gaps: boo
         raise click.exceptions.Exit(DAMAGED)
 
 
-def _compare(folders: tuple[Path, ...], deep: bool, allow_gaps: bool, as_json: bool, quiet: bool) -> None:
+def _compare(folders: tuple[str | Path, ...], deep: bool, allow_gaps: bool, as_json: bool, quiet: bool) -> None:
     if deep:
         raise click.UsageError("--deep checks one folder, and goes not with --compare")
     report = _compared(folders, allow_gaps)
@@ -78,7 +82,7 @@ def _compare(folders: tuple[Path, ...], deep: bool, allow_gaps: bool, as_json: b
         raise click.exceptions.Exit(DAMAGED)
 
 
-def _compared(folders: tuple[Path, ...], allow_gaps: bool) -> ComparisonReport:
+def _compared(folders: tuple[str | Path, ...], allow_gaps: bool) -> ComparisonReport:
     from kqueue.cli.log.progress_bar import progress_bar
     from kqueue.log_tools.comparison import compare
 
@@ -128,7 +132,7 @@ def _comparison_table(partitions: list[PartitionComparison]) -> None:
         console.print(table)
 
 
-def checked(folder: Path, deep: bool, allow_gaps: bool) -> VerificationReport:
+def checked(folder: str | Path, deep: bool, allow_gaps: bool) -> VerificationReport:
     """Verify a folder with a progress bar. Raises: NoLogs, ClickException."""
     from kqueue.cli.log.progress_bar import progress_bar
     from kqueue.log_tools.verify import verify as check

@@ -15,9 +15,9 @@ from kqueue.cli.completion import complete_groups
 from kqueue.cli.connect import bootstrap_option, require
 from kqueue.cli.output import output_option, table_console
 from kqueue.cli.pipeline.spark_command import (
+    folder_option,
     for_check,
     master_option,
-    path_option,
     pattern_option,
     report_progress,
     session,
@@ -54,7 +54,7 @@ FOUND = 3
     help="Write report.html there.",
 )
 @click.option("--strict", is_flag=True, help="Count repeated records and records that a group lost as findings.")
-@path_option
+@folder_option
 @bootstrap_option
 @master_option
 def audit(

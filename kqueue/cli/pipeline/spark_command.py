@@ -49,7 +49,12 @@ BROKER_OPTIONS = {"bootstrap": "--bootstrap-server", "command_config": "--comman
 """The options that a job which reads a folder has no use for."""
 F = TypeVar("F", bound=Callable[..., Any])
 
-path_option = click.option("--path", metavar="FOLDER", help="Read a data folder of kqueue or Kafka, without a broker.")
+folder_option = click.option(
+    "--path", metavar="FOLDER", help="Read a data folder of kqueue or Kafka, without a broker."
+)
+path_option = click.option(
+    "--path", metavar="FOLDER|URL", help="Read a data folder of kqueue or Kafka, or a tier, without a broker."
+)
 topics_option = click.option(
     "-t",
     "--topic",

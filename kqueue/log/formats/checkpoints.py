@@ -43,13 +43,14 @@ class LogCheckpoint(NamedTuple):
 
     Attributes:
         recovery_point: everything below this offset was flushed.
-        start_offset: the log start; 0: none is checkpointed.
+        start_offset: the log start; None: none is checkpointed, so the log starts at its first
+            segment.
         high_watermark: None: unknown.
         clean: the last shutdown was clean.
     """
 
     recovery_point: int = 0
-    start_offset: int = 0
+    start_offset: int | None = None
     high_watermark: int | None = None
     clean: bool = False
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from kqueue.base.errors import CorruptIndex
@@ -88,6 +89,43 @@ class LeaderEpochCache:
         """Remove all epochs."""
         while self._epochs:
             self._pop()
+
+    def replace(self, entries: Iterable[tuple[int, int]]) -> None:
+        """Hold these (epoch, first offset) and no others.
+
+        Raises: CorruptIndex: one is negative, or they do not ascend; nothing changed.
+        """
+        rows = list(entries)
+        before = (UNKNOWN, -1)
+        for row in rows:
+            if row[0] <= before[0] or row[1] <= before[1]:
+                raise CorruptIndex(f"leader epoch {row[0]} from {row[1]} on can't follow {before[0]} from {before[1]}")
+            before = row
+        if rows != self.entries():
+            self.clear()
+            for epoch, start in rows:
+                self.assign(epoch, start)
+            self.changed = True
+
+    def put_in_front(self, entries: Sequence[tuple[int, int]], offset: int) -> None:
+        """Add the epochs of the records before the first one here; of those before `offset`, if
+        none is here.
+
+        Args: entries: may go on after that, and has to agree with the epochs here then.
+        Raises: CorruptIndex: they do not ascend, or contradict an epoch here; nothing changed.
+        """
+        LeaderEpochCache().replace(entries)
+        own = self.entries()
+        earlier = [row for row in entries if row[1] < (own[0][1] if own else offset)]
+        # An epoch may have begun before its first offset, which is that of the log start once.
+        for epoch, start in entries[len(earlier) :] if own else ():
+            if self.epoch_at(start) != epoch:
+                raise CorruptIndex(f"leader epoch {epoch} begins at {start}, but {self.epoch_at(start)} wrote it here")
+        if own and earlier and earlier[-1][0] == own[0][0]:
+            own = own[1:]
+        joined = LeaderEpochCache()
+        joined.replace([*earlier, *own])
+        self.replace(joined.entries())
 
     def _pop(self) -> None:
         self._epochs.pop()

@@ -126,6 +126,15 @@ class ProducerSnapshotFiles:
         self.offsets.append(offset)
         return file
 
+    def put(self, data: bytes, offset: int) -> None:
+        """Write a snapshot of the offset where the log restarts. Blocks.
+
+        Durability: durable on return; a crash leaves the former one of that offset, or none.
+        Raises: StorageFailed.
+        """
+        self._storage.write_atomic(self._path(offset), data)
+        self.note_durable(offset)
+
     def note_durable(self, offset: int) -> None:
         """Note that the snapshot at `offset` was written and synced, its name too."""
         if offset not in self.offsets:
@@ -142,6 +151,12 @@ class ProducerSnapshotFiles:
             self._storage.remove(self._path(self.offsets.pop()))
         if self.durable_offset > offset:
             self.durable_offset = -1
+
+    def remove_others(self, offset: int) -> None:
+        """Delete all snapshots but the one at `offset`. Raises: StorageFailed."""
+        for other in [other for other in self.offsets if other != offset]:
+            self._storage.remove(self._path(other))
+            self.offsets.remove(other)
 
     def forget(self, bases: Collection[int]) -> list[str]:
         """Remove the snapshots at these former segment bases from `offsets`, but not the newest.

@@ -46,6 +46,8 @@ class Drop:
         before_delete: work to finish before the segments are deleted, such as archiving them.
             Called with a `kqueue.log.sealed_segments.SealedSegments`
             (`kqueue.testing.sealed_segments` creates some for tests). None: no such work.
+        local: delete only the local segments that the remote tier has; the log start stays. On a
+            topic without a tier nothing is deleted then.
 
     Rules for `before_delete`:
 
@@ -73,6 +75,7 @@ class Drop:
     why: str
     roll_active: bool = False
     before_delete: Callable[[SealedSegments], object] | None = None
+    local: bool = False
 
 
 @dataclass(frozen=True, slots=True)

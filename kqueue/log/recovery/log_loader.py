@@ -105,6 +105,7 @@ class LoadedLog:
     """A log's state after loading.
 
     segments: never empty. damage: flushed bytes that were found wrong or missing.
+    has_tier_start: the log start is the checkpointed one, also below the first segment.
     """
 
     segments: list[Segment]
@@ -114,6 +115,7 @@ class LoadedLog:
     producers: ProducerStateManager = field(default_factory=ProducerStateManager)
     snapshots: list[int] = field(default_factory=list)
     damage: list[Damage] = field(default_factory=list)
+    has_tier_start: bool = False
 
 
 def load_log(
@@ -124,7 +126,7 @@ def load_log(
     *,
     recovery_point: int,
     clean: bool,
-    start_offset: int = 0,
+    start_offset: int | None = None,
     high_watermark: int | None = None,
 ) -> LoadedLog:
     """Open the log in `folder`; make the folder if it does not exist.
@@ -135,7 +137,7 @@ def load_log(
     Args:
         recovery_point: all below it was flushed; 0 if unknown.
         clean: the last stop was clean, so only the log's end is checked.
-        start_offset: the checkpointed log start offset, 0: none.
+        start_offset: the checkpointed log start offset, None: none.
         high_watermark: the checkpointed high watermark, None: unknown.
     Durability: the loaded state is flushed on return.
     Raises StorageFailed.
@@ -175,10 +177,14 @@ class _LogLoader:
         self.damage: list[Damage] = []
         self.epochs_error: str | None = None
         self.has_new_epochs = False
+        self.has_tier_start = False  # the checkpointed log start counts, also below the first segment
         self.is_whole = True  # the last segment ends in a whole batch
         self.has_gaps = False  # offsets are missing, as after compaction, even if the settings do not say so
 
-    def load(self, clean: bool, start_offset: int) -> LoadedLog:
+    def load(self, clean: bool, checkpointed_start: int | None) -> LoadedLog:
+        # Without its checkpoint a tiered log starts at its first segment, until `Log.adopt_tier`.
+        self.has_tier_start = self.config.tiered and checkpointed_start is not None
+        start_offset = checkpointed_start or 0
         # Names first: until a half-done compaction is completed or undone, it is not decided which
         # segments exist.
         sizes, self.changed = clear_temp_files(self.storage, self.folder)
@@ -274,14 +280,16 @@ class _LogLoader:
         ends = [segment.base for segment in loaded.segments[1:]]
         first = loaded.segments[0]
         expected = missing_log_start(first.base, loaded.start_offset, loaded.epochs)
-        if expected is not None:
+        if expected is not None and not self.config.tiered:  # whether the tier has these, the leader finds out
             self._note_damage(
                 file_name(expected, LOG),
                 f"offsets {expected} to {first.base - 1}, with which the log starts",
                 "no such file",
             )
         for number, (segment, end) in enumerate(zip(loaded.segments, ends, strict=False)):
-            was_flushed = clean or number < len(ends) + 1 - TORN_SEGMENTS_MAX or segment.base < self.recovery_point
+            # below the log start nothing has to be left, whatever the recovery point says
+            is_durable = max(segment.base, loaded.start_offset) < self.recovery_point
+            was_flushed = clean or number < len(ends) + 1 - TORN_SEGMENTS_MAX or is_durable
             if segment.size == 0 and was_flushed and loaded.start_offset < end and not self.config.compacted:
                 self._note_damage(
                     file_name(segment.base, LOG), f"batches with offsets {segment.base} to {end - 1}", "an empty file"
@@ -462,19 +470,23 @@ class _LogLoader:
     def _settle_bounds(self, loaded: LoadedLog) -> None:
         """Decide where the log starts and ends if it lost records, or a checkpoint is wrong."""
         log_end = loaded.end_offset
-        if log_end < self.flushed_end:
-            self._note_damage(
-                "", f"records up to offset {self.flushed_end}, which were flushed", f"an end at offset {log_end}"
-            )
-        elif log_end < self.recovery_point:
-            self._note_damage("", f"a recovery point of {log_end} at most", f"{self.recovery_point}, which is ignored")
         start_offset = loaded.start_offset
         if start_offset > log_end and start_offset > self.checkpointed_end:
             self._note_damage(
                 "", f"a log start of {self.checkpointed_end} at most", f"{start_offset}, which is ignored"
             )
-            start_offset = 0
-        loaded.start_offset = max(start_offset, loaded.segments[0].base)
+            start_offset, self.has_tier_start = 0, False
+        # Below the log start nothing has to be left: a log that restarts elsewhere empties its old
+        # segments first, and their recovery point is at its log start.
+        readable_end = max(log_end, start_offset)
+        if readable_end < self.flushed_end:
+            self._note_damage(
+                "", f"records up to offset {self.flushed_end}, which were flushed", f"an end at offset {log_end}"
+            )
+        elif readable_end < self.recovery_point:
+            self._note_damage("", f"a recovery point of {log_end} at most", f"{self.recovery_point}, which is ignored")
+        loaded.has_tier_start = self.has_tier_start
+        loaded.start_offset = start_offset if self.has_tier_start else max(start_offset, loaded.segments[0].base)
         # A flushed offset is never given out again, even where its record is lost: a consumer may
         # have read it.
         end_offset = max(log_end, self.flushed_end, loaded.start_offset)

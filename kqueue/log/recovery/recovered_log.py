@@ -44,6 +44,7 @@ class RecoveredLog:
     producers: ProducerStateManager
     snapshots: list[int]
     damage: list[Damage]
+    has_tier_start: bool = False
 
     @classmethod
     def of(cls, loaded: LoadedLog) -> RecoveredLog:
@@ -56,7 +57,7 @@ class RecoveredLog:
             segment.files.close()
         return cls(
             segments, loaded.start_offset, loaded.end_offset, loaded.epochs, loaded.producers, loaded.snapshots,
-            loaded.damage,
+            loaded.damage, loaded.has_tier_start,
         )  # fmt: skip
 
     def open(self, storage: Storage, folder: str, config: LogConfig, now_ms: int) -> LoadedLog:
@@ -81,8 +82,9 @@ class RecoveredLog:
             )
         last.note_full(config.segment_index_bytes)
         return LoadedLog(
-            segments, self.start_offset, self.end_offset, self.epochs, self.producers, self.snapshots, self.damage
-        )
+            segments, self.start_offset, self.end_offset, self.epochs, self.producers, self.snapshots, self.damage,
+            self.has_tier_start,
+        )  # fmt: skip
 
 
 def load(

@@ -28,10 +28,12 @@ from kqueue.log_tools.progress import ProgressCallback, ProgressMeter
 from kqueue.log_tools.repair.backup import check_backup_folder, check_free_space, copy_files
 from kqueue.log_tools.repair.log_rewrite import LostRange
 from kqueue.log_tools.repair.partition_repair import PartitionRepair, RepairAction
+from kqueue.log_tools.tier_urls import is_url
 from kqueue.log_tools.verify import resolve_target, verify_storage
 from kqueue.log_tools.verify.data_folder import CHECKPOINTS, CLEANED_TO, DataFolderState, read_data_folder
 from kqueue.log_tools.verify.report import VerificationReport
 from kqueue.storage import LocalStorage, Lock, Storage
+from kqueue.tier.stores.address import location_of
 
 __all__ = ["LostRange", "RepairAction", "RepairResult", "repair", "repair_storage"]
 _COPIED = (*CHECKPOINTS, META_PROPERTIES, CLEAN_SHUTDOWN)
@@ -99,9 +101,14 @@ def repair(
     Raises:
         NotALogFolder.
         FolderInUse: a broker uses the folder.
-        RepairRefused: no space, or no folder for the backup.
+        RepairRefused: no space, no folder for the backup, or `path` is a URL.
         StorageFailed.
     """
+    if is_url(path):
+        raise RepairRefused(
+            f"{location_of(str(path))} is in a tier, where segments never change: export what is valid "
+            "(kqueue log export --skip-damaged), or repair the log of a broker that still has the records"
+        )
     target = resolve_target(path)
     if dry_run:
         return repair_storage(target.storage, target.partition, None, "", deep=deep, allow_gaps=allow_gaps)

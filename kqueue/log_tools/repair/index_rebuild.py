@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from kqueue.base.errors import CorruptBatch, CorruptIndex
 from kqueue.log.formats.filenames import EPOCHS, INDEX, LOG, SNAPSHOT, TIMEINDEX, TXNINDEX, file_name
-from kqueue.log.formats.leader_epochs import LeaderEpochCache, encode_epochs
+from kqueue.log.formats.leader_epochs import LeaderEpochCache, decode_epochs, encode_epochs
 from kqueue.log.formats.producer_snapshot import decode_snapshot, encode_snapshot
 from kqueue.log.formats.transaction_index import AbortedTxn
 from kqueue.log.index_builder import IndexBuilder
@@ -62,8 +62,17 @@ class IndexRebuild:
             self._segment(base, limit)
         self._snapshots_up_to(self.end_offset)
         if EPOCHS in self.wanted:
+            if self.bases and self.log_start < self.bases[0]:
+                self._keep_earlier_epochs()
             self._epochs.truncate_from_start(self.log_start)
             self.files[EPOCHS] = encode_epochs(self._epochs)
+
+    def _keep_earlier_epochs(self) -> None:
+        """Keep the epochs of what only a remote tier has: no batch here tells them."""
+        with contextlib.suppress(FileNotFoundError, CorruptIndex):
+            stored = decode_epochs(self.storage.read(f"{self.folder}/{EPOCHS}"))
+            stored.truncate_from_end(self.bases[0])
+            self._epochs.put_in_front(stored.entries(), self.bases[0])
 
     def _begin(self, base: int) -> None:
         name = file_name(base, SNAPSHOT)

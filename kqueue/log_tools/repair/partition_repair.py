@@ -224,8 +224,10 @@ class PartitionRepair:
         _, wrong = self._check()
         wanted = [name for name in wrong if name.endswith((INDEX, TIMEINDEX, TXNINDEX, SNAPSHOT)) or name == EPOCHS]
         if wanted:
-            log_start = self.data.offsets[LOG_STARTS].get(self.key, 0)
-            rebuild = IndexRebuild(self.storage, self.folder, self._bases(), wanted, log_start)
+            bases = self._bases()
+            # A checkpointed start below the first segment is that of a log with a remote tier.
+            log_start = self.data.offsets[LOG_STARTS].get(self.key, bases[0] if bases else 0)
+            rebuild = IndexRebuild(self.storage, self.folder, bases, wanted, log_start)
             rebuild.run()
             for name in wanted:
                 self._put(name, rebuild.files.get(name))

@@ -5,6 +5,7 @@ Nothing is written. A broker may use the folder: what it has not finished is a n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from kqueue.base.errors import StorageFailed
@@ -12,6 +13,7 @@ from kqueue.base.names import parse_partition_folder
 from kqueue.log.formats.filenames import LOG, parse_file_name
 from kqueue.log_tools.errors import NotALogFolder
 from kqueue.log_tools.progress import ProgressCallback, ProgressMeter
+from kqueue.log_tools.tier_urls import is_url, open_url
 from kqueue.log_tools.verify.data_folder import DataFolderState, Key, check_checkpoints, read_data_folder
 from kqueue.log_tools.verify.partition import LogRange, PartitionVerifier
 from kqueue.log_tools.verify.report import ERROR, NOTE, Finding, VerificationReport
@@ -32,25 +34,32 @@ __all__ = [
 class VerificationTarget:
     """The folder to verify.
 
-    `storage`: rooted at the data folder. `partition`: one folder in it, None: all.
+    `storage`: rooted at the data folder. `partition`: one folder in it, None: all. `note`: more on
+    which log it is, for people.
     """
 
-    def __init__(self, storage: Storage, partition: str | None) -> None:
+    def __init__(self, storage: Storage, partition: str | None, note: str = "") -> None:
         self.storage = storage
         self.partition = partition
+        self.note = note
 
     @property
     def location(self) -> str:
         return self.storage.location if self.partition is None else f"{self.storage.location}/{self.partition}"
 
 
-def resolve_target(path: str | Path) -> VerificationTarget:
-    """Return whether a path is a partition folder or a data folder.
+def resolve_target(path: str | Path, topics: Sequence[str] = ()) -> VerificationTarget:
+    """Return whether a path, or the URL of a tier, is a partition folder or a data folder.
 
+    Args: topics: of a tier, only these are looked for; empty: all.
     Raises:
         NotALogFolder: it is neither, or does not exist.
         StorageFailed: it cannot be listed.
+        ExtraNeeded: the package for a URL is missing.
     """
+    if is_url(path):
+        target = open_url(str(path), topics)
+        return VerificationTarget(target.storage, target.partition, target.note)
     folder = Path(path).resolve()
     if not folder.is_dir():
         raise NotALogFolder(f"there is no folder {folder}")
@@ -70,9 +79,10 @@ def resolve_target(path: str | Path) -> VerificationTarget:
 def verify(
     path: str | Path, *, deep: bool = False, allow_gaps: bool = False, progress: ProgressCallback | None = None
 ) -> VerificationReport:
-    """Verify a partition folder, or a data folder with all partitions in it.
+    """Verify a partition folder, or a data folder with all partitions in it; or those of a tier.
 
     Args:
+        path: a folder, or a URL, as for `resolve_target`.
         deep: also decompress and decode every record and compare it with its batch's header.
         allow_gaps: all logs are compacted, so that missing offsets are no loss, although the data
             folder does not say so.

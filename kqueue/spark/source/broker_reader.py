@@ -135,6 +135,15 @@ class BrokerReader:
         after = sample.next_offset
         return ROW_BYTES_GUESS if after is None or after <= offset else len(sample.records) / (after - offset)
 
+    def batches(self, topic_partition: TopicPartition, offset: int) -> memoryview:
+        """Return some batches from an offset on; empty: there are none."""
+        return self.client.fetch(
+            {topic_partition: offset}, max_bytes=FETCH_BYTES_MIN, partition_max_bytes=FETCH_BYTES_MIN, max_wait_ms=1
+        )[topic_partition].records
+
+    def divide(self, ranges: Iterable[OffsetRange], piece_bytes: int) -> list[OffsetRange]:
+        return list(ranges)
+
     def read(
         self, ranges: Iterable[OffsetRange], decoder: ColumnDecoder, on_data_loss: DataLossHandler
     ) -> Iterator[ColumnChunk]:

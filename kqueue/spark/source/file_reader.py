@@ -41,6 +41,8 @@ class FileReader:
         names file and position.
     """
 
+    client = None
+
     def __init__(self, options: SourceOptions) -> None:
         path = Path(options["path"])
         if not path.is_dir():
@@ -158,6 +160,9 @@ class FileReader:
             return ROW_BYTES_GUESS
         rows = log.end_offset - log.segments[0].base_offset
         return sum(segment.size for segment in log.segments) / rows if rows else ROW_BYTES_GUESS
+
+    def divide(self, ranges: Iterable[OffsetRange], piece_bytes: int) -> list[OffsetRange]:
+        return list(ranges)
 
     def read(
         self, ranges: Iterable[OffsetRange], decoder: ColumnDecoder, on_data_loss: DataLossHandler

@@ -1,4 +1,4 @@
-"""The time of the first record from an offset on, from a broker or a folder. No pyspark."""
+"""The time of the first record from an offset on, in whatever a reader reads. No pyspark."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kqueue.records.batch import DECOMPRESSED_BYTES_MAX, BatchHeader, iter_recor
 from kqueue.records.message_set import entry_records
 from kqueue.records.record import Record
 from kqueue.spark.source.broker_reader import BrokerReader
+from kqueue.spark.source.combined_reader import CombinedReader
 from kqueue.spark.source.file_reader import FileReader
 from kqueue.spark.source.record_reader import RecordReader
-
-FETCH_BYTES = 64 * 1024
+from kqueue.spark.source.tier_reader import TierRecordReader
 
 
 def first_time(reader: RecordReader, topic_partition: TopicPartition, offset: int, end: int) -> int | None:
@@ -28,7 +28,7 @@ def first_time(reader: RecordReader, topic_partition: TopicPartition, offset: in
         record = (
             _in_folder(reader, topic_partition, offset, end)
             if isinstance(reader, FileReader)
-            else _on_wire(reader, topic_partition, offset, end)
+            else _in_batches(reader, topic_partition, offset, end)
         )
     except (KqueueError, FileNotFoundError):
         return None
@@ -40,12 +40,10 @@ def _in_folder(reader: FileReader, topic_partition: TopicPartition, offset: int,
     return next(log.records(start_offset=offset, end_offset=end, check=False), None)
 
 
-def _on_wire(reader: RecordReader, topic_partition: TopicPartition, offset: int, end: int) -> Record | None:
-    assert isinstance(reader, BrokerReader)
+def _in_batches(reader: RecordReader, topic_partition: TopicPartition, offset: int, end: int) -> Record | None:
+    assert isinstance(reader, (BrokerReader, CombinedReader, TierRecordReader))
     while offset < end:
-        records = reader.client.fetch(
-            {topic_partition: offset}, max_bytes=FETCH_BYTES, partition_max_bytes=FETCH_BYTES, max_wait_ms=1
-        )[topic_partition].records
+        records = memoryview(reader.batches(topic_partition, offset))
         begin = offset
         for position, unit in iter_any_batches(records):
             if not (isinstance(unit, BatchHeader) and unit.is_control):

@@ -154,11 +154,10 @@ class MicroBatchPlanner:
         }
         if group is None or not offsets:
             return
-        from kqueue.spark.source.broker_reader import BrokerReader
-
-        assert isinstance(self._reader, BrokerReader), "options allow groupId there only"
+        client = self._reader.client
+        assert client is not None, "options allow groupId there only"
         try:
-            self._reader.client.commit(group, offsets, timeout_ms=COMMIT_TIMEOUT_MS)
+            client.commit(group, offsets, timeout_ms=COMMIT_TIMEOUT_MS)
             self._committed |= offsets
         except ClientError as error:
             events.SPARK_PROGRESS_NOT_SHOWN.log(

@@ -132,7 +132,7 @@ def batch_ranges(options: SourceOptions, reader: RecordReader, on_data_loss: Dat
 
 def splits(options: SourceOptions, ranges: list[OffsetRange], reader: RecordReader) -> list[tuple[OffsetRange, ...]]:
     """Return the ranges as splits for tasks. Samples the row size of each topic's first range."""
-    ranges = [one for one in ranges if one.size > 0]
+    ranges = [one for one in reader.divide(ranges, options["splitBytes"]) if one.size > 0]
     samples: dict[str, float] = {}
     for one in ranges:
         if one.topic not in samples:

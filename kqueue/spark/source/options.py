@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
@@ -28,6 +28,8 @@ from kqueue.spark.options import (
     truth,
 )
 from kqueue.spark.value_formats.options import VALUE_OPTIONS
+from kqueue.tier.formats.keys import TIER_KEY
+from kqueue.tier.stores.address import location_of
 
 if TYPE_CHECKING:
     from kqueue.config.client_security import ClientSecurity
@@ -40,6 +42,7 @@ API_TIMEOUT = "kafka.default.api.timeout.ms"
 FIRST_ANSWER_MS = 10_000
 """A wrong address is reported after this time, unless the query says how long it waits."""
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+_CLOUD = re.compile(r"(?:s3|gs|az)://", re.IGNORECASE)
 _DURATION = re.compile(r"\s*(\d{1,15})\s*([a-z]*)\s*")
 
 
@@ -81,7 +84,7 @@ OPTIONS = (
         nonempty,
         None,
         "both",
-        "A data folder of kqueue or Kafka, or a partition's folder, instead of a broker.",
+        "A data folder of kqueue or Kafka, or of one partition, without a broker; or a tier, with brokers or without.",
     ),
     Option("subscribe", _names, None, "both", "Topics, with commas between."),
     Option(
@@ -236,8 +239,9 @@ class TopicSelection:
 class SourceOptions:
     """The validated options. Can be pickled. `values`: by the options' own names.
 
-    `security`: TLS and SASL; None: neither. `repr` shows no secret. `first_answer_ms`: how long a
-    query waits for a broker before it begins.
+    `security`: TLS and SASL; None: neither. `first_answer_ms`: how long a query waits for a broker
+    before it begins. `tier`: the URL of the tier that is read, of which `path` is what messages may
+    show; None: `path` is a folder, or there is none. `repr` shows no secret.
     """
 
     topics: TopicSelection
@@ -247,6 +251,7 @@ class SourceOptions:
     values: Mapping[str, Any]
     security: ClientSecurity | None = None
     first_answer_ms: int = FIRST_ANSWER_MS
+    tier: str | None = field(default=None, repr=False)
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -293,7 +298,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions
         misplaced=lambda option: f"{option.name} is for {kind} only, and this is no such query",
     )
     _check_triggers(values, given, streaming=streaming)
-    _check_way(values)
+    tier = _check_way(values)
     topics = _topics(values)
     starting = _bound(values, "starting", "latest" if streaming else "earliest")
     ending = _bound(values, "ending", "latest")
@@ -306,7 +311,7 @@ def parse_options(given: Mapping[str, str], *, streaming: bool) -> SourceOptions
     _check_client(values)
     is_given = any(name.lower() == API_TIMEOUT for name in given)
     first_answer_ms = values[API_TIMEOUT] if is_given else FIRST_ANSWER_MS
-    return SourceOptions(topics, starting, ending, streaming, values, security_of(given), first_answer_ms)
+    return SourceOptions(topics, starting, ending, streaming, values, security_of(given), first_answer_ms, tier)
 
 
 def _check_triggers(values: Mapping[str, Any], given: Mapping[str, str], *, streaming: bool) -> None:
@@ -323,16 +328,28 @@ def _check_triggers(values: Mapping[str, Any], given: Mapping[str, str], *, stre
         )
 
 
-def _check_way(values: dict[str, Any]) -> None:
-    servers, path = values["kafka.bootstrap.servers"], values["path"]
-    if servers is not None and path is not None:
-        raise OptionError("kafka.bootstrap.servers and path are two ways to the data: give one of them")
+def _check_way(values: dict[str, Any]) -> str | None:
+    """Make the path absolute, or free of secrets; return the URL of a tier."""
+    servers: str | None = values["kafka.bootstrap.servers"]
+    path: str | None = values["path"]
     if servers is None and path is None:
         raise OptionError("say where the data is: kafka.bootstrap.servers=host:port, or path=folder")
-    if path is not None:
-        values["path"] = _local(path)
-        if values["groupId"] is not None:
-            raise OptionError("groupId needs a broker to commit to, and path has none")
+    if values["groupId"] is not None and servers is None:
+        raise OptionError("groupId needs a broker to commit to, and path has none")
+    if path is None:
+        return None
+    if _CLOUD.match(path) is not None:
+        values["path"] = location_of(path)
+        return path
+    values["path"] = _local(path)
+    if (Path(values["path"]) / TIER_KEY).is_file():
+        return Path(values["path"]).as_uri()
+    if servers is not None:
+        raise OptionError(
+            f"kafka.bootstrap.servers and path are two ways to the data: give one of them; both are for a tier, and "
+            f"{values['path']} has no {TIER_KEY}"
+        )
+    return None
 
 
 def _local(path: str) -> str:
@@ -344,7 +361,10 @@ def _local(path: str) -> str:
     if scheme is not None and scheme[1].lower() == "file":
         path = re.sub(r"^file:(//(?=/))?", "", path, flags=re.IGNORECASE)
     elif scheme is not None:
-        raise OptionError(f"path: {path!r} is not on a local file system, and only those can be read")
+        raise OptionError(
+            f"path: {location_of(path)!r} is not on a local file system, and no tier either: expected a folder, or "
+            f"s3://, gs:// or az:// and where the tier is"
+        )
     return str(Path(path).expanduser().resolve())
 
 

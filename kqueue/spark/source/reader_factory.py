@@ -13,6 +13,14 @@ from kqueue.spark.source.record_reader import RecordReader
 
 def open_reader(options: SourceOptions) -> RecordReader:
     """Return the reader that the options select. Raises: as the reader does."""
+    if options.tier is not None and options["kafka.bootstrap.servers"] is not None:
+        from kqueue.spark.source.combined_reader import CombinedReader
+
+        return CombinedReader(options)
+    if options.tier is not None:
+        from kqueue.spark.source.tier_reader import TierRecordReader
+
+        return TierRecordReader(options)
     if options["path"] is not None:
         from kqueue.spark.source.file_reader import FileReader
 
@@ -23,20 +31,17 @@ def open_reader(options: SourceOptions) -> RecordReader:
 
 
 def open_first(options: SourceOptions) -> RecordReader:
-    """Return the reader of a query that begins, once a broker has answered it.
+    """Return the reader of a query that begins, once a broker, if it reads any, has answered it.
 
     A broker that is away later is waited for longer. Raises: as the reader does.
     """
     reader = open_reader(options)
-    if options["path"] is None:
-        from kqueue.spark.source.broker_reader import BrokerReader
-
-        assert isinstance(reader, BrokerReader)
-        try:
+    try:
+        if reader.client is not None:
             reader.client.metadata([], timeout_ms=options.first_answer_ms)
-        except BaseException:
-            reader.close()
-            raise
+    except BaseException:
+        reader.close()
+        raise
     return reader
 
 
@@ -59,8 +64,8 @@ def find_some(reader: RecordReader, options: SourceOptions) -> list[TopicPartiti
     """Return the selected partitions. Raises OptionError: a name or a pattern selects no topic."""
     partitions = reader.find_partitions(options.topics, strict=True)
     if not partitions and options.topics.pattern is not None:
-        path = options["path"]
-        where = f"on {options['kafka.bootstrap.servers']}" if path is None else f"in {path}"
+        servers = options["kafka.bootstrap.servers"]
+        where = f"in {options['path']}" if servers is None else f"on {servers}"
         raise OptionError(f"no topic {where} matches the pattern {options.topics.pattern!r}")
     return partitions
 
@@ -74,7 +79,7 @@ def refuse_if_all_unread(reader: RecordReader, partitions: Sequence[TopicPartiti
 
 def unread(options: SourceOptions) -> str:
     """Return what `RecordReader.unread` says of the selected topics."""
-    if options["path"] is None:
+    if options["path"] is None or options.tier is not None:
         return ""
     with contextlib.closing(open_reader(options)) as reader:
         return reader.unread(reader.find_partitions(options.topics, strict=False))

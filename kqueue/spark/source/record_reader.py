@@ -8,7 +8,7 @@ from typing import Protocol
 
 from kqueue.base import events
 from kqueue.base.names import nearest
-from kqueue.client.topic_partition import TopicPartition
+from kqueue.client import Client, TopicPartition
 from kqueue.records.arrow.contract import ColumnChunk
 from kqueue.records.arrow.decoder import ColumnDecoder
 from kqueue.spark.errors import DataLost
@@ -27,10 +27,15 @@ REPAIR_HINT = "stop its broker, and mend it with: kqueue log repair"
 
 
 class RecordReader(Protocol):
-    """Reads records from a broker or from files. Not picklable: each process opens its own.
+    """Reads records from brokers, files or a tier. Not picklable: each process opens its own.
 
     Thread: one at a time.
     """
+
+    @property
+    def client(self) -> Client | None:
+        """The connections to brokers; None: it reads without them."""
+        ...
 
     def find_partitions(self, topics: TopicSelection, *, strict: bool) -> list[TopicPartition]:
         """Return the existing partitions of the selection, sorted.
@@ -76,6 +81,14 @@ class RecordReader(Protocol):
 
     def row_bytes(self, topic_partition: TopicPartition, offset: int) -> float:
         """Return an estimate of the stored bytes per offset, from this offset on."""
+        ...
+
+    def divide(self, ranges: Iterable[OffsetRange], piece_bytes: int) -> list[OffsetRange]:
+        """Return the same offsets in ranges that are each read from one place.
+
+        Args: piece_bytes: of a tier the ranges have so many bytes at least, in whole segments;
+            brokers and files can't be divided without a look at their batches.
+        """
         ...
 
     def read(

@@ -15,7 +15,8 @@ RowBytes = Callable[[TopicPartition], float]
 class OffsetRange(NamedTuple):
     """Offsets of a partition in [start, end). Compaction may leave fewer records.
 
-    `topic_id`: of the topic for which it was planned, as another may get its name; "": unknown.
+    topic_id: of the topic for which it was planned, as another may get its name; "": unknown.
+    is_tiered: the tier has it, and it is read there.
     """
 
     topic: str
@@ -23,6 +24,7 @@ class OffsetRange(NamedTuple):
     start: int
     end: int
     topic_id: str = ""
+    is_tiered: bool = False
 
     @property
     def topic_partition(self) -> TopicPartition:

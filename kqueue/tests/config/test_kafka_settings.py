@@ -41,7 +41,6 @@ LIKE_A_NAME = re.compile(r"""["'](?:[a-z]+\.[a-z0-9.{]|preallocate["']|listeners
 """A string that may name a setting. The parser takes the longest: it reads no other files."""
 DATA = Path(__file__).parent.parent / "data"
 BY_THEIR_RULE = {
-    "remote.storage.enable": "no value but false is accepted",
     "group.share.assignors": "no value but simple is accepted",
 }
 """Settings that no code reads because their rule, or what it says, is all that there is to do."""
@@ -142,8 +141,7 @@ def test_undeclared_setting_is_warned_of_once_or_refused(name: str, caplog: pyte
         ("listener.name.internal.max.connections=5", True),
         ("listener.name.internal.max.connection.creation.rate=5", False),
         ("listener.name.plaintext.ssl.keystore.location=/x", False),
-        ("remote.log.storage.system.enable=False", False),
-        ("remote.log.storage.system.enable=true", True),
+        ("remote.log.storage.system.enable=true", False),
         ("cordoned.log.dirs=/a", True),
     ],
 )
@@ -317,9 +315,9 @@ def test_refusals_of_values_begin_with_kafkas_words(scope: Scope) -> None:
 
 
 def test_undeclared_dynamic_setting_of_kafka_is_stored() -> None:
-    row = undeclared_setting("remote.log.reader.threads")
+    row = undeclared_setting("share.coordinator.cached.buffer.max.bytes")
     assert row is not None
-    assert (row.kind, row.dynamic, row.parse("3")) == (SettingType.INT, UpdateMode.CLUSTER_WIDE, 3)
+    assert (row.kind, row.dynamic, row.parse("524288")) == (SettingType.INT, UpdateMode.CLUSTER_WIDE, 524288)
     row = undeclared_setting("listener.name.a.sasl.login.refresh.window.jitter")
     assert row is not None
     assert (row.kind, row.dynamic) == (SettingType.DOUBLE, UpdateMode.PER_BROKER)

@@ -131,7 +131,7 @@ def test_every_setting_is_named() -> None:
 def test_the_commands_run() -> None:
     one, refused = PAGE.commands()
     assert "log.retention.ms" in run_line(one, ROOT)
-    assert "remote.log.storage.system.enable" in run_line(refused, ROOT)
+    assert "alter.config.policy.class.name" in run_line(refused, ROOT)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from typing import Any
 
 from kqueue.base.errors import KqueueError
 from kqueue.interbroker.errors import BadPeerResponse, PeerError, PeerUnavailable
-from kqueue.interbroker.leader_offsets import LeaderOffsets, ask_leader_offsets
+from kqueue.interbroker.leader_offsets import LeaderOffsets, ask_leader_offsets, ask_local_start
 from kqueue.tests.broker.replicas.test_partition import append
 from kqueue.tests.broker.replication import KAFKA
 from kqueue.tests.interbroker.fetching_members import FetchingMembers
@@ -58,3 +58,17 @@ def test_an_answer_of_another_form_is_an_error(response: Any) -> None:
     ask_leader_offsets(Peers(), 2, 1, members.partition(2), 0, answers.append)  # type: ignore[arg-type]
     assert isinstance(answers[0], BadPeerResponse)
     assert isinstance(answers[0], PeerError)
+
+
+@for_each("skips_tiered", [False, True])
+def test_local_start_of_a_leader_without_a_tier_is_its_log_start(skips_tiered: bool) -> None:
+    members = FetchingMembers(2, KAFKA)
+    members.topic("t", [1, 2])
+    append(members.partition(1), b"a", b"b")
+    members.partition(1).log.advance_start(1)
+    answers: list[Any] = []
+    ask_local_start(members.peers[2], 2, 1, members.partition(2), 0, answers.append, skips_tiered=skips_tiered)
+    for _ in range(3):
+        members.peers[2].deliver()
+        super(FetchingMembers, members).settle()
+    assert answers == [1]

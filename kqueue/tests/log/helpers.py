@@ -118,9 +118,9 @@ def read_checked(log: Log, offset: int, max_bytes: int, end_offset: int) -> Read
 def read_batches(
     log: Log, max_bytes: int = 1 << 20, end_offset: int | None = None
 ) -> list[tuple[BatchHeader, list[Record]]]:
-    """Everything from the log start on, by following reads."""
+    """Everything from the local start on, by following reads."""
     batches = []
-    offset = log.start_offset
+    offset = log.local_start_offset
     bound = log.end_offset if end_offset is None else end_offset
     while fetched := read_checked(log, offset, max_bytes, bound):
         data = fetched.read()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import logging
 import random
@@ -12,6 +13,7 @@ import pytest
 
 from kqueue.base.errors import LogDirNotFound, StorageFailed, StorageUnavailable, UnknownTopicOrPartition
 from kqueue.broker.replicas.partition import Partition
+from kqueue.log.formats.checkpoints import LOG_STARTS, decode_offsets
 from kqueue.log.log_mover import TRANSITIONS, Move, MoveState
 from kqueue.records.batch import Record, read_header
 from kqueue.records.builder import build_batch
@@ -341,3 +343,27 @@ def test_states(state: MoveState, to: MoveState) -> None:
     else:
         with pytest.raises(AssertionError):
             move.to(to)
+
+
+def test_a_log_with_a_remote_tier_moves_with_its_log_start() -> None:
+    storage = FaultyStorage()
+    sim = start(storage)
+    partition = sim.topic("t", segment_bytes="300").partition(0)
+    for _ in range(12):
+        append(partition)
+        sim.settle()  # a roll waits for a flush
+    log = partition.log
+    log.config = dataclasses.replace(log.config, tiered=True)
+    log.tiered_end = 8
+    assert log.delete_local(8, high_watermark=12, why="old") is not None
+    expected = log.start_offset, log.local_start_offset, log.end_offset, log.tiered_end, log.epochs.entries()
+    assert expected[0] < expected[1]
+    target = "b" if place_of(sim) == "a" else "a"
+    sim.broker.upkeep.moves.alter("t", 0, target)
+    sim.advance(5000)
+    assert place_of(sim) == target
+    moved = partition.log
+    assert moved is not log
+    offsets = moved.start_offset, moved.local_start_offset, moved.end_offset
+    assert (*offsets, moved.tiered_end, moved.epochs.entries()) == expected
+    assert decode_offsets(storage.read(f"{target}/{LOG_STARTS}")) == {("t", 0): 0}

@@ -26,6 +26,9 @@ class Fields:
         self._values: dict[str, Any] = values
         self._name = name
 
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
     def number(self, key: str, *, minimum: int = 0, maximum: int = OFFSET_MAX) -> int:
         """Return an integer within the bounds."""
         value = self._values.get(key)
@@ -67,6 +70,13 @@ class Fields:
         if not (isinstance(value, list) and len(value) <= maximum and all(map(_is_epoch, value))):
             raise self.error(key, f"at most {maximum} pairs of a leader epoch and an offset")
         return tuple((epoch, offset) for epoch, offset in value)
+
+    def texts(self, key: str, *, maximum: int) -> dict[str, str]:
+        """Return an object of at most `maximum` strings."""
+        value = self._values.get(key)
+        if not (isinstance(value, dict) and len(value) <= maximum and all(type(v) is str for v in value.values())):
+            raise self.error(key, f"an object of at most {maximum} strings")
+        return dict(value)
 
     def error(self, key: str, expected: str) -> TierCorrupt:
         """Return the error of a field."""

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from kqueue.base.errors import ExtraNeeded
 from kqueue.base.extras import install_hint
-from kqueue.tier.errors import ObjectChanged, TierCorrupt, TierError
+from kqueue.tier.errors import ObjectChanged, ObjectNotFound, TierCorrupt, TierError
 from kqueue.tier.stores.cloud_address import CloudAddress
 from kqueue.tier.stores.cloud_errors import CloudErrors
 from kqueue.tier.stores.contract import (
@@ -83,11 +83,11 @@ class CloudTierStore:
         check_key(key)
         if size <= SINGLE_PUT_MAX:
             body = joined(parts, size)
-            self._call(key, lambda: self._obstore.put(self._single, key, body, use_multipart=False))
+            self._write(key, lambda: self._obstore.put(self._single, key, body, use_multipart=False))
             return
         source = _UploadParts(counted_parts(parts, size))
         try:
-            self._call(
+            self._write(
                 key,
                 lambda: self._obstore.put(
                     self._multipart,
@@ -114,12 +114,12 @@ class CloudTierStore:
             try:
                 return self._obstore.put(self._single, key, body, mode=mode, use_multipart=False)
             except (exceptions.AlreadyExistsError, exceptions.PreconditionError) as error:
-                if self._errors.is_bucket_missing(error):  # obstore takes any 404 for a missing object
+                if self._errors.is_something_else_missing(error):  # obstore takes any 404 for a missing object
                     raise
                 what = "no object" if expected is None else f"version {expected:.100}"
                 raise ObjectChanged(f"{self._name(key)}: expected {what}: {self._errors.text(error)}") from None
 
-        return self._version(key, self._call(key, put))
+        return self._version(key, self._write(key, put))
 
     def get(self, key: str, *, max_bytes: int) -> Object:
         check_key(key)
@@ -189,7 +189,7 @@ class CloudTierStore:
         try:
             self._obstore.delete(self._single, key)
         except FileNotFoundError as error:
-            if self._errors.is_bucket_missing(error):
+            if self._errors.is_something_else_missing(error):
                 raise
 
     def _opened(self, address: CloudAddress, retries: dict[str, Any]) -> Any:
@@ -223,6 +223,13 @@ class CloudTierStore:
             return run()
         except (self._obstore.exceptions.BaseError, OSError) as error:
             raise self._errors.translated(self._name(key), error) from None
+
+    def _write(self, key: str, run: Callable[[], T]) -> T:
+        """Do as `_call`, for a put: a 404 says that something else than the object is missing."""
+        try:
+            return self._call(key, run)
+        except ObjectNotFound as error:
+            raise TierError(f"{error}, after a put: check the URL and its options") from None
 
     def _name(self, key: str) -> str:
         return f"{self.location}/{key}"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from kqueue.base.clock import wall_ms
 from kqueue.client.topic_partition import TopicPartition
+from kqueue.spark.errors import OptionError
 from kqueue.spark.jobs.audit import gaps as gap_explanation
 from kqueue.spark.jobs.audit.compaction_state import CompactionState, compaction
 from kqueue.spark.jobs.audit.gaps import GAPS_NAMED, Gap
@@ -66,7 +67,7 @@ def audit(
     Raises: OptionError: also if there are records, and all are in segments that are not read.
         ClientError, StorageFailed, CorruptBatch.
     """
-    options = parse_options(_chosen(source), streaming=False)
+    options = _options(source)
     with contextlib.closing(open_first(options)) as reader:
         ranges = _ranges(options, reader)
         known, unknown = _lags(reader, groups, ranges)
@@ -90,11 +91,21 @@ def audit(
 
 def check(source: Mapping[str, str], groups: Sequence[str] = ()) -> None:
     """Raise what is wrong before Spark is needed: as `audit`."""
-    options = parse_options(_chosen(source), streaming=False)
+    options = _options(source)
     with contextlib.closing(open_first(options)) as reader:
         _ranges(options, reader)
         if groups and not _groups_unknown(reader):
             check_groups(reader, groups)
+
+
+def _options(source: Mapping[str, str]) -> SourceOptions:
+    options = parse_options(_chosen(source), streaming=False)
+    if options.tier is not None:
+        raise OptionError(
+            f"path: {options['path']} is a tier, and audits are of brokers and data folders, which know why offsets "
+            "have no records; read the tier by way of its brokers, with kafka.bootstrap.servers alone"
+        )
+    return options
 
 
 def _chosen(source: Mapping[str, str]) -> dict[str, str]:

@@ -10,6 +10,8 @@ from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from kqueue.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 
+UNDECLARED = "share.coordinator.cached.buffer.max.bytes"
+
 
 def alter(
     client: SimulatedClient,
@@ -87,11 +89,11 @@ def test_an_unknown_setting_of_a_broker_is_stored_and_shown_without_its_value(
 ) -> None:
     monkeypatch.setattr("kqueue.testing.simulation.CATALOG", CATALOG)
     client = SimulatedClient()
-    assert alter(client, BROKER, name, ("my.plugin.key", "s3cret"), ("remote.log.reader.threads", "3")) == (0, None)
+    assert alter(client, BROKER, name, ("my.plugin.key", "s3cret"), (UNDECLARED, "600000")) == (0, None)
     shown = one(client, BROKER, name, "my.plugin.key")
     assert (shown.value, shown.is_sensitive, shown.read_only, shown.config_type) == (None, True, True, 0)
-    known = one(client, BROKER, name, "remote.log.reader.threads")
-    assert (known.value, known.is_sensitive, known.read_only, known.config_type) == ("3", False, False, 3)
+    known = one(client, BROKER, name, UNDECLARED)
+    assert (known.value, known.is_sensitive, known.read_only, known.config_type) == ("600000", False, False, 3)
     assert alter(client, BROKER, name) == (0, None)
 
 

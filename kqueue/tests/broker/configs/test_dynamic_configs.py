@@ -306,7 +306,7 @@ def test_unknown_settings_of_a_broker_are_stored_with_one_warning(
         ("principal.builder.class", "x", "Class x could not be found.; expected .*principals that a class builds"),
         ("listener.name.a.max.connections", "5", "a limit on the connections of one listener"),
         ("listener.name.a.ssl.engine.factory.class", "x", "a TLS engine written in Java"),
-        ("remote.log.reader.threads", "0", "Value must be at least 1"),
+        ("share.coordinator.cached.buffer.max.bytes", "0", "Value must be at least 524288"),
         ("controller.quorum.voters", "x", r"Cannot update these configs dynamically: \[controller.quorum.voters\]"),
     ],
 )

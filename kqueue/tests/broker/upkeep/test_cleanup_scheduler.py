@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ from kqueue.storage import LocalStorage
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.testing.simulation import Simulation
+from kqueue.tests.broker.replicas.test_partition import append
+from kqueue.tests.broker.replication import elect, replicate, started
 from kqueue.tests.broker.upkeep.cleanup_broker import (
     CHECK_MS,
     SEGMENT,
@@ -212,3 +215,72 @@ def test_records_without_a_time_stay_for_retention_ms_after_they_were_written(cl
     assert offsets(topic.partition(0)) == [0, 1, 2, 3]
     sim.advance(7 * CHECK_MS)
     assert offsets(topic.partition(0)) == []
+
+
+# --- topics with a remote tier
+
+
+def with_tier(topic: Topic, tiered_end: int, **own: object) -> None:
+    """Let a topic have a remote tier, which has all below an offset."""
+    topic.config.overrides.update({"remote.storage.enable": True, **own})
+    log = topic.partition(0).log
+    log.config = dataclasses.replace(log.config, tiered=True)
+    log.tiered_end = tiered_end
+
+
+def test_local_retention_drops_what_the_tier_has_and_leaves_the_log_start() -> None:
+    sim = Simulation(SETTINGS, storage=FaultyStorage())
+    topic = sim.topic("t", **SEGMENT)
+    partition = topic.partition(0)
+    fill(sim, partition, 10)
+    with_tier(topic, 5, **{"local.retention.bytes": 0})
+    sim.advance(CHECK_MS)
+    assert bases(partition) == [4, 6, 8, 10], "rolled, to be copied; but not in the tier yet"
+    assert (partition.log_start_offset, partition.log.local_start_offset) == (0, 4)
+    partition.log.tiered_end = 10
+    sim.advance(CHECK_MS)
+    assert bases(partition) == [10]
+    assert (partition.log_start_offset, partition.log.local_start_offset) == (0, 10)
+    assert partition.log.epochs.entries()[0][1] == 0
+    assert sim.logs._folders.of(("t", 0)).log_starts == {("t", 0): 0}  # type: ignore[union-attr]
+
+
+def test_without_copies_the_topics_retention_raises_the_log_start() -> None:
+    sim = Simulation(SETTINGS)
+    topic = sim.topic("t", retention_bytes="0", **SEGMENT)
+    partition = topic.partition(0)
+    fill(sim, partition, 10)
+    with_tier(topic, 4, **{"remote.log.copy.disable": True})
+    sim.advance(CHECK_MS)
+    assert (bases(partition), partition.log_start_offset) == ([10], 10)
+
+
+def test_segments_below_the_log_start_go_although_the_tier_lacks_them() -> None:
+    sim = Simulation(SETTINGS)
+    topic = sim.topic("t", **SEGMENT)
+    partition = topic.partition(0)
+    fill(sim, partition, 10)
+    with_tier(topic, 0)
+    sim.broker.upkeep.deletion.delete_before(topic, 0, 7)
+    sim.settle()
+    assert bases(partition) == [6, 8]
+    assert (partition.log_start_offset, partition.log.local_start_offset) == (7, 7)
+
+
+def test_a_follower_drops_what_the_tier_has_by_itself() -> None:
+    members = started(SETTINGS, count=2)
+    elect(members, 1)
+    leader, follower = members.partition(1), members.partition(2)
+    for number in range(3):
+        append(leader, b"%d" % number)
+        replicate(members, 2)
+        follower.roll()
+    topic = members[2].broker.topics.find("t")
+    assert topic is not None
+    with_tier(topic, 2, **{"local.retention.bytes": 0})
+    follower.flush.now()
+    members.settle()
+    members[2].broker.upkeep.cleanup.retain(follower)
+    members.settle()
+    assert (follower.log.start_offset, follower.log.local_start_offset) == (0, 2)
+    assert (leader.log.start_offset, leader.log.local_start_offset) == (0, 0)

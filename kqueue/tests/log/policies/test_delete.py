@@ -93,3 +93,40 @@ def test_nothing_goes_that_reaches_beyond_the_high_watermark() -> None:
 
 def test_records_from_the_future_stay() -> None:
     assert plan(view([100, 100], [-5000, 6000]), retention_ms="1000") is None
+
+
+# --- topics with a remote tier
+
+
+def local_plan(log: LogView, **own: str) -> Drop | None:
+    config = settings(**own)
+    config.overrides["remote.storage.enable"] = True
+    return DeletePolicy().plan(log, Committed(), config, NOW_MS)
+
+
+@for_each(
+    "limits, planned",
+    [
+        ({"retention_ms": "5000"}, Drop(20, "local.retention.ms=5000", local=True)),
+        ({"retention_ms": "-1", "local_retention_ms": "5500"}, Drop(10, "local.retention.ms=5500", local=True)),
+        ({"retention_ms": "5000", "local_retention_ms": "-1"}, None),
+        ({"retention_ms": "-1", "retention_bytes": "150"}, Drop(10, "local.retention.bytes=150", local=True)),
+        (
+            {"retention_ms": "-1", "retention_bytes": "900", "local_retention_bytes": "90"},
+            Drop(20, "local.retention.bytes=90", local=True),
+        ),
+        ({"retention_ms": "-1", "retention_bytes": "90", "local_retention_bytes": "-1"}, None),
+    ],
+)
+def test_local_limits_or_else_the_topics_free_the_local_disk(limits: dict[str, str], planned: Drop | None) -> None:
+    assert local_plan(view([100, 100, 100], [6000, 5200, 1000]), **limits) == planned
+
+
+def test_an_active_segment_beyond_the_local_limit_is_rolled_to_be_copied() -> None:
+    planned = local_plan(view([100, 100], [6000, 6000]), local_retention_ms="5000")
+    assert planned == Drop(20, "local.retention.ms=5000", roll_active=True, local=True)
+
+
+def test_the_topics_retention_holds_once_nothing_is_copied_any_more() -> None:
+    limits = {"remote_log_copy_disable": "true", "retention_ms": "5000", "local_retention_ms": "1"}
+    assert local_plan(view([100, 100], [6000, 1000]), **limits) == Drop(10, "retention.ms=5000")

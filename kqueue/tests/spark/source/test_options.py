@@ -59,6 +59,23 @@ def test_a_path_is_absolute_and_needs_no_topics(tmp_path: Path, monkeypatch: pyt
     assert (parsed.topics.names, parsed.topics.pattern, parsed.topics.assigned) == (None, None, None)
 
 
+def test_the_path_of_a_tier_shows_no_secrets() -> None:
+    given = {**WIRE, "path": "S3://bucket/tier?access_key_id=me&secret_access_key=hidden", "groupId": "g"}
+    parsed = parse_options(given, streaming=True)
+    assert parsed.tier == given["path"]
+    assert parsed["path"] == "S3://bucket/tier"
+    assert "hidden" not in repr(parsed)
+    assert pickle.loads(pickle.dumps(parsed)).tier == given["path"]
+
+
+def test_a_folder_is_a_tier_if_it_has_the_record_of_one(tmp_path: Path) -> None:
+    assert parse_options({"path": str(tmp_path)}, streaming=False).tier is None
+    (tmp_path / "kqueue-tier.json").write_text("{}")
+    for text in (str(tmp_path), tmp_path.as_uri()):
+        parsed = parse_options({**WIRE, "path": text}, streaming=False)
+        assert (parsed["path"], parsed.tier) == (str(tmp_path), tmp_path.as_uri())
+
+
 @for_each(
     "name",
     [
@@ -150,6 +167,7 @@ def test_limits_of_streams_are_passed_over_by_batch_queries(caplog: pytest.LogCa
         ({"kafka.bootstrap.servers": "localhost"}, "say what to read"),
         ({"path": "data", "groupId": "g"}, "groupId needs a broker"),
         ({"path": "hdfs://host/data"}, "not on a local file system"),
+        ({"path": "memory://tier"}, "not on a local file system, and no tier either"),
         ({"kafka.bootstrap.servers": "localhost", "subscribePattern": "("}, "is no regular expression"),
     ],
 )

@@ -9,10 +9,13 @@ import kqueue
 from kqueue.client.errors import ClientError, DeadlinePassed
 from kqueue.spark.errors import OptionError
 from kqueue.spark.source.broker_reader import BrokerReader
+from kqueue.spark.source.combined_reader import CombinedReader
 from kqueue.spark.source.file_reader import FileReader
 from kqueue.spark.source.options import FIRST_ANSWER_MS
-from kqueue.spark.source.reader_factory import check_readable, open_first, open_reader
+from kqueue.spark.source.reader_factory import check_readable, open_first, open_reader, unread
+from kqueue.spark.source.tier_reader import TierRecordReader
 from kqueue.tests.spark.source.logs import options
+from kqueue.tests.spark.source.tiers import make_tier
 
 
 def test_the_options_select_the_reader(broker: kqueue.Broker, tmp_path: Path) -> None:
@@ -21,6 +24,18 @@ def test_the_options_select_the_reader(broker: kqueue.Broker, tmp_path: Path) ->
     from_files.close()
     assert isinstance(from_broker, BrokerReader)
     assert isinstance(from_files, FileReader)
+
+
+def test_a_tier_is_read_alone_or_with_brokers_beside_it(broker: kqueue.Broker, tmp_path: Path) -> None:
+    make_tier(tmp_path / "tier").close()
+    alone, both = (open_first(options(one, path=tmp_path / "tier", subscribe="t")) for one in (None, broker))
+    assert isinstance(alone, TierRecordReader)
+    assert isinstance(both, CombinedReader)
+    assert alone.client is None
+    assert both.client.options.bootstrap == broker.bootstrap
+    alone.close()
+    both.close()
+    assert unread(options(path=tmp_path / "tier")) == ""
 
 
 def test_a_query_of_a_wrong_address_waits_as_long_as_it_says_or_for_seconds() -> None:

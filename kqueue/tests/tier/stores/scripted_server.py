@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
+CONDITIONS = ("If-Match", "If-None-Match", "Range", "x-goog-if-generation-match")
+
 
 class Answer(NamedTuple):
     """One answer. `missing`: so many bytes of the body are announced and not sent."""
@@ -50,9 +52,7 @@ def scripted_server() -> Iterator[ScriptedServer]:
 
         def answer(self) -> None:
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            conditions = [
-                f"{name}: {self.headers[name]}" for name in ("If-Match", "If-None-Match", "Range") if self.headers[name]
-            ]
+            conditions = [f"{name}: {self.headers[name]}" for name in CONDITIONS if self.headers[name]]
             script.requests.append(" ".join([self.command, self.path, *conditions]))
             answer = script.answers.pop(0) if script.answers else Answer()
             self.send_response(answer.status)

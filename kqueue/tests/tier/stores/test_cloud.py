@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -80,6 +82,60 @@ def test_conditional_put_sends_its_condition(server: ScriptedServer, store: Clou
             server.answers[:] = [failure(status, "PreconditionFailed")]
             with pytest.raises(ObjectChanged, match=r"s3://bucket/p/a: expected (no object|version .0.)"):
                 store.put_if("a", b"1", expected)
+
+
+def test_conditional_put_with_an_unknown_key_id_is_denied(server: ScriptedServer, store: CloudTierStore) -> None:
+    """versitygw answers so; a writer that took it for a changed object would never stop."""
+    for expected in (None, '"0"'):
+        server.answers[:] = [failure(404, "XAdminUserNotFound")]
+        with pytest.raises(TierDenied):
+            store.put_if("a", b"1", expected)
+
+
+def test_put_to_what_is_not_there_is_no_missing_object(server: ScriptedServer, store: CloudTierStore) -> None:
+    server.answers[:] = [failure(404, "NoSuchKey")]
+    with pytest.raises(TierError, match="after a put: check the URL") as raised:
+        store.put("a", [b"1"], 1)
+    assert type(raised.value) is TierError
+
+
+def test_conditions_of_google_are_generations(server: ScriptedServer, tmp_path: Path) -> None:
+    key = {
+        "gcs_base_url": f"http://{server.address}",
+        "disable_oauth": True,
+        "client_email": "",
+        "private_key": "",
+        "private_key_id": "",
+    }
+    (tmp_path / "key.json").write_text(json.dumps(key))
+    store = open_cloud_store(f"gs://bucket/p?service_account={tmp_path}/key.json&allow_http=true")
+    headers = (*Answer().headers, ("x-goog-generation", "17"))
+    server.answers[:] = [Answer(200, b"", headers)] * 2 + [failure(412, "PreconditionFailed")]
+    assert store.put_if("a", b"1", None) == "17"
+    assert store.put_if("a", b"1", "16") == "17"
+    with pytest.raises(ObjectChanged):
+        store.put_if("a", b"1", "15")
+    assert [request.split()[2:] for request in server.requests] == [
+        ["x-goog-if-generation-match:", generation] for generation in ("0", "16", "15")
+    ]
+    server.answers[:] = [failure(404, "NoSuchKey"), Answer(204)]
+    store.delete(["missing", "there"])
+    assert len(server.requests) == 5
+
+
+def test_conditions_of_azure_are_etags(server: ScriptedServer) -> None:
+    account = "account_name=me&account_key=aHVudGVyMg=="
+    store = open_cloud_store(f"az://container/p?{account}&endpoint=http://{server.address}")
+    server.answers[:] = [Answer(201), Answer(201), failure(412, "ConditionNotMet"), failure(409, "BlobAlreadyExists")]
+    assert store.put_if("a", b"1", None) == '"1"'
+    assert store.put_if("a", b"1", '"0"') == '"1"'
+    with pytest.raises(ObjectChanged):
+        store.put_if("a", b"1", '"0"')
+    with pytest.raises(ObjectChanged):
+        store.put_if("a", b"1", None)
+    assert [request.split()[2:] for request in server.requests] == [
+        ["If-None-Match:", "*"], ["If-Match:", '"0"'], ["If-Match:", '"0"'], ["If-None-Match:", "*"]
+    ]  # fmt: skip
 
 
 @for_each("version", ["", "*", '"1", "2"', "a b", "1,2", '"1"\r\nX: y'])

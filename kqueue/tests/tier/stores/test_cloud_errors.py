@@ -65,6 +65,8 @@ def answer(status: int, code: str = "", message: str = "Said so") -> str:
         ("Generic S3 error: HTTP error: request or response body error", TierUnavailable),
         ("Generic S3 error: HTTP error: builder error", TierError),
         ("Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token in 1s", TierDenied),
+        (answer(404).replace("h:1/bucket/key", "169.254.169.254/latest/api/token"), TierDenied),
+        (answer(503).replace("bucket/key", "bucket/169.254.169.254/credentials-1"), TierUnavailable),
         ("something new", TierUnavailable),
         ("x" * 1_000_000, TierUnavailable),
     ],
@@ -80,6 +82,8 @@ def test_answer_is_an_error_of_the_contract(said: str, expected: type[TierError]
 
 def test_missing_object_is_not_found_but_in_a_missing_bucket() -> None:
     assert type(ERRORS.translated(NAME, FileNotFoundError(answer(404, "NoSuchKey")))) is ObjectNotFound
+    assert type(ERRORS.translated(NAME, FileNotFoundError(answer(404, "InvalidAccessKeyId")))) is TierDenied
+    assert type(ERRORS.translated(NAME, FileNotFoundError(answer(404, "SomethingNew")))) is TierError
     error = ERRORS.translated(NAME, FileNotFoundError(answer(404, "NoSuchBucket")))
     assert type(error) is TierError
     assert "there is no s3://bucket: create it" in str(error)

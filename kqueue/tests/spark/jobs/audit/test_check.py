@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("numpy", reason="summaries need NumPy")
@@ -28,3 +30,9 @@ def test_topics_patterns_and_groups_have_to_exist() -> None:
             check({**source, "subscribePattern": "^x"})
         with pytest.raises(OptionError, match="there is no topic 'u'"):
             check({**source, "subscribe": "u"})
+
+
+def test_a_tier_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "kqueue-tier.json").write_text("{}")
+    with pytest.raises(OptionError, match=f"path: {tmp_path} is a tier, and audits are of brokers"):
+        check({"path": str(tmp_path)})

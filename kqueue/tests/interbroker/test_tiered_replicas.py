@@ -1,0 +1,209 @@
+"""Replicas of tiered topics: followers that skip the tier, failovers, lost disks, fencing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kqueue.broker.replicas.partition import Partition
+from kqueue.broker.tier.tier_host import TierHost
+from kqueue.storage import MemoryStorage
+from kqueue.tests.api.fetch_client import request, values, want
+from kqueue.tests.api.harness import SimulatedClient
+from kqueue.tests.broker.replicas.test_partition import append
+from kqueue.tests.broker.replication import elect
+from kqueue.tests.broker.tier.tiered_brokers import STORES, TIERED, FailingStore, scheme_of_tests
+from kqueue.tests.interbroker.fetching_members import FetchingMembers
+from kqueue.tests.tables import for_each
+from kqueue.tier.errors import TierUnavailable
+from kqueue.tier.stores.memory import MemoryTierStore
+
+ROUND_MS = 3000
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[FailingStore]:
+    """The tier of the members. Their ids of objects differ, though their random numbers do not."""
+    numbers = iter(range(10**6))
+    monkeypatch.setattr(TierHost, "object_id", lambda host: f"{next(numbers):032x}")
+    with scheme_of_tests():
+        STORES["cluster"] = FailingStore(MemoryTierStore(f"cluster-{id(request)}-{request.node.name[:40]}"))
+        yield STORES["cluster"]
+
+
+def tiered_members(count: int = 3, **settings: object) -> FetchingMembers:
+    """Members with topic t, led by 1, whose segments hold two batches and soon leave the disk."""
+    dotted = {name.replace("_", "."): value for name, value in settings.items()}
+    members = FetchingMembers(count, {**TIERED, "kqueue.tier.url": "tests://cluster", **dotted})
+    configs = {"remote.storage.enable": "true", "segment.bytes": "200", "local.retention.bytes": "1"}
+    members.topic("t", list(range(1, count + 1)), **configs)
+    return members
+
+
+def fill(members: FetchingMembers, leader: int, begin: int, end: int) -> None:
+    for number in range(begin, end):
+        append(members.partition(leader), b"v%d" % number)
+        members.settle()
+
+
+def read_all(members: FetchingMembers, node: int) -> list[bytes | None]:
+    """Return what a consumer reads from the start, at this replica."""
+    client = SimulatedClient(sim=members[node])
+    read: list[bytes | None] = []
+    while True:
+        started = client.start(request(client, 11, want(offset=len(read))), 11)
+        client.sim.settle()
+        ((data,),) = [topic.partitions for topic in started.response.responses] or (((None,)),)
+        if data is None or not values(data):
+            return read
+        assert data.error_code == 0
+        read += values(data)
+
+
+def expected(count: int) -> list[bytes]:
+    return [b"v%d" % number for number in range(count)]
+
+
+def bounds(partition: Partition) -> tuple[int, int, int]:
+    log = partition.log
+    return log.start_offset, log.local_start_offset, log.end_offset
+
+
+def lose_disk(members: FetchingMembers, node: int) -> None:
+    """Kill a broker and start it with an empty disk."""
+    members.kill(node)
+    members._storages[node] = MemoryStorage(members.clock)
+    members.peers.pop(node)
+    members.start(node)
+    members.join(node)
+    members.settle()
+
+
+def stop(members: FetchingMembers, node: int) -> None:
+    """Kill a broker, which the others do not reach then."""
+    members.kill(node)
+    members.peers.pop(node)
+    for peers in members.peers.values():
+        peers.down.add(node)
+
+
+def test_leader_copies_and_followers_free_their_disks_too(store: FailingStore) -> None:
+    members = tiered_members()
+    fill(members, 1, 0, 20)
+    members.advance(ROUND_MS)
+    assert [bounds(members.partition(node)) for node in (1, 2, 3)] == [(0, 18, 20)] * 3
+    assert [read_all(members, node) for node in (1, 2, 3)] == [expected(20)] * 3
+    assert sum("/segments/" in entry.key for entry in store.store.list("topics")) == 9
+
+
+@for_each("skips", [False, True])
+def test_follower_with_an_empty_disk_begins_at_the_local_start_of_its_leader(store: FailingStore, skips: bool) -> None:
+    members = tiered_members(2, follower_fetch_last_tiered_offset_enable=skips)
+    fill(members, 1, 0, 20)
+    members.advance(ROUND_MS)
+    lose_disk(members, 2)
+    members.advance(ROUND_MS)
+    assert bounds(members.partition(2)) == (0, 18, 20)
+    one, two = members.partition(1).log, members.partition(2).log
+    assert one.epochs.entries() == two.epochs.entries()
+    assert [producer for producer, _ in one.producers.items()] == [producer for producer, _ in two.producers.items()]
+    fill(members, 1, 20, 24)
+    members.advance(ROUND_MS)
+    assert members.partition(1).high_watermark == 24
+    elect(members, 2, 2)
+    members.advance(ROUND_MS)
+    assert read_all(members, 2) == expected(24)
+
+
+def test_new_leader_goes_on_copying_where_the_former_stopped(store: FailingStore) -> None:
+    members = tiered_members()
+    fill(members, 1, 0, 9)
+    members.advance(ROUND_MS)
+    for round_number, leader in enumerate((2, 3, 1), start=1):
+        elect(members, leader)
+        fill(members, leader, 9 * round_number, 9 * round_number + 9)
+        members.advance(ROUND_MS)
+    members.advance(ROUND_MS)
+    assert [read_all(members, node) for node in (1, 2, 3)] == [expected(36)] * 3
+    assert members.partition(1).log.tiered_end >= 34
+
+
+def test_deposed_leader_that_does_not_know_it_changes_nothing(store: FailingStore) -> None:
+    members = tiered_members()
+    fill(members, 1, 0, 9)
+    members.advance(ROUND_MS)
+    fill(members, 1, 9, 15)
+    members[1].jobs.held = "tier copies"
+    members.advance(ROUND_MS)
+    elect(members, 2)
+    fill(members, 2, 15, 20)
+    members.advance(ROUND_MS)
+    root = members[2].broker.tier.host.state_of(members.partition(2)).manifest.root  # type: ignore[union-attr]
+    members[1].jobs.release()
+    members.settle()
+    members.advance(ROUND_MS)
+    manifest = members[2].broker.tier.host.state_of(members.partition(2)).manifest  # type: ignore[union-attr]
+    assert manifest.refresh().leader_epoch == root.leader_epoch
+    assert [read_all(members, node) for node in (1, 2, 3)] == [expected(20)] * 3
+
+
+def test_records_that_an_unclean_election_loses_leave_the_tier_too(store: FailingStore) -> None:
+    members = tiered_members(2)
+    fill(members, 1, 0, 9)
+    members.advance(ROUND_MS)
+    stop(members, 2)
+    members.write(lambda old: old._replace(isr=(1,)))
+    fill(members, 1, 9, 20)
+    members.advance(ROUND_MS)
+    assert members.partition(1).log.tiered_end == 18
+    stop(members, 1)
+    members.start(2)
+    members.join(2)
+    members.peers[2].down = {1}
+    elect(members, 2, 2)
+    assert members.partition(2).log_end_offset == 9
+    for number in range(9, 13):
+        append(members.partition(2), b"new%d" % number)
+        members.settle()
+    members.advance(ROUND_MS)
+    new = [b"new%d" % number for number in range(9, 13)]
+    assert read_all(members, 2) == expected(9) + new
+    members.start(1)
+    members.join(1)
+    members.peers[2].down.clear()
+    members.advance(ROUND_MS)
+    assert members.partition(1).log_end_offset == 13
+    elect(members, 1)
+    members.advance(ROUND_MS)
+    assert read_all(members, 1) == expected(9) + new
+
+
+def test_sole_replica_with_an_empty_disk_goes_on_from_the_tier(store: FailingStore) -> None:
+    members = tiered_members(1)
+    fill(members, 1, 0, 20)
+    members.advance(ROUND_MS)
+    stop(members, 1)
+    members._storages[1] = MemoryStorage(members.clock)
+    store.error = TierUnavailable("no route")
+    elect(members, 1, 1)
+    members.start(1)
+    members.join(1)
+    members.advance(ROUND_MS)
+    assert members.partition(1).is_open is False
+    store.error = None
+    members.advance(ROUND_MS)
+    assert bounds(members.partition(1)) == (0, 18, 18)
+    fill(members, 1, 18, 22)
+    members.advance(ROUND_MS)
+    assert read_all(members, 1) == expected(22)
+
+
+def test_deleted_topic_leaves_the_tier_and_the_brokers(store: FailingStore) -> None:
+    members = tiered_members()
+    fill(members, 1, 0, 10)
+    members.advance(ROUND_MS)
+    members.result(members[2].broker.topics.delete("t"))
+    members.advance(ROUND_MS)
+    assert not list(store.store.list("topics"))
+    assert not members[1].broker.metadata.cache.with_prefix("/deleted_topics/")
