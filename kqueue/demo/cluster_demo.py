@@ -164,9 +164,7 @@ class ClusterResult:
         ]
 
 
-def run(
-    folder: Path, display: ProgressDisplay, *, limit: int | None = None, store: str | None = None
-) -> ClusterResult:
+def run(folder: Path, display: ProgressDisplay, *, limit: int | None = None, store: str | None = None) -> ClusterResult:
     """Run the demo in an empty `folder`, with the first `limit` flights (None: all).
 
     Args: store: `kqueue.cluster.store`, where no cluster has been; None: SQLite in the folder.

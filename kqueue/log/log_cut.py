@@ -74,10 +74,11 @@ class LogCut:
         # cut removes.
         flushed = log.start_offset
         if self.restarts:
+            start = self.offset if self._state is None else self._state.start_offset
             # Not above the old end: after a crash before `run` the log would go on there, as an
-            # empty one. A checkpoint below the state's start costs nothing, the leader says that
-            # start again. Without a tier none at all: each segment may be the first one.
-            start = min(self._state.start_offset, log.end_offset) if self._state is not None else 0
+            # empty one. A checkpoint below the new start costs nothing, the leader says that start
+            # again. Without a tier none at all: each segment may be the first one.
+            start = min(start, log.end_offset) if log.config.tiered else 0
             log.pending_start_offset = start
             flushed = min(flushed, start, log.segments.base_offset)
         log.flusher.truncated(flushed)
@@ -105,6 +106,7 @@ class LogCut:
                 self._restart()
             else:
                 self._restart_with(self._state)
+            log.lacks_start = False
             log.note_local_start()
         except CorruptData as error:
             raise StorageFailed(f"{log.folder}: can't be cut at {self.offset}: {error}") from error

@@ -92,6 +92,12 @@ ALERTS = (
         "The broker's log says why; kqueue log verify checks a log that is damaged.",
     ),
     Alert(
+        "KqueueTierCopiesFail", TICKET,
+        "sum by (instance) (increase(kqueue_tier_copy_errors_total[15m])) > 3 or kqueue_tier_refused > 0", "15m",
+        "{{ $labels.instance }} can't copy segments into the tier: they stay on its disk.",
+        "The broker's log says why: the object store, its credentials, or a damaged segment.",
+    ),
+    Alert(
         "KqueueTransactionHangs", TICKET, "kqueue_transaction_age_seconds_max > 900", "5m",
         "A transaction that {{ $labels.instance }} coordinates is open for {{ $value }} seconds.",
         "kqueue transactions list shows it; consumers with read_committed wait for its end.",

@@ -13,6 +13,7 @@ from kqueue.telemetry.group_samples import GroupSamples
 from kqueue.telemetry.partition_samples import read_partitions
 from kqueue.telemetry.samples import NameBound, Samples, Sources
 from kqueue.telemetry.server_samples import read_connections, read_requests, read_server, read_upkeep
+from kqueue.telemetry.tier_samples import read_tier
 
 
 class SampleReader:
@@ -33,5 +34,6 @@ class SampleReader:
         yield None
         yield from read_connections(samples, sources.connections)
         yield from read_partitions(samples, sources, self._bound)
+        yield from read_tier(samples, sources, self._bound)
         yield from self._groups.read(samples)
         return samples

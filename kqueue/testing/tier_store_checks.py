@@ -291,7 +291,7 @@ def _count(store: TierStore) -> None:
 def _check_whole_reads(trial: _Trial) -> None:
     size = 300_000
     with _opened(trial) as (store,):
-        store.put("a", bytes(size))
+        store.put("a", bytes(_size_of(0, size)))
         with ThreadPoolExecutor(3) as pool:
             writing = pool.submit(_rewrite, store.store, size)
             reading = [pool.submit(_read_whole, store.store, size) for _ in range(2)]
@@ -299,14 +299,23 @@ def _check_whole_reads(trial: _Trial) -> None:
 
 
 def _rewrite(store: TierStore, size: int) -> None:
-    for number in range(20):
-        store.put("a", [bytes([number]) * (size // 2), bytes([number]) * (size - size // 2)], size)
+    for number in [*range(20), *reversed(range(20))]:
+        length = _size_of(number, size)
+        store.put("a", [bytes([number]) * (length // 2), bytes([number]) * (length - length // 2)], length)
+
+
+def _size_of(number: int, size: int) -> int:
+    """Return the size of an object whose bytes all are `number`."""
+    return size - 10_000 * number
 
 
 def _read_whole(store: TierStore, size: int) -> None:
-    for _ in range(20):
+    for _ in range(40):
         body = store.get("a", max_bytes=size).body
-        assert body == body[:1] * size, "get beside put gave a mixture of two objects, or a part of one"
+        assert body, "get beside put gave no bytes"
+        assert body == body[:1] * _size_of(body[0], size), (
+            "get beside put gave a mixture of two objects, or a part of one"
+        )
 
 
 def _check_ranges(trial: _Trial) -> None:

@@ -85,9 +85,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 def test_new_plugin_passes_its_test_and_is_listed(fresh: Environment, kind: str) -> None:
     assert re.search(r"\b[2-9] passed", fresh.run(f"cd {kind} && pytest"))
     row = fresh.listed()[kind, "mine"]
-    distribution = (
-        f"kqueue-{PREFIXES.get(kind, kind)}-mine"
-    )
+    distribution = f"kqueue-{PREFIXES.get(kind, kind)}-mine"
     assert (row["origin"], row["state"]) == (f"{distribution} 0.1.0", "waits" if kind == "codec" else "ready")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
+from kqueue.base.clock import Clock
 from kqueue.base.config import Config
 from kqueue.base.errors import SettingError
 from kqueue.broker.metadata.broker_metadata import BrokerMetadata
@@ -40,8 +41,16 @@ def open_tier(
     from kqueue.broker.tier.tier_host import TierHost
     from kqueue.broker.tier.tier_manager import TierManager
 
-    host = TierHost(config, topics, logs, partitions, scheduler, _open_store(config), rng)
+    store = with_retries(_open_store(config), scheduler.clock, rng)
+    host = TierHost(config, topics, logs, partitions, scheduler, store, rng)
     return TierManager(host, upkeep, metadata)
+
+
+def with_retries(store: TierStore, clock: Clock, rng: random.Random) -> TierStore:
+    """Return the store with repeated calls, which stop for a while when the store is away."""
+    from kqueue.tier.stores.retries import RetryingStore, RetryPolicy
+
+    return RetryingStore(store, RetryPolicy(), clock=clock, rng=rng)
 
 
 def _open_store(config: Config) -> TierStore:

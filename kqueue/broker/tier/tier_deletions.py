@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 from kqueue.broker.metadata.cache import MetadataCache
 from kqueue.broker.tier.tier_host import TierHost
-from kqueue.broker.tier.tier_objects import delete_all, delete_topic
+from kqueue.broker.tier.tier_objects import delete_partition, delete_topic
 from kqueue.broker.topics.deleted_topics import deleted_topics
 from kqueue.broker.topics.tiered_topics import DELETE_ON_DISABLE
 from kqueue.broker.topics.topics import Topic
 from kqueue.broker.upkeep.topic_folders import TopicFolders
 from kqueue.tier.formats.keys import TieredPartition
+from kqueue.tier.formats.topic_record import TopicRecord
 
 
 @dataclass(slots=True)
@@ -44,7 +45,7 @@ class TierDeletions:
     def start(self) -> None:
         """Go on with what a crash, or a stop, has interrupted."""
         for topic_id, name in deleted_topics(self._metadata).items():
-            self.delete_topic(name, topic_id, 0)
+            self.delete_topic(name, topic_id)
         for topic in self._host.topics:
             self.resume(topic)
 
@@ -59,15 +60,16 @@ class TierDeletions:
         """Whether the topic, or a partition of it, has objects that are to be deleted."""
         return any(key[0] == topic_id for key in self._deletions)
 
-    def delete_topic(self, name: str, topic_id: bytes, partitions: int) -> None:
+    def delete_topic(self, name: str, topic_id: bytes) -> None:
         """Delete all objects of a topic."""
-        store = self._host.store
-        self._add(topic_id, None, lambda: delete_topic(store, name, topic_id, partitions))
+        store, now_ms = self._host.store, self._host.clock.wall_ms()
+        record = TopicRecord(name, topic_id, partitions=1, created_ms=now_ms, deleted_ms=now_ms)
+        self._add(topic_id, None, lambda: delete_topic(store, record))
 
     def delete_partition(self, topic: Topic, index: int) -> None:
         """Delete all objects of a partition."""
         store, tiered = self._host.store, TieredPartition(topic.name, topic.id, index)
-        self._add(topic.id, index, lambda: delete_all(store, tiered.prefix, [tiered.manifest_key]))
+        self._add(topic.id, index, lambda: delete_partition(store, tiered))
 
     def cancel(self, topic: Topic) -> None:
         """Delete no more of a topic that is tiered again; what is left of it is claimed anew."""

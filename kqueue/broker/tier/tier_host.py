@@ -57,7 +57,7 @@ class TierHost:
         self.partitions = partitions
         self.clock, self.purgatory, self.timers = scheduler.clock, scheduler.purgatory, scheduler.timers
         self.states: dict[Partition, PartitionTier] = {}
-        self.is_ours = False
+        self.is_ours = self._is_stopped = False
         self.scheduler = scheduler
         self._rng = rng
 
@@ -88,7 +88,7 @@ class TierHost:
     def failed(self, state: PartitionTier, error: BaseException) -> None:
         """Log that a job for a partition failed, once for each error in a row."""
         text = str(error)
-        if text == state.logged:
+        if text == state.logged or self._is_stopped:
             return
         state.logged = text
         events.TIER_FAILED.log(
@@ -101,9 +101,11 @@ class TierHost:
         )
 
     def stop(self) -> None:
-        """Begin no more jobs."""
+        """Begin no more jobs, and close the store, which ends those that wait for it."""
+        self._is_stopped = True
         for pool in (self.copies, self.manifests, self.follows, self.reads, self._ahead):
             pool.stop()
+        self.store.close()
 
     def _read_ahead(self, run: Callable[[], object]) -> None:
         """Run a read of the cache later; called by any thread."""

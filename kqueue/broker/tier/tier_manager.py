@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from kqueue.base import events
 from kqueue.base.errors import KqueueError
@@ -36,6 +37,7 @@ from kqueue.broker.topics.topics import Topic, TopicEvents
 from kqueue.broker.upkeep.log_upkeep import LogUpkeep
 from kqueue.log.log_cut import RestartState
 from kqueue.log.results import TieredReadResult, TimestampAndOffset
+from kqueue.tier.formats.topic_record import TopicRecord
 
 logger = logging.getLogger("kqueue.broker")
 
@@ -55,7 +57,8 @@ class TierManager(TopicEvents):
         self._scheduler = host.scheduler
         self._is_checking = False
         self.refusal: KqueueError | None = None
-        self._written: dict[bytes, tuple[int, dict[str, str]]] = {}  # topic records, as written last
+        self._unused: set[Partition] = set()
+        self._written: dict[bytes, TopicRecord] = {}  # topic records, as written last
         self.leaders = LeaderTasks(host, upkeep.cleanup.drop_below_start)
         self.reads = TierReads(host.config, host.clock, host.purgatory, host.reads, host.reader, host.state_of)
         self.adoptions = Adoptions(host)
@@ -75,13 +78,18 @@ class TierManager(TopicEvents):
         self._scheduler.timers.every(interval_ms, self._begin_round, first_after_ms=0)
 
     def stop(self) -> None:
-        """Begin nothing more; jobs under way end."""
+        """Begin nothing more, and end the jobs under way.
+
+        A copy that is cut off begins again at the next start. A store that does not answer would
+        hold up the stop otherwise.
+        """
         self.leaders.stop()
         self.host.stop()
 
-    def close(self) -> None:
-        """Close the store. No job may be under way."""
-        self.host.store.close()
+    def tiered_bytes(self, partition: Partition) -> int:
+        """Return the bytes of batches that the tier has of a partition, as far as it is known."""
+        state = self.host.states.get(partition)
+        return 0 if state is None else state.view.root.size
 
     # --- partitions; see `partition_host.Tier`
 
@@ -149,7 +157,7 @@ class TierManager(TopicEvents):
     def _look_at(self, partition: Partition) -> None:
         if partition.deleted or not partition.has_replica or not self.host.is_ours:
             return
-        if not partition.is_open and not self._logs.may_have_batches(partition.topic, partition.index):
+        if not partition.is_open and self._is_unused(partition):
             return  # nothing to copy, and nothing to delete
         if partition.is_leader:
             state = self.host.state_of(partition)
@@ -157,6 +165,14 @@ class TierManager(TopicEvents):
             self.leaders.advance(state)
         else:
             self._follow(partition)
+
+    def _is_unused(self, partition: Partition) -> bool:
+        """Whether a log that is closed has no batches; its folder is listed once only."""
+        if partition not in self._unused:
+            if self._logs.may_have_batches(partition.topic, partition.index):
+                return False
+            self._unused.add(partition)
+        return True
 
     def _follow(self, partition: Partition) -> None:
         """Read again what the tier has, if a segment here may be deleted then."""
@@ -184,10 +200,10 @@ class TierManager(TopicEvents):
         if self._is_checking:
             return
         self._is_checking = True
-        store, cluster_id = self.host.store, self._logs.cluster_id
+        store, cluster_id, now_ms = self.host.store, self._logs.cluster_id, self.host.clock.wall_ms()
 
         def run() -> None:
-            check_cluster(store, cluster_id)
+            check_cluster(store, cluster_id, now_ms)
 
         def finish(_: None, error: BaseException | None) -> None:
             self._is_checking = False
@@ -223,7 +239,7 @@ class TierManager(TopicEvents):
         for partition in topic.partitions:
             self._forget(partition)
         if topic.log_config.tiered or self.deletions.is_pending(topic.id):
-            self.deletions.delete_topic(topic.name, topic.id, len(topic.partitions))
+            self.deletions.delete_topic(topic.name, topic.id)
 
     def _end(self, topic: Topic, partition: Partition) -> None:
         """Go on without the tier: the log starts with what is here."""
@@ -243,6 +259,7 @@ class TierManager(TopicEvents):
         return partition.is_open and partition.log.start_offset < partition.log.segments.base_offset
 
     def _forget(self, partition: Partition) -> None:
+        self._unused.discard(partition)
         self.host.states.pop(partition, None)
         self.adoptions.end(partition)
         self.reads.forget(partition)
@@ -251,21 +268,26 @@ class TierManager(TopicEvents):
         """Write the topic's record where it has changed; the leader of its first partition does."""
         if not self.host.is_ours or not topic.partitions or not topic.partitions[0].is_leader:
             return
-        configs = {name: str(format_value(value)) for name, value in topic.config.overrides.items()}
-        record = len(topic.partitions), configs
+        record = TopicRecord(
+            topic.name,
+            topic.id,
+            len(topic.partitions),
+            len(topic.partitions[0].replicas),
+            {name: str(format_value(value)) for name, value in topic.config.overrides.items()},
+        )
         if self._written.get(topic.id) == record:
             return
         self._written[topic.id] = record
-        store, name, topic_id = self.host.store, topic.name, topic.id
+        store, created_ms = self.host.store, self.host.clock.wall_ms()
 
         def run() -> None:
-            write_topic(store, name, topic_id, *record)
+            write_topic(store, replace(record, created_ms=created_ms))
 
         def finish(_: None, error: BaseException | None) -> None:
-            if error is not None and self._written.get(topic_id) == record:
-                del self._written[topic_id]  # the next round tries again
+            if error is not None and self._written.get(record.topic_id) == record:
+                del self._written[record.topic_id]  # the next round tries again
 
-        self.host.manifests.submit(f"write the record of topic {name} in the tier", run, finish)
+        self.host.manifests.submit(f"write the record of topic {record.topic} in the tier", run, finish)
 
     # --- leaders; see `ReplicaEvents`
 
@@ -273,7 +295,7 @@ class TierManager(TopicEvents):
         topic = self._topics.find(partition.topic)
         if topic is None or not topic.log_config.tiered:
             return
-        if partition.leader_epoch > 0 and partition.registration.partition_epoch > 0:
+        if partition.leader_epoch > 0:  # else it is new, and the tier can't have it
             self.adoptions.begin(partition)
         self._scheduler.purgatory.run_in_later_turn(lambda: self._look_at(partition))
 

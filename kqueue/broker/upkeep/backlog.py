@@ -379,13 +379,14 @@ class PartitionBacklog:
 
 
 def _unread_bytes(log: Log, floor: int) -> int:
-    """Return the bytes of the batches from the one that holds `floor` on.
+    """Return the bytes of the batches from the one that holds `floor` on, without what only the
+    remote tier has.
 
     Raises: KqueueError: the index or the batch can't be read.
     """
     if floor >= log.end_offset:
         return 0
-    first = log.read(max(floor, log.start_offset), 1, end_offset=log.end_offset)
+    first = log.read(max(floor, log.local_start_offset), 1, end_offset=log.end_offset)
     return log.segments.size_from(first.segment_base) - first.position
 
 

@@ -12,12 +12,14 @@ from kqueue.cli.effective_settings import broker_settings, topic_settings
 UNKNOWN_CODECS = {"producer"}  # the codec of the producer, not known here
 OTHER_NAMES = {"uncompressed": "none"}
 TOPIC_SETTINGS = {"compression.type": "codec", "cleanup.policy": "cleanup-policy", "kqueue.partitioner": "partitioner"}
+TIER_URL = "kqueue.tier.url"
 BROKER_SETTINGS = {
     "kqueue.storage": "storage",
     "kqueue.metadata": "metadata-store",
     "kqueue.codecs": "codec",
     "group.consumer.assignors": "assignor",
     "authorizer.class.name": "authorizer",
+    TIER_URL: "tier-store",
 }
 Users = dict[str, dict[str, set[Any]]]
 
@@ -62,7 +64,15 @@ def _with_store(values: dict[str, str]) -> dict[str, str]:
 
 def _note(users: Users, settings: Mapping[str, str], values: Mapping[str, str], user: object) -> None:
     for setting, text in values.items():
-        for name in filter(None, (part.strip() for part in text.split(","))):
+        for name in _names(setting, text):
             if name not in UNKNOWN_CODECS:
                 printable = name if name.isprintable() else repr(name)  # it is printed on a terminal
                 users[settings[setting]][OTHER_NAMES.get(name, printable)].add(user)
+
+
+def _names(setting: str, text: str) -> list[str]:
+    """Return the names of plugins in the value of a setting."""
+    if setting == TIER_URL:
+        scheme, separator, _ = text.partition("://")
+        return [scheme.lower()] if separator else []
+    return [part.strip() for part in text.split(",") if part.strip()]

@@ -28,7 +28,7 @@ from kqueue.tier.catalog import TieredTopic, all_topics
 from kqueue.tier.chunks import ChunkCache, RunLater
 from kqueue.tier.errors import ObjectNotFound, TierCorrupt
 from kqueue.tier.formats.keys import MANIFEST, PAGES, SEGMENTS, TieredPartition
-from kqueue.tier.formats.segment_object import TRAILER, encode_footer
+from kqueue.tier.formats.segment_object import TRAILER, encode_footer, index_range
 from kqueue.tier.formats.segments import TieredSegment
 from kqueue.tier.manifest import Manifest
 from kqueue.tier.stores.contract import ObjectEntry, TierStore
@@ -261,6 +261,7 @@ class _Contents:
             crc = self._checksum(segment, key)
             if crc != segment.crc:
                 self._find(key, f"checksum {segment.crc:08x} of all batches, as the manifest says", f"{crc:08x}")
+            self._check_indexes(segment, key)
             self._check_entry(segment, key)
         except (ObjectNotFound, TierCorrupt) as error:
             self._find(key, "an object that can be read", str(error))
@@ -272,6 +273,17 @@ class _Contents:
             crc = crc32c(self._chunks.read(key, segment.size, position, size), crc)
             position += size
         return crc
+
+    def _check_indexes(self, segment: TieredSegment, key: str) -> None:
+        position, rest = index_range(segment)
+        crc = 0
+        while rest:
+            size = min(READ_BYTES, rest)
+            crc = crc32c(self._store.get_range(key, position, size), crc)
+            position, rest = position + size, rest - size
+        if crc != segment.indexes_crc:
+            expected = f"checksum {segment.indexes_crc:08x} of all indexes, as the manifest says"
+            self._find(key, expected, f"{crc:08x}")
 
     def _check_entry(self, segment: TieredSegment, key: str) -> None:
         """Compare the entry in the object, which recovery reads, with that of the manifest."""

@@ -46,6 +46,8 @@ from kqueue.tests.tables import for_each
 TOPIC_ID = bytes(range(16))
 CONFIG = dataclasses.replace(LogConfig.of(segment_bytes=1200, index_interval_bytes=150), tiered=True)
 KEY = ("t", 0)
+IDLE = 4
+"""A producer that wrote offset 0 and nothing since."""
 
 
 def manager_of(storage: Storage) -> LogManager:
@@ -58,12 +60,14 @@ def opened(storage: Storage, config: LogConfig = CONFIG) -> tuple[LogManager, Lo
 
 
 def filled(storage: Storage | None = None) -> tuple[LogManager, Log]:
-    """A flushed log of four segments of ten records each, which the epochs 0 to 3 wrote."""
+    """A flushed log of four segments of ten records each, which the epochs 0 to 3 wrote. The first
+    record alone is of another producer.
+    """
     manager, log = opened(storage or MemoryStorage())
     for segment in range(4):
         for number in range(10):
-            sequence = log.end_offset
-            append(log, b"%d" % number, leader_epoch=segment, producer_id=3, epoch=0, base_sequence=sequence)
+            producer, sequence = (3 if log.end_offset else IDLE), log.end_offset
+            append(log, b"%d" % number, leader_epoch=segment, producer_id=producer, epoch=0, base_sequence=sequence)
         flush(log)
         if segment < 3:
             log.roll()
@@ -311,33 +315,42 @@ def test_a_transaction_open_across_the_local_start_is_aborted_by_a_local_marker(
     assert log.last_stable_offset(log.end_offset) == log.end_offset
 
 
-def local_deletion(storage: FaultyStorage) -> None:
+def before_deletion(storage: FaultyStorage, lacks_snapshots: bool) -> Log:
     manager, log = filled(storage)
     run_through(manager.checkpoints.write_all())
+    if lacks_snapshots:
+        close(manager, log)
+        storage.locks.clear()
+        for entry in storage.list("t-0"):
+            if entry.name.endswith(".snapshot"):
+                storage.remove(f"t-0/{entry.name}")
+        manager, log = opened(storage)
     log.tiered_end = 30
-    assert delete_local(log, 30)
+    return log
 
 
-def steps_of_local_deletion() -> range:
+def steps_of_local_deletion(lacks_snapshots: bool) -> range:
     before, whole = FaultyStorage(), FaultyStorage()
-    manager, _ = filled(before)
-    run_through(manager.checkpoints.write_all())
-    local_deletion(whole)
+    before_deletion(before, lacks_snapshots)
+    assert delete_local(before_deletion(whole, lacks_snapshots), 30)
     return range(len(before.steps) + 1, len(whole.steps) + 1)
 
 
 @for_each("remains", list(Remains))
-def test_a_power_cut_during_local_deletion_leaves_the_newest_segments_without_a_gap(remains: Remains) -> None:
-    for cut_at in steps_of_local_deletion():
+@for_each("lacks_snapshots", [False, True])
+def test_a_power_cut_during_local_deletion_leaves_the_newest_segments_without_a_gap(
+    remains: Remains, lacks_snapshots: bool
+) -> None:
+    for cut_at in steps_of_local_deletion(lacks_snapshots):
         storage = FaultyStorage(cut_at=cut_at)
         with pytest.raises(PowerCut):
-            local_deletion(storage)
+            delete_local(before_deletion(storage, lacks_snapshots), 30)
         _, log = opened(storage.after_cut(remains, random.Random(cut_at)))
         assert log.damage == [], f"cut at step {cut_at}"
         assert (log.start_offset, log.end_offset) == (0, 40)
         assert [segment.base for segment in log.segments] == list(range(log.local_start_offset, 40, 10))
         assert log.epochs.entries() == [(0, 0), (1, 10), (2, 20), (3, 30)]
-        assert log.producers.by_id[3].batches[-1].last_offset == 39
+        assert {id: one.batches[-1].last_offset for id, one in log.producers.items()} == {IDLE: 0, 3: 39}
         check_log(log, forgotten=True)
 
 

@@ -21,5 +21,5 @@ def test_copied_segments_are_read_back_byte_for_byte() -> None:
     assert manifest.end_offset == 28
     fresh = Manifest.open(store, ORDERS)
     assert list(fresh.segments()) == copied
-    assert read_all(reader_of(store), fresh) == log_bytes(log.storage, log, 28)
+    assert read_all(reader_of(store), fresh) == log_bytes(log, 28)
     assert reader_of(store).epochs_at(fresh, 28) == [(0, 0), (1, 11), (2, 22)]

@@ -313,6 +313,17 @@ def test_copy_whose_answer_was_lost_is_not_made_twice() -> None:
     assert {each.key for each in store.list("")} == keys_named_by(store, manifest)
 
 
+def test_copy_that_was_given_up_meanwhile_is_not_added() -> None:
+    store = MemoryTierStore()
+    manifest = leader(store, 1)
+    segment = entry(0, 10, leader_epoch=1)
+    manifest.begin_copy(1, segment)
+    manifest.claim(1, None)
+    with pytest.raises(LeaderFenced, match="the copy of offset 0 was given up"):
+        manifest.finish_copy(1, segment)
+    assert spans(manifest) == []
+
+
 def life_of_a_leader(store: FaultyTierStore, epoch: int) -> Iterator[None]:
     """Claim with a cut, copy, raise the start, delete: all that a leader does, with pages."""
     manifest = Manifest.open(store, ORDERS)

@@ -62,7 +62,7 @@ def test_segments_of_two_leaders_have_each_offset_once() -> None:
 
 def test_part_of_a_segment_has_index_entries_of_its_own() -> None:
     store = MemoryTierStore()
-    copied_by_next_leader(store, copied_log(store))
+    copied_by_next_leader(store, copied_log(store, size=1500), size=1500)
     part = next(one for one in Manifest.open(store, ORDERS).segments() if one.start_offset > one.base_offset)
     name = f"{part.start_offset:020d}"
     storage = storage_of(store)
@@ -70,6 +70,7 @@ def test_part_of_a_segment_has_index_entries_of_its_own() -> None:
     assert 0 < sizes[name + LOG] < part.size
     assert 0 < sizes[name + INDEX] < part.indexes.offset_index
     assert 0 < len(storage.read(f"orders-0/{name}{TIMEINDEX}")) < part.indexes.time_index
+    assert verify_storage(storage, "orders-0").is_sound
 
 
 def test_records_that_an_unclean_election_undid_are_not_shown() -> None:

@@ -6,7 +6,6 @@ import random
 from itertools import pairwise
 
 from kqueue.log.log import Log
-from kqueue.storage import Storage
 from kqueue.tier.chunks import ChunkCache
 from kqueue.tier.copier import SegmentToCopy, copy_segment
 from kqueue.tier.formats.keys import TieredPartition
@@ -44,10 +43,18 @@ def to_copy(log: Log, tiered_end: int) -> list[SegmentToCopy]:
 
 
 def copy_all(
-    store: TierStore, manifest: Manifest, log: Log, *, leader_epoch: int = 0, seed: int = 0
+    store: TierStore,
+    manifest: Manifest,
+    log: Log,
+    *,
+    leader_epoch: int = 0,
+    limit: int = 1000,
+    tiered_end: int | None = None,
 ) -> list[TieredSegment]:
-    """Copy all sealed segments that the tier lacks."""
-    rng = random.Random(seed + manifest.root.sequence)
+    """Copy the sealed segments that the tier lacks, `limit` at most; `tiered_end`: its end as the
+    leader knows it.
+    """
+    rng = random.Random(leader_epoch * 1000 + manifest.root.sequence)
     return [
         copy_segment(
             store,
@@ -58,7 +65,7 @@ def copy_all(
             broker=1,
             now_ms=1000,
         )
-        for source in to_copy(log, manifest.end_offset)
+        for source in to_copy(log, manifest.end_offset if tiered_end is None else tiered_end)[:limit]
     ]
 
 
@@ -82,9 +89,9 @@ def read_all(reader: TierReader, manifest: Manifest, *, max_bytes: int = 300) ->
     return data
 
 
-def log_bytes(storage: Storage, log: Log, end_offset: int) -> bytes:
-    """Return the batches of a log from its first segment up to `end_offset`, where one begins."""
-    data, offset = b"", log.segments.base_offset
+def log_bytes(log: Log, end_offset: int, start_offset: int | None = None) -> bytes:
+    """Return the batches of a log from the one with `start_offset` (None: the first) on."""
+    data, offset = b"", log.segments.base_offset if start_offset is None else start_offset
     while offset < end_offset:
         read = log.read(offset, 1 << 20, end_offset=end_offset)
         data, offset = data + read.read(), read.next_offset

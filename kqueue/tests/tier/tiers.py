@@ -45,17 +45,19 @@ def write(log: Log, count: int, *, roll_every: int, leader_epoch: int = 0, size:
             log.roll()
 
 
-def copied_log(store: TierStore, count: int = 40, *, partition: TieredPartition = ORDERS) -> Log:
+def copied_log(store: TierStore, count: int = 40, *, partition: TieredPartition = ORDERS, size: int = 10) -> Log:
     """Return a log of leader epoch 0, whose sealed segments are in the tier."""
     log = open_log(index_interval_bytes=1)
-    write(log, count, roll_every=7)
+    write(log, count, roll_every=7, size=size)
     manifest = Manifest.open(store, partition)
     claim(manifest, log, 0)
     copy_all(store, manifest, log)
     return log
 
 
-def copied_by_next_leader(store: TierStore, log: Log, count: int = 40, *, kept: int | None = None) -> Log:
+def copied_by_next_leader(
+    store: TierStore, log: Log, count: int = 40, *, kept: int | None = None, size: int = 10
+) -> Log:
     """Return the log of a new leader, which has other segments; the tier has the sealed ones.
 
     Args: kept: the offset up to which it has the former leader's records; None: all of them.
@@ -73,7 +75,7 @@ def copied_by_next_leader(store: TierStore, log: Log, count: int = 40, *, kept: 
         if number % 11 == 10:
             flush(following)
             following.roll()
-    write(following, count, roll_every=9, leader_epoch=1)
+    write(following, count, roll_every=9, leader_epoch=1, size=size)
     manifest = Manifest.open(store, ORDERS)
     claim(manifest, following, 1)
     copy_all(store, manifest, following, leader_epoch=1, seed=100)

@@ -161,14 +161,11 @@ class FolderTierStore:
     def get(self, key: str, *, max_bytes: int) -> Object:
         check_key(key)
         with self._errors(key):
-            file = self._storage.open(key)
-            try:
-                if file.size > max_bytes:
-                    raise TierCorrupt(f"{self._name(key)} has {file.size} bytes, at most {max_bytes} were expected")
-                body = file.read_at(0, file.size)
-                return Object(body, hashlib.sha256(body).hexdigest())
-            finally:
-                file.close()
+            for _ in range(ATTEMPTS_MAX):
+                body = self._read(key, max_bytes)
+                if body is not None:
+                    return Object(body, hashlib.sha256(body).hexdigest())
+        raise TierUnavailable(f"{self._name(key)} was replaced {ATTEMPTS_MAX} times while it was read")
 
     def get_range(self, key: str, start: int, length: int) -> bytes:
         check_key(key)
@@ -275,6 +272,19 @@ class FolderTierStore:
                 return  # another process has put an object there meanwhile
 
     # --- reading
+
+    def _read(self, key: str, max_bytes: int) -> bytes | None:
+        """Return a whole object; None: it was replaced by a larger one meanwhile."""
+        file = self._storage.open(key)
+        try:
+            size = file.size
+            if size > max_bytes:
+                raise TierCorrupt(f"{self._name(key)} has {size} bytes, at most {max_bytes} were expected")
+            # The size is of what had the name then, the bytes are of what has it at the first read.
+            body = file.read_at(0, size + 1)
+            return body if len(body) <= size else None
+        finally:
+            file.close()
 
     def _version(self, key: str) -> Version | None:
         """Return the version of an object; None: there is none."""

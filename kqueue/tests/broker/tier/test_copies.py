@@ -29,14 +29,6 @@ def test_oldest_sealed_segment_is_copied_once_it_is_committed_and_flushed() -> N
     assert next_to_copy(partition, on_disk=False) is not None
 
 
-def test_segment_whose_index_is_being_rebuilt_waits() -> None:
-    client = TieredClient()
-    partition = client.topic().partition(0)
-    client.fill(6)
-    next(iter(partition.log.segments)).index_mismatch = True
-    assert next_to_copy(partition, on_disk=True) is None
-
-
 def test_bytes_that_only_the_disk_has_count_from_the_end_of_the_tier() -> None:
     client = TieredClient()
     partition = client.topic().partition(0)

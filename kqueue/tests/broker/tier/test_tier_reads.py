@@ -208,6 +208,6 @@ def test_look_up_that_takes_too_long_times_out() -> None:
     ask = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=topics, timeout_ms=3000)
     started = client.start(ask, 10)
     client.sim.advance(2_999)
-    assert started.response is None
+    assert not started.response
     client.sim.advance(1)
     assert started.response.topics[0].partitions[0].error_code == ErrorCode.REQUEST_TIMED_OUT

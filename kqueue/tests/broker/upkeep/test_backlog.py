@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -166,6 +167,21 @@ def test_bytes_are_counted_from_the_batch_that_a_group_reads_next() -> None:
         append(partition)
     commit(sim, "shop", "t", partition.log_end_offset)
     assert backlog_of(sim).describe()[:3] == (BacklogState.OPEN, 0, 0)
+
+
+def test_bytes_that_only_the_remote_tier_has_are_not_counted() -> None:
+    sim = Simulation({"kqueue.storage": "memory"})
+    partition = sim.topic("t", kqueue_backlog_bytes_max="1000", segment_bytes="200").partition(0)
+    append(partition, 1)
+    size = partition.log.segments.size
+    for _ in range(5):
+        append(partition, 1)
+    log = partition.log
+    log.config = dataclasses.replace(log.config, tiered=True)
+    log.tiered_end = 4
+    assert log.delete_local(4, high_watermark=6, why="old") is not None
+    commit(sim, "shop", "t", 1)
+    assert backlog_of(sim).describe()[1:3] == (5, (6 - log.local_start_offset) * size)
 
 
 def test_deleted_records_are_not_unread() -> None:

@@ -7,7 +7,7 @@ import click
 import pytest
 
 from kqueue import Broker
-from kqueue.cli.plugins.usage import TOPIC_SETTINGS, Users, _note, ask
+from kqueue.cli.plugins.usage import BROKER_SETTINGS, TOPIC_SETTINGS, Users, _note, ask
 
 
 def test_topics_and_brokers_by_what_they_use() -> None:
@@ -29,6 +29,13 @@ def test_control_characters_of_a_broker_are_escaped() -> None:
     users: Users = defaultdict(lambda: defaultdict(set))
     _note(users, TOPIC_SETTINGS, {"cleanup.policy": "compact, \x1b[2J"}, "t")
     assert users == {"cleanup-policy": {"compact": {"t"}, r"'\x1b[2J'": {"t"}}}
+
+
+def test_tier_store_in_use_is_the_scheme_of_its_url() -> None:
+    users: Users = defaultdict(lambda: defaultdict(set))
+    _note(users, BROKER_SETTINGS, {"kqueue.tier.url": "S3://bucket/a,b?secret_access_key=hunter2"}, 1)
+    _note(users, BROKER_SETTINGS, {"kqueue.tier.url": "none"}, 2)
+    assert users == {"tier-store": {"s3": {1}}}
 
 
 def test_metadata_store_in_use_follows_the_storage_by_default(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def segment(start: int, end: int, *, epoch: int = 0, copied_ms: int = 0, id: int
     epochs = ((epoch, start),)
     indexes = IndexSizes(0, 0, 0, 0, 0)
     name = f"{id or random.Random(f'{start} {end} {epoch} {copied_ms}').getrandbits(128):032x}"
-    return TieredSegment(name, start, start, end, 10, -1, 0, indexes, epochs, end, epoch, 1, copied_ms)
+    return TieredSegment(name, start, start, end, 10, -1, 0, indexes, 0, epochs, end, epoch, 1, copied_ms)
 
 
 def bounds(segments: list[TieredSegment]) -> list[tuple[int, int]]:

@@ -82,6 +82,14 @@ def test_changed_batch_is_found_by_its_checksum(store: TierStore) -> None:
     assert any(f"{segment.base_offset:020d}.log" in error for error in errors)
 
 
+def test_changed_index_is_found_by_its_checksum(store: TierStore) -> None:
+    segment = segments_of(store)[1]
+    data = body(store, segment)
+    data[segment.size] ^= 1
+    put(store, segment.key(ORDERS), bytes(data))
+    assert any("of all indexes" in error for error in errors_of(verify_tier(store, checksums=True)))
+
+
 def test_changed_entry_at_the_end_is_found(store: TierStore) -> None:
     segment = segments_of(store)[1]
     data = body(store, segment)

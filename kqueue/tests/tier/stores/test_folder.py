@@ -10,11 +10,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
 from kqueue.base.errors import StorageFailed
 from kqueue.storage import LocalStorage
+from kqueue.storage.local import LocalFile
 from kqueue.testing.faulty_storage import FaultyStorage, PowerCut, Remains
 from kqueue.testing.tier_store_checks import check_tier_store
 from kqueue.tests.tables import for_each
@@ -69,6 +71,31 @@ def test_time_of_a_put_is_that_of_the_file(store: FolderTierStore, tmp_path: Pat
     assert abs(entry.modified_ms - 1_600_000_000_000) < 1000
 
 
+COUNTING = """
+import sys
+from kqueue.tier.errors import ObjectChanged
+from kqueue.tier.stores.folder import FolderTierStore
+store = FolderTierStore.of_path(sys.argv[1])
+for _ in range(30):
+    while True:
+        body, version = store.get("n", max_bytes=9)
+        try:
+            store.put_if("n", b"%d" % (int(body) + 1), version)
+        except ObjectChanged:
+            continue
+        break
+"""
+
+
+@pytest.mark.long
+def test_no_change_of_several_processes_is_lost(store: FolderTierStore, tmp_path: Path) -> None:
+    store.put_if("n", b"0", None)
+    command = [sys.executable, "-c", COUNTING, str(tmp_path / "tier")]
+    processes = [subprocess.Popen(command) for _ in range(3)]
+    assert [process.wait(60) for process in processes] == [0, 0, 0]
+    assert store.get("n", max_bytes=9).body == b"90"
+
+
 def test_closed_store_leaves_no_temporary_files(store: FolderTierStore, tmp_path: Path) -> None:
     store.put(KEY, [b"abc"], 3)
     assert len(list((tmp_path / "tier" / TEMPORARY).iterdir())) == 1
@@ -121,6 +148,31 @@ def test_folder_that_another_process_removes_is_made_again(tmp_path: Path) -> No
     with contextlib.closing(FolderTierStore(Removing(tmp_path), OneLock())) as store:
         store.put(KEY, [b"1"], 1)
         assert store.get(KEY, max_bytes=1).body == b"1"
+
+
+class Replaced(LocalStorage):
+    """Objects that another process replaces between the look at their size and the read."""
+
+    bodies: ClassVar[list[bytes]] = []
+
+    def open(self, path: str, *, create: bool = False, size: int | None = None) -> LocalFile:
+        file = super().open(path, create=create, size=size)
+        if path == KEY and self.bodies:
+            self.write_atomic(KEY, self.bodies.pop(0))
+        return file
+
+
+def test_object_that_is_replaced_while_it_is_read_is_the_old_or_the_new_one(tmp_path: Path) -> None:
+    storage = Replaced(tmp_path)
+    with contextlib.closing(FolderTierStore(storage, OneLock())) as store:
+        for bodies in ([b"longer"], [b""], [b"longer", b"longer still"], [b"12345"]):
+            store.put(KEY, [b"first"], 5)
+            storage.bodies[:] = bodies
+            assert store.get(KEY, max_bytes=100).body == bodies[-1]
+        storage.bodies[:] = [b"x" * number for number in range(6, 100)]
+        with pytest.raises(TierUnavailable, match="was replaced 20 times while it was read"):
+            store.get(KEY, max_bytes=100)
+        storage.bodies.clear()
 
 
 def test_links_are_not_followed(store: FolderTierStore, tmp_path: Path) -> None:
