@@ -59,7 +59,9 @@ SETTINGS: tuple[Setting, ...] = (
         SettingType.STRING,
         None,
         Validator(
-            "a URL, such as s3://bucket/prefix, gs://, az://, file:///folder or memory://name", lambda url: "://" in url
+            "a URL, such as s3://bucket/prefix, gs://, az://, file:///folder or memory://name",
+            lambda url: "://" in url,
+            shown=lambda url: url.partition("?")[0],  # the options may be secrets
         ),
         Scope.BROKER,
         "Object store of tiered topics: s3://bucket/prefix, gs://bucket/prefix or az://container/prefix (these need "

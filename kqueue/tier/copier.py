@@ -175,9 +175,8 @@ def _read_through(file: File, source: SegmentToCopy) -> _Contents:
         raise CorruptBatch(f"{source.location}: {error}; it is not copied into the tier") from None
     builder.finish()
     for transaction in _aborted_on_disk(source):
-        # Replayed producers may lack a transaction that began before all that is still here.
         if markers.get(transaction.last_offset) == transaction.producer_id:
-            aborted.setdefault(transaction.last_offset, transaction)
+            aborted[transaction.last_offset] = _earlier(transaction, aborted.get(transaction.last_offset, transaction))
     for offset in sorted(aborted):
         builder.add_aborted(aborted[offset])
     with contextlib.suppress(FileNotFoundError, CorruptIndex):
@@ -241,6 +240,16 @@ def _aborted_on_disk(source: SegmentToCopy) -> list[AbortedTxn]:
     with contextlib.suppress(FileNotFoundError, CorruptIndex):
         return list(decode_aborted(source.storage.read(source.path(TXNINDEX))))
     return []
+
+
+def _earlier(one: AbortedTxn, other: AbortedTxn) -> AbortedTxn:
+    """Return what two entries say of one transaction: replayed producers may not know how early it,
+    or another one, began, as those batches are no longer here.
+    """
+    return one._replace(
+        first_offset=min(one.first_offset, other.first_offset),
+        last_stable_offset=min(one.last_stable_offset, other.last_stable_offset),
+    )
 
 
 def _encoded_epochs(source: SegmentToCopy) -> bytes:

@@ -115,7 +115,7 @@ class Manifest:
 
     @property
     def start_offset(self) -> int:
-        """First offset to read from the tier, if a gap does not begin with it; `end_offset`: none."""
+        """First offset to read from the tier; it may be in a gap. `end_offset`: there is none."""
         root = self.root
         starts = [page.start_offset for level in reversed(root.levels) for page in level]
         starts += [segment.start_offset for segment in root.segments[:1]]

@@ -46,6 +46,7 @@ class TieredPartition(NamedTuple):
 
     @property
     def manifest_key(self) -> str:
+        """The key of the root of its manifest."""
         return f"{self.prefix}/{MANIFEST}"
 
     def segment_key(self, base_offset: int, object_id: str) -> str:

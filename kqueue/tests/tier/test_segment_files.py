@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kqueue.base.errors import StorageFailed
+from kqueue.log.segment import Segment
+from kqueue.tests.tier.segment_entries import entry
+from kqueue.tests.tier.tiered_logs import ORDERS
+from kqueue.tier.chunks import ChunkCache
+from kqueue.tier.formats.segment_object import parts_of
+from kqueue.tier.segment_files import BatchesFile, SegmentFilesStorage
+from kqueue.tier.stores.memory import MemoryTierStore
+
+INDEXES = (b"i" * 16, b"t" * 12, b"x" * 34, b"s" * 10, b"e" * 8)
+NAME = f"{5:020d}"
+
+
+def files_of(indexes: tuple[bytes, ...] = INDEXES) -> SegmentFilesStorage:
+    segment = entry(5, 9, size=1000, indexes=parts_of(indexes))
+    store = MemoryTierStore()
+    store.put(segment.key(ORDERS), [b"b" * 1000, *indexes], 1000 + sum(map(len, indexes)))
+    return SegmentFilesStorage(ChunkCache(store, chunk_bytes=300), ORDERS, segment, b"".join(indexes), "memory:///x")
+
+
+def test_folder_has_the_files_of_the_segment() -> None:
+    files = files_of()
+    assert [(each.name, each.size) for each in files.list("orders-0")] == [
+        (f"{NAME}.index", 16),
+        (f"{NAME}.log", 1000),
+        (f"{NAME}.timeindex", 12),
+        (f"{NAME}.txnindex", 34),
+    ]
+    assert files.read(f"orders-0/{NAME}.index") == INDEXES[0]
+    assert files.read(f"orders-0/{NAME}.txnindex") == files.aborted == INDEXES[2]
+    assert files.read(f"orders-0/{NAME}.log") == b"b" * 1000
+    assert files.exists("orders-0")
+    assert files.exists(f"orders-0/{NAME}.log")
+    assert not files.exists("orders-1")
+    assert (files.free_bytes(), files.total_bytes()) == (0, None)
+
+
+def test_segment_without_aborted_transactions_has_no_transaction_index() -> None:
+    files = files_of((b"i" * 16, b"t" * 12, b"", b"s" * 10, b"e" * 8))
+    assert not files.exists(f"orders-0/{NAME}.txnindex")
+    segment = Segment.open(files, files.folder, 5, 0, sizes=files.sizes)
+    assert segment.txnindex.read() == []
+    assert segment.size == 1000
+
+
+def test_missing_file_and_folder_are_not_found() -> None:
+    files = files_of()
+    for call in (lambda: files.open("orders-0/x.log"), lambda: files.list("orders-1")):
+        with pytest.raises(FileNotFoundError):
+            call()
+
+
+def test_batches_end_where_the_indexes_begin() -> None:
+    file = files_of().open(f"orders-0/{NAME}.log")
+    assert isinstance(file, BatchesFile)
+    assert file.size == 1000
+    assert file.read_at(990, 100) == b"b" * 10
+    assert file.read_at(1000, 10) == b""
+    assert file.region(10, 20).read() == b"b" * 20
+    assert file.is_cached(0, 30)
+    assert not file.is_cached(0, 400)
+    assert (file.fileno(), file.age_ms()) == (None, None)
+    file.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda files: files.make_folder("a"),
+        lambda files: files.remove("a"),
+        lambda files: files.rename("a", "b"),
+        lambda files: files.sync_folder("a"),
+        lambda files: files.write_atomic("a", b""),
+        lambda files: files.lock("a"),
+        lambda files: files.open(f"orders-0/{NAME}.log").append(b""),
+        lambda files: files.open(f"orders-0/{NAME}.log").truncate(0),
+        lambda files: files.open(f"orders-0/{NAME}.log").sync(),
+    ],
+)
+def test_nothing_is_written(change: Callable[[SegmentFilesStorage], object]) -> None:
+    with pytest.raises(StorageFailed, match="is in the tier, where segments never change"):
+        change(files_of())
