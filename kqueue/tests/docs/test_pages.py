@@ -30,6 +30,7 @@ CLIENTS = Page("docs/clients.md")
 PAGES = (
     Page("docs/index.md"),
     SERVER,
+    Page("docs/tiered-storage.md"),
     Page("docs/transactions-and-groups.md"),
     Page("docs/start/testing.md"),
     Page("docs/start/small-service.md"),
