@@ -107,9 +107,9 @@ class TieredResult:
         rate = f"{self.sent_bytes / 1e6 / self.send_s:,.0f} MB/s" if self.send_s else ""
         read_rate = f"{self.sent_bytes / 1e6 / self.read_s:,.0f} MB/s" if self.read_s else ""
         spark = "-" if self.spark_count is None else f"{self.spark_count:,}"
-        spark_note = (
-            "pyspark is not installed" if self.spark_count is None else f"{self.spark_s:.1f} s, no broker asked"
-        )
+        spark_note = f"{self.spark_s:.1f} s, while no broker runs"
+        if self.spark_count is None:
+            spark_note = "pyspark is not installed"
         return [
             ("Readings sent", f"{self.sent:,}", f"{size_text(self.sent_bytes)}, acks=all, {rate}"),
             ("On each broker's disk", size_text(self.local_bytes), f"local retention {size_text(self.local_limit)}"),
@@ -124,7 +124,7 @@ class TieredResult:
             (
                 "Read after the recovery",
                 _count(self.recovered),
-                f"from the bucket alone, made in {self.recover_s:.1f} s",
+                f"recovered from the bucket in {self.recover_s:.1f} s",
             ),
             ("Time, all in all", f"{self.total_s:.1f} s", ""),
         ]

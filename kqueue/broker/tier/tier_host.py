@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 from kqueue.base import events
 from kqueue.base.config import Config
@@ -16,6 +17,7 @@ from kqueue.broker.tier.partition_tier import PartitionTier
 from kqueue.broker.tier.tier_pools import TierPool
 from kqueue.broker.tier_config import (
     CACHE_BYTES,
+    CACHE_FOLDER,
     COPIER_THREADS,
     EXPIRATION_THREADS,
     FOLLOWER_THREADS,
@@ -69,9 +71,17 @@ class TierHost:
         self.follows = pool("follows", lambda: int(config[FOLLOWER_THREADS]))
         self.reads = pool("reads", lambda: int(config[READER_THREADS]))
         self._ahead = pool("ahead", lambda: AHEAD_THREADS)
-        chunks = ChunkCache(store, memory_bytes=config[CACHE_BYTES], run_later=self._read_ahead)
-        index_bytes_max = min(config[INDEX_CACHE_BYTES], config[CACHE_BYTES])
-        self.reader = TierReader(store, chunks, index_bytes_max=index_bytes_max)
+        self.reader = TierReader(store, self._open_cache(config[CACHE_FOLDER], config[CACHE_BYTES]))
+        self._bound_indexes()
+        config.observe([INDEX_CACHE_BYTES], self._bound_indexes)
+
+    def _open_cache(self, folder: str | None, size: int) -> ChunkCache:
+        if folder is None:
+            return ChunkCache(self.store, memory_bytes=size, run_later=self._read_ahead)
+        return ChunkCache(self.store, folder=Path(folder), disk_bytes=size, run_later=self._read_ahead)
+
+    def _bound_indexes(self) -> None:
+        self.reader.index_bytes_max = min(self.config[INDEX_CACHE_BYTES], self.config[CACHE_BYTES])
 
     def state_of(self, partition: Partition) -> PartitionTier:
         """Return what is known of the tier's part of a partition, whose topic exists."""

@@ -56,6 +56,7 @@ ELSEWHERE = {
     "docs/reference/error-codes.md": "kqueue/tests/docs/test_error_codes.py",
     "docs/reference/settings.md": "kqueue/tests/docs/test_settings.py",
     "docs/share-groups.md": "kqueue/tests/docs/test_share_groups.py",
+    "docs/tiered.md": "kqueue/tests/docs/test_tiered.py",
     "docs/spark-cluster.md": "compat_tests/spark_cluster/test_programs.py",
     "docs/spark-connect.md": "compat_tests/spark_connect/test_sessions.py",
     "docs/spark.md": "compat_tests/spark/test_docs_spark.py",

@@ -36,9 +36,17 @@ def test_one_broker_by_hand(folder: Path) -> None:
     printed = run(script_of(section), folder)
     assert "200000" in printed.splitlines()
     assert "All is sound." in printed
+    assert run_program(section, folder).startswith("b'1' 1")
+
+
+def test_program_reads_what_only_the_tier_has(folder: Path) -> None:
+    assert run_program(SECTIONS["In a program"], folder) == "b'two coffees'\n"
+
+
+def run_program(section: str, folder: Path) -> str:
     (program,) = re.findall(r"^```python\n(.*?)^```$", section, re.MULTILINE | re.DOTALL)
-    output = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True)
-    assert output.stdout.startswith("b'1' 1")
+    done = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout
 
 
 def test_all_settings_exist() -> None:
