@@ -132,7 +132,7 @@ def shape(text: str) -> list[str]:
         .replace("leaders", "leader")
         .replace("partitions", "partition")
     )
-    return [re.sub(r"[ ─]+", " ", line).strip() for line in text.splitlines()]
+    return [re.sub(r"[ ─]+", " ", line).replace(" │", "│").strip() for line in text.splitlines()]
 
 
 @pytest.mark.thorough
