@@ -212,5 +212,5 @@ def test_manifest_holds_what_a_list_of_segments_holds(monkeypatch: pytest.Monkey
     monkeypatch.setattr(manifest_module, "PAGES_CACHED", 3)
     monkeypatch.setattr(manifest_root, "DELETING_MAX", 9)
     run_state_machine_as_test(
-        ManifestMachine, settings=settings(max_examples=examples(300, 25), stateful_step_count=40, deadline=None)
+        ManifestMachine, settings=settings(max_examples=examples(150, 20), stateful_step_count=40, deadline=None)
     )
