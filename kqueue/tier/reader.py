@@ -32,7 +32,7 @@ from kqueue.log.recovery.producer_replay import replay
 from kqueue.log.results import ReadResult, TimestampAndOffset
 from kqueue.log.scanner.batch_scanner import CheckLevel, scan
 from kqueue.log.segment import Segment
-from kqueue.storage.memory import MemoryFile
+from kqueue.storage.region import BytesSource
 from kqueue.tier.chunks import ChunkCache
 from kqueue.tier.errors import TierCorrupt, TierError
 from kqueue.tier.formats.fields import OFFSET_MAX
@@ -87,7 +87,7 @@ class _SegmentReader:
             self._opened.report(damage)
         records = result.read()
         # Bytes that were verified once may be other ones when they are fetched again.
-        for batch in scan(MemoryFile(records), 0, len(records), check=CheckLevel.CHECKSUMS, allow_truncated=False):
+        for batch in scan(BytesSource(records), 0, len(records), check=CheckLevel.CHECKSUMS, allow_truncated=False):
             if batch.header.last_offset >= result.next_offset:
                 raise CorruptBatch(
                     f"{self._opened.storage.location}: expected batches that end at offset {result.next_offset}, "

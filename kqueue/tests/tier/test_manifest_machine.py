@@ -21,7 +21,13 @@ from kqueue.tier.lineage import Lineage
 from kqueue.tier.manifest import Manifest
 from kqueue.tier.stores.memory import MemoryTierStore
 
+
+def _changed(call: object) -> None:
+    raise ObjectChanged(f"{call}: the put took place, and was sent again, as its answer was lost")
+
+
 FAULTS = [
+    TierFault("put_if", after=_changed),
     lost_answer("put_if"),
     unavailable("put_if"),
     lost_answer("put"),
@@ -189,6 +195,7 @@ class ManifestMachine(RuleBasedStateMachine):
         assert list(manifest.segments()) == self.segments
         assert manifest.root.size == sum(each.size for each in self.segments)
         assert manifest.root.count == len(self.segments)
+        assert len(manifest.root.copying) <= 1
         ends = [each.end_offset for each in self.segments]
         assert manifest.end_offset == (ends[-1] if ends else self.removed_below)
         assert manifest.latest() == (self.segments[-1] if self.segments else None)
