@@ -18,8 +18,8 @@ HOW_TO = {
     "Install and try": ("install", "demos", "source/examples/index", "migrating"),
     "Test": ("testing", "testcontainers"),
     "Run a broker": (
-        "server", "operations", "containers", "kubernetes", "systemd", "workers", "clusters", "tiered-stores",
-        "console",
+        "server", "operations", "containers", "kubernetes", "systemd", "workers", "clusters", "tiered",
+        "tiered-stores", "console",
     ),
     "Secure": ("security", "access-control"),
     "Produce and consume": ("transactions-and-groups", "share-groups", "schema-registry", "collect"),

@@ -226,6 +226,8 @@ class Server:
         self.close_descriptors()
         self.connections.sessions.clear()
         self.jobs.cancel_cpu()
+        if self.broker.tier is not None:
+            self.broker.tier.stop()  # else its jobs go on for as long as the store lets them
         self.jobs.stop(drop=True)
         self.broker.metadata.cache.stop()
         self.broker.configs.loggers.restore()

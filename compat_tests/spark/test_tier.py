@@ -42,18 +42,16 @@ class Tiered:
 
 
 @pytest.fixture
-def tiered(s3: dict[str, str], tmp_path: Path) -> Iterator[Tiered]:
-    """30 batches of 5 records."""
-    given = {
-        "endpoint": s3["AWS_ENDPOINT_URL"],
-        "region": s3["AWS_REGION"],
-        "access_key_id": s3["AWS_ACCESS_KEY_ID"],
-        "secret_access_key": SECRET,
-    }
-    made = f"s3://{BUCKET}/{tmp_path.name}?{urlencode(given)}"
-    with tiering_broker(tmp_path / "data", made) as broker:
+def tiered(s3: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Tiered]:
+    """30 batches of 5 records. The broker has its keys from the environment, Spark from the URL."""
+    server = {"endpoint": s3["AWS_ENDPOINT_URL"], "region": s3["AWS_REGION"]}
+    keys = {"access_key_id": s3["AWS_ACCESS_KEY_ID"], "secret_access_key": SECRET}
+    for name, value in keys.items():
+        monkeypatch.setenv(f"AWS_{name.upper()}", value)
+    tier = f"s3://{BUCKET}/{tmp_path.name}?{urlencode(server)}"
+    with tiering_broker(tmp_path / "data", tier) as broker:
         create_tiered(broker, "t")
-        tiered = Tiered(broker, made)
+        tiered = Tiered(broker, f"{tier}&{urlencode(keys)}")
         tiered.send(30)
         eventually(lambda: local_start(broker, "t") >= LOCAL_START)
         yield tiered

@@ -8,7 +8,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
 import kqueue
-from compat_tests.tiered.servers import Server
+from compat_tests.tiered.servers import ACCESS_KEY, SECRET_KEY, Server
 from compat_tests.waits import eventually
 from kqueue.tier.stores.address import open_store
 
@@ -60,9 +60,20 @@ def local_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.glob(f"{TOPIC}-0/*.log"))
 
 
+@pytest.fixture(autouse=True)
+def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET_KEY)
+
+
+def without_keys(server: Server, prefix: str) -> str:
+    """Return the URL for the settings of a broker."""
+    return server.url(prefix, access_key_id="", secret_access_key="")
+
+
 @pytest.fixture
 def url(server: Server, prefix: str) -> str:
-    return server.url(prefix)
+    return without_keys(server, prefix)
 
 
 def test_topic_is_read_from_the_store_after_its_segments_have_left_the_disk(tmp_path: Path, url: str) -> None:
@@ -88,7 +99,7 @@ def test_deleted_topic_leaves_the_store(tmp_path: Path, url: str) -> None:
 
 
 def test_copies_go_on_after_the_server_was_away(tmp_path: Path, versity: Server, prefix: str) -> None:
-    with broker(tmp_path, versity.url(prefix)) as running:
+    with broker(tmp_path, without_keys(versity, prefix)) as running:
         running.create_topic(TOPIC, partitions=1, **TIERED)
         produce(running.bootstrap, 0, 100)
         eventually(lambda: local_bytes(tmp_path) < 60_000, "segments leave the disk")

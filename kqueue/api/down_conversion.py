@@ -10,8 +10,11 @@ records leave as they are, zstd too, as from Kafka 4; Kafka 3 refused zstd below
 
 from __future__ import annotations
 
+from kqueue.base.errors import OffsetMovedToTieredStorage, StorageUnavailable
 from kqueue.base.sliced_task import SlicedWork, run_in_place
 from kqueue.broker.fetch.fetch_reader import PartitionFetchResult
+from kqueue.broker.replicas.partition import Partition
+from kqueue.log.results import ReadResult
 from kqueue.records.format_conversion import down_convert
 from kqueue.schema import Chunk
 
@@ -40,5 +43,19 @@ def down_converted(version: int, result: PartitionFetchResult, limit_bytes: int)
             return converted if version >= VERSION_SOFT_LIMITS else converted[:max_bytes]
         # only control batches, which old formats lack: an empty response would stop the client here
         assert result.partition is not None
-        records = result.partition.read_now(records.next_offset, min(max_bytes, BYTES_MAX))
+        records = _read_on(result.partition, records.next_offset, min(max_bytes, BYTES_MAX))
     return b""
+
+
+def _read_on(partition: Partition, offset: int, max_bytes: int) -> ReadResult:
+    """Read the batches behind those that were left out. Raises: StorageUnavailable: they are read
+    from the tier first, for the next try of the client.
+    """
+    try:
+        return partition.read_now(offset, max_bytes)
+    except OffsetMovedToTieredStorage:
+        read = partition.tiered_read(offset, max_bytes, read_committed=False, min_one_batch=True)
+        if read is None:
+            partition.start_tiered_read(offset, max_bytes, read_committed=False)
+            raise StorageUnavailable(f"{partition!r}: offset {offset} is being read from the tier: try again") from None
+        return read.fetched

@@ -186,8 +186,6 @@ class Broker:
         for _ in self.upkeep.timers.note_high_watermarks():
             pass
         self.configs.loggers.restore()
-        if self.tier is not None:
-            self.tier.close()
         self.logs.close()
 
     def erase(self) -> None:

@@ -23,6 +23,7 @@ from kqueue.base.settings import (
 SYSTEM_ENABLE = "remote.log.storage.system.enable"
 TIER_URL = "kqueue.tier.url"
 CACHE_BYTES = "kqueue.tier.cache.bytes"
+CACHE_FOLDER = "kqueue.tier.cache.dir"
 INDEX_CACHE_BYTES = "remote.log.index.file.cache.total.size.bytes"
 TASK_INTERVAL_MS = "remote.log.manager.task.interval.ms"
 COPIER_THREADS = "remote.log.manager.copier.thread.pool.size"
@@ -58,7 +59,9 @@ SETTINGS: tuple[Setting, ...] = (
         SettingType.STRING,
         None,
         Validator(
-            "a URL, such as s3://bucket/prefix, gs://, az://, file:///folder or memory://name", lambda url: "://" in url
+            "a URL, such as s3://bucket/prefix, gs://, az://, file:///folder or memory://name",
+            lambda url: "://" in url,
+            shown=lambda url: url.partition("?")[0],  # the options may be secrets
         ),
         Scope.BROKER,
         "Object store of tiered topics: s3://bucket/prefix, gs://bucket/prefix or az://container/prefix (these need "
@@ -71,14 +74,23 @@ SETTINGS: tuple[Setting, ...] = (
         256 * MiB,
         at_least(1 * MiB),
         Scope.BROKER,
-        "Memory for parts of segments that were read from the tier, which the next fetches of their consumers are "
-        "answered from.",
+        "Bytes of parts of segments that were read from the tier, or ahead of its readers, and are kept: in memory, or "
+        f"in {CACHE_FOLDER}.",
+    ),
+    Setting(
+        CACHE_FOLDER,
+        SettingType.STRING,
+        None,
+        Validator("not empty", bool),
+        Scope.BROKER,
+        f"Folder for {CACHE_BYTES} of parts of segments that were read from the tier, outside of log.dirs and of no "
+        "other broker; memory has the newest 32 MiB of them then. It is emptied at each start. Unset: memory only.",
     ),
     _dynamic(
         INDEX_CACHE_BYTES,
         SettingType.LONG,
         1 * GiB,
-        "Memory for indexes of segments in the tier. Kafka keeps them in files.",
+        f"Memory for indexes of segments in the tier, at most {CACHE_BYTES}. Kafka keeps them in files.",
     ),
     Setting(
         TASK_INTERVAL_MS,
@@ -89,7 +101,12 @@ SETTINGS: tuple[Setting, ...] = (
         "Interval at which leaders copy sealed segments to the tier and delete expired ones there, and at which "
         "followers learn what was copied.",
     ),
-    _dynamic(COPIER_THREADS, SettingType.INT, 10, "Segments that the broker copies to the tier at the same time."),
+    _dynamic(
+        COPIER_THREADS,
+        SettingType.INT,
+        10,
+        "Segments that the broker copies to the tier at the same time; at most background.threads.",
+    ),
     _dynamic(
         EXPIRATION_THREADS,
         SettingType.INT,
@@ -102,7 +119,12 @@ SETTINGS: tuple[Setting, ...] = (
         2,
         "Partitions for which the broker, as their follower, asks the tier at the same time what was copied.",
     ),
-    _dynamic(READER_THREADS, SettingType.INT, 10, "Reads of the tier for clients at the same time."),
+    _dynamic(
+        READER_THREADS,
+        SettingType.INT,
+        10,
+        "Reads of the tier for clients at the same time; at most background.threads.",
+    ),
     Setting(
         READER_QUEUE,
         SettingType.INT,

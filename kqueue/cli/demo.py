@@ -39,6 +39,7 @@ COMMANDS = {
     "pipeline": LazyCommand(
         "kqueue.cli.demo_pipeline:pipeline", "Find the delays of 2013 with Spark while flights arrive."
     ),
+    "tiered": LazyCommand("kqueue.cli.demo_tiered:tiered", "Lose a disk, then all brokers; read an object store."),
 }
 
 

@@ -77,8 +77,7 @@ def check_executors(
         return
     bootstrap, brokers, folders = list(bootstrap), list(brokers), list(folders)
     server = None if place is None else server_of(place)
-    is_tier_read = any("://" in folder and not folder.startswith("file:") for folder in folders)
-    needed = (*NEEDED, "obstore") if is_tier_read or server is not None else NEEDED
+    needed = needed_modules(folders, has_server=server is not None)
     addresses = list(dict.fromkeys([*bootstrap, *brokers, *([server] if server else [])]))
     places = [] if place is None else [place.url]
     written = places if is_written else []
@@ -96,6 +95,12 @@ def check_executors(
                 f"the executor on {one.host} does not reach the object store at {server} ({one.unreachable[server]}): "
                 "name it by an address that all machines of the cluster reach, with --s3-endpoint"
             )
+
+
+def needed_modules(folders: Iterable[str], *, has_server: bool) -> tuple[str, ...]:
+    """Return the modules that executors need. Args: has_server: results go to an object store."""
+    is_tier_read = any("://" in folder and not folder.startswith("file:") for folder in folders)
+    return (*NEEDED, "obstore") if is_tier_read or has_server else NEEDED
 
 
 def _ask(spark: SparkSession, probe: Probe) -> list[Looked]:

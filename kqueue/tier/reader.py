@@ -150,7 +150,7 @@ class _OpenSegment:
 class TierReader:
     """Reads the segments of one store; shared by all partitions of a process.
 
-    Args: index_bytes_max: of the indexes in memory; those of one segment are kept in any case.
+    Attributes: index_bytes_max: of the indexes in memory; those of one segment are always kept.
     Thread: any; none waits for another but for a chunk that both want.
     Raises, in all methods: TierError; ObjectNotFound: the segment was deleted since the manifest
         was read; CorruptData: damaged, also when fetched again.
@@ -159,7 +159,7 @@ class TierReader:
     def __init__(self, store: TierStore, chunks: ChunkCache, *, index_bytes_max: int = INDEX_BYTES_MAX) -> None:
         self.chunks = chunks
         self._store = store
-        self._index_bytes_max = index_bytes_max
+        self.index_bytes_max = index_bytes_max
         self._lock = Lock()  # never held while the store is asked
         self._open: OrderedDict[str, _OpenSegment] = OrderedDict()
         self._index_bytes = 0
@@ -320,7 +320,7 @@ class TierReader:
             self._close(segment.object_id)
             self._open[segment.object_id] = opened
             self._index_bytes += opened.size
-            while self._index_bytes > self._index_bytes_max and len(self._open) > 1:
+            while self._index_bytes > self.index_bytes_max and len(self._open) > 1:
                 self._close(next(iter(self._open)))
         return opened
 

@@ -39,9 +39,17 @@ class Adoptions:
             )
 
     def begin(self, partition: Partition) -> None:
-        """Ask the tier before the log of a leader is opened, if that has no batch here."""
+        """Ask the tier before the log of a leader is used, if that has no batch here."""
         key = (partition.topic, partition.index)
-        if partition.is_open or key in self._waiting or self._host.logs.may_have_batches(*key):
+        if key in self._waiting:
+            return
+        if partition.is_open:
+            log = partition.log
+            if log.end_offset > 0 or log.health.failure is not None:
+                return
+            # A follower that was elected before it had copied anything.
+            partition.detach_log()
+        elif self._host.logs.may_have_batches(*key):
             return
         state = self._waiting[key] = self._host.state_of(partition)
         self.retry(state)

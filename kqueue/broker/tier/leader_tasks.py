@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from kqueue.base import events
-from kqueue.base.errors import CorruptBatch, KqueueError
+from kqueue.base.errors import CorruptBatch, KqueueError, LogRecovering
 from kqueue.base.text import counted
 from kqueue.broker.replicas.partition import Partition
 from kqueue.broker.tier.copies import CopyRate, local_only_bytes, next_to_copy
@@ -80,6 +80,8 @@ class LeaderTasks:
                 self._expire(state, topic, log)
             elif not topic.config[COPY_DISABLE]:
                 self._copy(state)
+        except LogRecovering:
+            return  # the next round looks again
         except KqueueError as error:  # of the log: its requests say so too
             self._host.failed(state, error)
 

@@ -55,12 +55,19 @@ def with_retries(store: TierStore, clock: Clock, rng: random.Random) -> TierStor
 
 def _open_store(config: Config) -> TierStore:
     from kqueue.tier.errors import TierError
-    from kqueue.tier.stores.address import open_store
+    from kqueue.tier.stores.address import location_of, open_store, secret_option
 
     url = config[TIER_URL]
     if url is None:
         raise SettingError(f"{SYSTEM_ENABLE}=true needs {TIER_URL}: expected a URL such as file:///mnt/tier")
     try:
-        return open_store(url)
+        store = open_store(url)
     except TierError as error:
         raise SettingError(f"{TIER_URL}: {error}") from None
+    if (name := secret_option(url)) is not None:
+        store.close()
+        raise SettingError(
+            f"{TIER_URL}={location_of(url)} has the option {name}, a secret that settings would show: use variables of "
+            "the environment, a profile, or a role of the machine"
+        )
+    return store

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 from kqueue.base import events
 from kqueue.base.config import Config
@@ -16,6 +17,7 @@ from kqueue.broker.tier.partition_tier import PartitionTier
 from kqueue.broker.tier.tier_pools import TierPool
 from kqueue.broker.tier_config import (
     CACHE_BYTES,
+    CACHE_FOLDER,
     COPIER_THREADS,
     EXPIRATION_THREADS,
     FOLLOWER_THREADS,
@@ -57,7 +59,7 @@ class TierHost:
         self.partitions = partitions
         self.clock, self.purgatory, self.timers = scheduler.clock, scheduler.purgatory, scheduler.timers
         self.states: dict[Partition, PartitionTier] = {}
-        self.is_ours = False
+        self.is_ours = self._is_stopped = False
         self.scheduler = scheduler
         self._rng = rng
 
@@ -69,9 +71,17 @@ class TierHost:
         self.follows = pool("follows", lambda: int(config[FOLLOWER_THREADS]))
         self.reads = pool("reads", lambda: int(config[READER_THREADS]))
         self._ahead = pool("ahead", lambda: AHEAD_THREADS)
-        chunks = ChunkCache(store, memory_bytes=config[CACHE_BYTES], run_later=self._read_ahead)
-        index_bytes_max = min(config[INDEX_CACHE_BYTES], config[CACHE_BYTES])
-        self.reader = TierReader(store, chunks, index_bytes_max=index_bytes_max)
+        self.reader = TierReader(store, self._open_cache(config[CACHE_FOLDER], config[CACHE_BYTES]))
+        self._bound_indexes()
+        config.observe([INDEX_CACHE_BYTES], self._bound_indexes)
+
+    def _open_cache(self, folder: str | None, size: int) -> ChunkCache:
+        if folder is None:
+            return ChunkCache(self.store, memory_bytes=size, run_later=self._read_ahead)
+        return ChunkCache(self.store, folder=Path(folder), disk_bytes=size, run_later=self._read_ahead)
+
+    def _bound_indexes(self) -> None:
+        self.reader.index_bytes_max = min(self.config[INDEX_CACHE_BYTES], self.config[CACHE_BYTES])
 
     def state_of(self, partition: Partition) -> PartitionTier:
         """Return what is known of the tier's part of a partition, whose topic exists."""
@@ -88,7 +98,7 @@ class TierHost:
     def failed(self, state: PartitionTier, error: BaseException) -> None:
         """Log that a job for a partition failed, once for each error in a row."""
         text = str(error)
-        if text == state.logged:
+        if text == state.logged or self._is_stopped:
             return
         state.logged = text
         events.TIER_FAILED.log(
@@ -101,9 +111,11 @@ class TierHost:
         )
 
     def stop(self) -> None:
-        """Begin no more jobs."""
+        """Begin no more jobs, and close the store, which ends those that wait for it."""
+        self._is_stopped = True
         for pool in (self.copies, self.manifests, self.follows, self.reads, self._ahead):
             pool.stop()
+        self.store.close()
 
     def _read_ahead(self, run: Callable[[], object]) -> None:
         """Run a read of the cache later; called by any thread."""

@@ -57,6 +57,7 @@ class TierManager(TopicEvents):
         self._scheduler = host.scheduler
         self._is_checking = False
         self.refusal: KqueueError | None = None
+        self._unused: set[Partition] = set()
         self._written: dict[bytes, TopicRecord] = {}  # topic records, as written last
         self.leaders = LeaderTasks(host, upkeep.cleanup.drop_below_start)
         self.reads = TierReads(host.config, host.clock, host.purgatory, host.reads, host.reader, host.state_of)
@@ -77,13 +78,13 @@ class TierManager(TopicEvents):
         self._scheduler.timers.every(interval_ms, self._begin_round, first_after_ms=0)
 
     def stop(self) -> None:
-        """Begin nothing more; jobs under way end."""
+        """Begin nothing more, and end the jobs under way.
+
+        A copy that is cut off begins again at the next start. A store that does not answer would
+        hold up the stop otherwise.
+        """
         self.leaders.stop()
         self.host.stop()
-
-    def close(self) -> None:
-        """Close the store. No job may be under way."""
-        self.host.store.close()
 
     def tiered_bytes(self, partition: Partition) -> int:
         """Return the bytes of batches that the tier has of a partition, as far as it is known."""
@@ -156,7 +157,7 @@ class TierManager(TopicEvents):
     def _look_at(self, partition: Partition) -> None:
         if partition.deleted or not partition.has_replica or not self.host.is_ours:
             return
-        if not partition.is_open and not self._logs.may_have_batches(partition.topic, partition.index):
+        if not partition.is_open and self._is_unused(partition):
             return  # nothing to copy, and nothing to delete
         if partition.is_leader:
             state = self.host.state_of(partition)
@@ -164,6 +165,14 @@ class TierManager(TopicEvents):
             self.leaders.advance(state)
         else:
             self._follow(partition)
+
+    def _is_unused(self, partition: Partition) -> bool:
+        """Whether a log that is closed has no batches; its folder is listed once only."""
+        if partition not in self._unused:
+            if self._logs.may_have_batches(partition.topic, partition.index):
+                return False
+            self._unused.add(partition)
+        return True
 
     def _follow(self, partition: Partition) -> None:
         """Read again what the tier has, if a segment here may be deleted then."""
@@ -250,6 +259,7 @@ class TierManager(TopicEvents):
         return partition.is_open and partition.log.start_offset < partition.log.segments.base_offset
 
     def _forget(self, partition: Partition) -> None:
+        self._unused.discard(partition)
         self.host.states.pop(partition, None)
         self.adoptions.end(partition)
         self.reads.forget(partition)
@@ -285,7 +295,7 @@ class TierManager(TopicEvents):
         topic = self._topics.find(partition.topic)
         if topic is None or not topic.log_config.tiered:
             return
-        if partition.leader_epoch > 0 and partition.registration.partition_epoch > 0:
+        if partition.leader_epoch > 0:  # else it is new, and the tier can't have it
             self.adoptions.begin(partition)
         self._scheduler.purgatory.run_in_later_turn(lambda: self._look_at(partition))
 

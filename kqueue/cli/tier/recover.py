@@ -159,7 +159,7 @@ def _target(folder: Path | None, store: str | None, file: Path | None) -> Iterat
 def _check_cluster(tier: TierStore, target: _Target, take_over: bool) -> None:
     """Make tier and target those of one cluster. Raises: ClickException: they are not."""
     from kqueue.broker.cluster.topic_recovery import found_cluster
-    from kqueue.tier import records
+    from kqueue.log_tools.tier.takeover import take_over as take
     from kqueue.tier.catalog import read_tier_record
     from kqueue.tier.errors import TierCorrupt
 
@@ -176,7 +176,7 @@ def _check_cluster(tier: TierStore, target: _Target, take_over: bool) -> None:
                 "that cluster is gone for good, add --take-over."
             )
         if record is None or record.cluster_id != target.cluster_id:
-            records.take_over(tier, target.cluster_id, wall_ms())
+            take(tier, target.cluster_id, wall_ms())
         return
     if record is None:
         raise click.ClickException(

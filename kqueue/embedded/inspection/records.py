@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from kqueue.base.errors import CorruptBatch, KqueueError
+from kqueue.base.errors import CorruptBatch, KqueueError, OffsetMovedToTieredStorage
+from kqueue.broker.purgatory import DelayedOperation
 from kqueue.embedded.inspection.broker_calls import RunOnBroker, appended_visible
 from kqueue.log.formats.transaction_index import AbortedTxn
-from kqueue.log.results import ReadResult
+from kqueue.log.results import ReadResult, TieredReadResult
 from kqueue.log_tools.segments import Batch, InvalidBytes, walk
 from kqueue.records.batch import BatchHeader
 from kqueue.storage.memory import MemoryFile
@@ -18,6 +19,7 @@ from kqueue.storage.memory import MemoryFile
 if TYPE_CHECKING:
     from kqueue.app import Server
     from kqueue.broker.replicas.partition import Partition
+    from kqueue.broker.replicas.partition_host import PartitionRead
 
 PORTION_BYTES = 1024 * 1024
 SHOWN_BYTES = 60
@@ -67,7 +69,7 @@ class FetchedBatches(NamedTuple):
 
     data: bytes
     next_offset: int
-    aborted: list[AbortedTxn]
+    aborted: Sequence[AbortedTxn]
     limit_bytes: int
 
 
@@ -110,8 +112,12 @@ def _ask_portion(ask: RunOnBroker, topic: str, index: int, offset: int, *, read_
     async def read(server: Server) -> FetchedBatches:
         partition = server.broker.topics.partition(topic, index)
         at = max(offset, partition.log_start_offset)  # retention may have deleted records meanwhile
-        fetched = await _read_checked(partition, at, read_committed=read_committed)
-        aborted = partition.log.reader.aborted(at, fetched.next_offset) if read_committed and fetched else []
+        fetched = await _read_checked(server, partition, at, read_committed=read_committed)
+        aborted: Sequence[AbortedTxn] = []
+        if isinstance(fetched, TieredReadResult):
+            aborted = fetched.aborted
+        elif read_committed and fetched:
+            aborted = partition.log.reader.aborted(at, fetched.next_offset)
         return FetchedBatches(
             fetched.read(), fetched.next_offset, aborted, server.config["kqueue.max.decompressed.bytes"]
         )
@@ -119,10 +125,13 @@ def _ask_portion(ask: RunOnBroker, topic: str, index: int, offset: int, *, read_
     return ask(read)
 
 
-async def _read_checked(partition: Partition, offset: int, *, read_committed: bool) -> ReadResult:
+async def _read_checked(server: Server, partition: Partition, offset: int, *, read_committed: bool) -> ReadResult:
     """Read; verify checksums in a job unless they are verified already, as a Fetch does."""
     while True:
-        fetched = partition.read(offset, PORTION_BYTES, read_committed=read_committed).fetched
+        try:
+            fetched = partition.read(offset, PORTION_BYTES, read_committed=read_committed).fetched
+        except OffsetMovedToTieredStorage:
+            return await _read_tiered(server, partition, offset, read_committed=read_committed)
         if fetched.check is None:
             return fetched
         checked: asyncio.Future[KqueueError | None] = asyncio.get_running_loop().create_future()
@@ -135,6 +144,23 @@ async def _read_checked(partition: Partition, offset: int, *, read_committed: bo
         error = await checked
         if error is not None:
             raise error
+
+
+async def _read_tiered(server: Server, partition: Partition, offset: int, *, read_committed: bool) -> ReadResult:
+    """Read from the tier, in a job."""
+
+    def read(expired: bool = False) -> PartitionRead | None:
+        return partition.tiered_read(offset, PORTION_BYTES, read_committed=read_committed, min_one_batch=True)
+
+    known = read()
+    if known is None:
+        ended: asyncio.Future[PartitionRead] = asyncio.get_running_loop().create_future()
+        server.broker.scheduler.purgatory.add(
+            DelayedOperation((partition,), None, read), ended.set_result, ended.set_exception
+        )
+        partition.start_tiered_read(offset, PORTION_BYTES, read_committed=read_committed)
+        known = await ended
+    return known.fetched
 
 
 def _records(topic: str, index: int, portion: FetchedBatches, start: int, end: int) -> Iterator[Record]:
@@ -150,7 +176,7 @@ def _records(topic: str, index: int, portion: FetchedBatches, start: int, end: i
                 yield Record(topic, index, record.offset, timestamp, record.key, record.value, record.headers)
 
 
-def _is_aborted(batch: Batch, aborted: list[AbortedTxn]) -> bool:
+def _is_aborted(batch: Batch, aborted: Sequence[AbortedTxn]) -> bool:
     header = batch.unit
     if not isinstance(header, BatchHeader) or not header.is_transactional:
         return False

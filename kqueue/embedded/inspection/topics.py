@@ -101,6 +101,13 @@ class Topic:
         return self._of_partitions(lambda partition: partition.log_start_offset)
 
     @property
+    def local_start_offsets(self) -> dict[int, int]:
+        """Partition -> first offset that is on this broker's disk, or in its memory: later than the
+        log start where the tier has the rest.
+        """
+        return self._of_partitions(lambda partition: partition.log.local_start_offset)
+
+    @property
     def end_offsets(self) -> dict[int, int]:
         """Partition -> high watermark, the offset of the next record. It includes all earlier
         appends: a pending flush is awaited.

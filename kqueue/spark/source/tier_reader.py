@@ -93,8 +93,9 @@ class TierRecordReader:
         self._topics = RecentValues(self._find_topic, clock)
 
     def close(self) -> None:
-        self._pool.shutdown(cancel_futures=True)
-        self.store.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self.store.close()  # ends the waits before further attempts
+        self._pool.shutdown()
 
     # --- topics
 

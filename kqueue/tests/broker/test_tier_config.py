@@ -25,3 +25,6 @@ def test_bounds_of_the_tier_are_finite_and_positive() -> None:
 def test_tier_is_named_by_a_url() -> None:
     with pytest.raises(SettingError, match="expected text, a URL, such as s3://bucket/prefix"):
         Config(CATALOG, {"kqueue.tier.url": "/a/folder"})
+    with pytest.raises(SettingError) as failure:
+        Config(CATALOG, {"kqueue.tier.url": "bucket?secret_access_key=hunter2"})
+    assert "hunter2" not in str(failure.value)

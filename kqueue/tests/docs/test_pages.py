@@ -56,6 +56,7 @@ ELSEWHERE = {
     "docs/reference/error-codes.md": "kqueue/tests/docs/test_error_codes.py",
     "docs/reference/settings.md": "kqueue/tests/docs/test_settings.py",
     "docs/share-groups.md": "kqueue/tests/docs/test_share_groups.py",
+    "docs/tiered.md": "kqueue/tests/docs/test_tiered.py",
     "docs/spark-cluster.md": "compat_tests/spark_cluster/test_programs.py",
     "docs/spark-connect.md": "compat_tests/spark_connect/test_sessions.py",
     "docs/spark.md": "compat_tests/spark/test_docs_spark.py",
@@ -70,6 +71,7 @@ ELSEWHERE = {
 """The pages with blocks that another file runs, and that file."""
 SCREEN_LINES = 45
 CLUSTER_DEMO = "kqueue demo cluster"
+TIERED_DEMO = "kqueue demo tiered"
 WHOLE_DEMO = ((), 336_776)
 SHORT_DEMO = (("--flights", "20000"), 20_000)
 """Options, and how many flights come back."""
@@ -136,11 +138,21 @@ def shape(text: str) -> list[str]:
 @pytest.mark.thorough
 def test_the_demo_of_a_cluster_prints_what_is_shown(tmp_path: Path) -> None:
     """With fewer flights than the run that is shown, so in less time."""
-    assert DEMOS.commands() == [CLUSTER_DEMO]
-    (shown,) = DEMOS.blocks("text")
+    check_demo(CLUSTER_DEMO, 0, tmp_path, "--flights", "20000")
+
+
+@pytest.mark.long
+@pytest.mark.thorough
+def test_the_demo_of_tiered_storage_prints_what_is_shown(tmp_path: Path) -> None:
+    check_demo(TIERED_DEMO, 1, tmp_path, "--size", "20", "--local", "2")
+
+
+def check_demo(command: str, number: int, tmp_path: Path, *options: str) -> None:
+    assert DEMOS.commands()[number] == command
+    shown = DEMOS.blocks("text")[number]
     assert max(map(len, shown.splitlines())) <= 80
     result = subprocess.run(
-        [*CLUSTER_DEMO.split(), "--flights", "20000"],
+        [*command.split(), *options],
         cwd=tmp_path,
         capture_output=True,
         text=True,

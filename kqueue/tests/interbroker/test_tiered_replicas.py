@@ -199,6 +199,25 @@ def test_sole_replica_with_an_empty_disk_goes_on_from_the_tier(store: FailingSto
     assert read_all(members, 1) == expected(22)
 
 
+def test_follower_that_is_elected_before_it_copied_anything_goes_on_from_the_tier(store: FailingStore) -> None:
+    members = tiered_members(2)
+    fill(members, 1, 0, 20)
+    members.advance(ROUND_MS)
+    stop(members, 2)
+    members.write(lambda old: old._replace(isr=(1,)))
+    members._storages[2] = MemoryStorage(members.clock)
+    members.start(2)
+    assert bounds(members.partition(2)) == (0, 0, 0)
+    stop(members, 1)
+    members.join(2)
+    members.peers[2].down = {1}
+    elect(members, 2, 2)
+    members.advance(ROUND_MS)
+    assert bounds(members.partition(2)) == (0, 18, 18)
+    fill(members, 2, 18, 22)
+    assert read_all(members, 2) == expected(22)
+
+
 def test_deleted_topic_leaves_the_tier_and_the_brokers(store: FailingStore) -> None:
     members = tiered_members()
     fill(members, 1, 0, 10)

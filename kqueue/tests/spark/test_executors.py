@@ -8,7 +8,7 @@ import pytest
 from kqueue.base.version import __version__
 from kqueue.spark import executors as module
 from kqueue.spark.errors import PipelineFailed
-from kqueue.spark.executors import Looked
+from kqueue.spark.executors import NEEDED, Looked, needed_modules
 from kqueue.tests.tables import for_each
 
 GOOD = Looked("worker-1", "./environment/bin/python", __version__, (), {}, ())
@@ -41,6 +41,12 @@ def test_missing_part_of_an_executor_is_named_with_the_remedy(looked: Looked, wo
     module._judge(GOOD._replace(unreachable={"a:1": "refused"}), ["a:1", "b:1"], ["b:1"], {})
     with pytest.raises(PipelineFailed, match=words):
         module._judge(looked, ["a:1", "b:1"], ["b:1"], {"/d/x": "/d"})
+
+
+def test_executors_need_obstore_for_object_stores_only() -> None:
+    assert needed_modules(["/data", "file:///tier"], has_server=False) == NEEDED
+    assert needed_modules(["/data"], has_server=True) == (*NEEDED, "obstore")
+    assert needed_modules(["s3://bucket/tier"], has_server=False) == (*NEEDED, "obstore")
 
 
 def test_a_python_that_does_not_start_is_named_with_the_remedy() -> None:

@@ -14,6 +14,9 @@ from kqueue.tier.stores.memory import MemoryTierStore
 from kqueue.tier.stores.plugin_store import OpenTierStore, wrap_opener
 
 URL_LENGTH_MAX = 4096
+_SECRET = re.compile(r"secret|password|token|key|sas|credential")
+_NO_SECRETS = ("_enabled", "_file", "_id", "_uri")
+"""Endings of options that say where a secret is, or what it is called."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://", re.ASCII)
 
 
@@ -65,6 +68,18 @@ def location_of(url: str) -> str:
         host, slash, path = rest.partition("/")
         bare = f"{scheme}://{host.rpartition('@')[2]}{slash}{path}"
     return bare[:200]
+
+
+def secret_option(url: str) -> str | None:
+    """Return the name of an option of the URL that holds a secret, or "user" for one before an "@";
+    None: it has none. A setting with such a URL would be shown to who may read settings.
+    """
+    bare, _, query = url.partition("?")
+    for pair in query.partition("#")[0].split("&"):
+        name = unquote(pair.partition("=")[0]).lower()
+        if _SECRET.search(name) and not name.endswith(_NO_SECRETS):
+            return name
+    return "user" if "@" in bare.partition("://")[2].partition("/")[0] else None
 
 
 def _memory(url: str) -> TierStore:

@@ -4,7 +4,9 @@ import pytest
 
 from kqueue.base.errors import SettingError
 from kqueue.testing.simulation import Simulation
+from kqueue.tests.broker.tier.tiered_brokers import STORES, FailingStore
 from kqueue.tests.tables import for_each
+from kqueue.tier.stores.memory import MemoryTierStore
 
 ENABLED = "remote.log.storage.system.enable"
 
@@ -27,3 +29,12 @@ def test_tier_without_a_store_is_refused_at_the_start(settings: dict[str, object
     with pytest.raises(SettingError, match=words) as refused:
         Simulation({ENABLED: True, **settings})
     assert "secret" not in str(refused.value)
+
+
+def test_secret_in_the_url_is_refused_as_settings_are_shown() -> None:
+    STORES["a?token=hunter2"] = FailingStore(MemoryTierStore())
+    with pytest.raises(
+        SettingError, match="tests://a has the option token, a secret that settings would show"
+    ) as refused:
+        Simulation({ENABLED: True, "kqueue.tier.url": "tests://a?token=hunter2"})
+    assert "hunter2" not in str(refused.value)

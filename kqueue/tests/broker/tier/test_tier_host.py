@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from kqueue.base.config import ConfigSource
 from kqueue.broker.tier.tier_host import AHEAD_QUEUED_MAX
 from kqueue.tests.broker.tier.test_tier_reads import tiered
 from kqueue.tests.broker.tier.tiered_brokers import TieredClient
@@ -36,3 +41,33 @@ def test_what_is_read_ahead_is_bounded() -> None:
     client.sim.jobs.release()
     client.sim.settle()
     assert AHEAD_QUEUED_MAX <= len(ran) <= AHEAD_QUEUED_MAX + 2
+
+
+def test_cache_in_a_folder_is_emptied_at_the_start_and_used(tmp_path: Path) -> None:
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    (folder / "old-0.chunk").write_bytes(b"x")
+    client = TieredClient(**{"kqueue.tier.cache.dir": str(folder)})
+    assert not list(folder.iterdir())
+    client.topic()
+    client.fill(6)
+    client.tick()
+    client.read(0)
+    assert list(folder.iterdir())
+
+
+def test_cache_folder_that_can_not_be_used_leaves_the_memory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    client = TieredClient(**{"kqueue.tier.cache.dir": str(tmp_path / "file")})
+    assert "chunks of the tier are not kept on disk" in caplog.text
+    client.topic()
+    client.fill(6)
+    client.tick()
+    assert client.read_all() == [b"v%d" % number for number in range(6)]
+
+
+def test_memory_of_indexes_is_changed_at_run_time() -> None:
+    client = TieredClient()
+    name = "remote.log.index.file.cache.total.size.bytes"
+    client.sim.broker.config.set_dynamic(ConfigSource.DYNAMIC_DEFAULT_BROKER, {name: 4096})
+    assert client.tier.host.reader.index_bytes_max == 4096

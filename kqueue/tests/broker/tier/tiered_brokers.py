@@ -95,11 +95,14 @@ def scheme_of_tests() -> Iterator[None]:
 class TieredClient(SimulatedClient):
     """A client of a broker with a tier; `store` outlives restarts."""
 
-    def __init__(self, store: FailingStore | None = None, *, sim: Simulation | None = None, seed: int = 0) -> None:
+    def __init__(
+        self, store: FailingStore | None = None, *, sim: Simulation | None = None, seed: int = 0, **settings: object
+    ) -> None:
         self.store = store or FailingStore(MemoryTierStore(f"tests-{next(_NUMBERS)}"))
         name = str(id(self.store))
         STORES[name] = self.store
-        super().__init__(sim=sim or Simulation({**TIERED, "kqueue.tier.url": f"tests://{name}"}, seed=seed))
+        own = {**TIERED, "kqueue.tier.url": f"tests://{name}", **settings}
+        super().__init__(sim=sim or Simulation(own, seed=seed))
 
     @property
     def tier(self) -> TierManager:

@@ -13,7 +13,7 @@ from kqueue.base.errors import ExtraNeeded
 from kqueue.testing.tier_store_checks import check_tier_store
 from kqueue.tests.tables import for_each
 from kqueue.tier.errors import TierError
-from kqueue.tier.stores.address import TIER_STORES, check_url, location_of, open_store
+from kqueue.tier.stores.address import TIER_STORES, check_url, location_of, open_store, secret_option
 from kqueue.tier.stores.folder import FolderTierStore
 from kqueue.tier.stores.memory import MemoryTierStore, forget_objects
 from kqueue.tier.stores.plugin_store import PluginTierStore
@@ -98,6 +98,27 @@ def test_no_error_has_the_secrets_of_a_url(url: str) -> None:
 )
 def test_location_has_neither_options_nor_user(url: str, expected: str) -> None:
     assert location_of(url) == expected
+
+
+@for_each(
+    "url, expected",
+    [
+        ("s3://b?secret_access_key=x", "secret_access_key"),
+        ("s3://b?region=eu&AWS_Session_Token=x", "aws_session_token"),
+        ("s3://b?%73ecret_access_key=x", "secret_access_key"),
+        ("az://c?account_name=me&account_key=x", "account_key"),
+        ("az://c?sas_token=x", "sas_token"),
+        ("gs://b?service_account_key=x", "service_account_key"),
+        ("s3://user:pass@b/p", "user"),
+        ("mine://b?password=x#y", "password"),
+        ("s3://b/secret/key?region=eu&access_key_id=AKIA&profile=x&sse_bucket_key_enabled=true", None),
+        ("s3://b?web_identity_token_file=/x&container_credentials_relative_uri=/y", None),
+        ("gs://b?service_account=/etc/key.json", None),
+        ("file:///a@b/c", None),
+    ],
+)
+def test_secrets_in_a_url_are_known(url: str, expected: str | None) -> None:
+    assert secret_option(url) == expected
 
 
 def test_url_is_checked_without_opening(tmp_path: Path) -> None:

@@ -1,0 +1,104 @@
+"""Replicas of a tiered topic through failovers, lost disks and a store that fails at random: each
+record that was committed is read once, wherever it is.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from kqueue.broker.tier.tier_host import TierHost
+from kqueue.storage import MemoryStorage
+from kqueue.testing.tier_faults import FaultyTierStore, lost_answer, unavailable
+from kqueue.tests.broker.replicas.test_partition import append
+from kqueue.tests.broker.replication import elect
+from kqueue.tests.broker.tier.tiered_brokers import STORES, scheme_of_tests
+from kqueue.tests.interbroker.fetching_members import FetchingMembers
+from kqueue.tests.interbroker.test_tiered_replicas import ROUND_MS, expected, read_all, stop, tiered_members
+from kqueue.tests.thorough import corners
+from kqueue.tier.stores.memory import MemoryTierStore
+
+STEPS = 25
+
+
+@pytest.fixture
+def faulty(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[FaultyTierStore]:
+    numbers = iter(range(10**6))
+    monkeypatch.setattr(TierHost, "object_id", lambda host: f"{next(numbers):032x}")
+    with scheme_of_tests():
+        store = FaultyTierStore(MemoryTierStore(f"faults-{request.node.callspec.params['seed']}"))
+        STORES["cluster"] = store  # type: ignore[assignment]
+        yield store
+
+
+class Run:
+    """One run: what is committed is `count` records, v0 and so on."""
+
+    def __init__(self, store: FaultyTierStore, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.store = store
+        self.members: FetchingMembers = tiered_members()
+        self.count = 0
+        self.leader = 1
+
+    def produce(self) -> None:
+        for _ in range(self.rng.randrange(1, 12)):
+            append(self.members.partition(self.leader), b"v%d" % self.count)
+            self.members.settle()
+            self.count += 1
+        self.members.advance(200)
+
+    def wait(self) -> None:
+        self.members.advance(self.rng.choice([300, 1000, ROUND_MS]))
+
+    def fail_over(self) -> None:
+        self.members.advance(1000)
+        self.leader = self.rng.choice([1, 2, 3])
+        elect(self.members, self.leader)
+
+    def lose_a_disk(self) -> None:
+        node = self.rng.choice([node for node in (1, 2, 3) if node != self.leader])
+        self.restart(node, keeps_disk=self.rng.random() < 0.5)
+
+    def restart(self, node: int, *, keeps_disk: bool) -> None:
+        members = self.members
+        stop(members, node)
+        members.settle()  # what was sent to it fails
+        if not keeps_disk:
+            members._storages[node] = MemoryStorage(members.clock)
+        members.start(node)
+        members.join(node)
+        for peers in members.peers.values():
+            peers.down.clear()
+        members.settle()
+
+    def disturb_the_store(self) -> None:
+        self.store.mend()
+        if self.rng.random() < 0.7:
+            self.store.fail(unavailable("*"), probability=self.rng.choice([0.05, 0.3, 1.0]))
+            self.store.fail(lost_answer("put*"), probability=0.2)
+
+    def end(self) -> None:
+        self.store.mend()
+        for _ in range(4):
+            self.members.advance(ROUND_MS)
+
+
+@pytest.mark.parametrize("seed", corners(list(range(12)), 2))
+def test_each_committed_record_is_read_once_at_each_replica(faulty: FaultyTierStore, seed: int) -> None:
+    run = Run(faulty, seed)
+    for _ in range(STEPS):
+        step = run.rng.choice(
+            [run.produce, run.produce, run.produce, run.wait, run.fail_over, run.lose_a_disk, run.disturb_the_store]
+        )
+        step()
+    run.end()
+    members = run.members
+    assert members.partition(run.leader).log_end_offset == run.count
+    for node in (1, 2, 3):
+        assert read_all(members, node) == expected(run.count), f"seed {seed}, broker {node}"
+    logs = [members.partition(node).log for node in (1, 2, 3)]
+    assert {log.start_offset for log in logs} == {0}
+    assert len({tuple(log.epochs.entries()) for log in logs}) == 1
