@@ -388,7 +388,7 @@ TIER_CACHE_FAILED = _Row(
     "tier.cache-failed",
     WARNING,
     "Chunks of tiered segments can't be kept on disk, and are fetched from the store more often.",
-    "Look at the disk of the folder; the cache is in use again after a restart.",
+    "Look at the disk of the folder; what is fetched next is kept there again once it can be written.",
 )
 TIER_REFUSED = _Row(
     "tier.refused",

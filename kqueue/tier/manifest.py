@@ -117,10 +117,9 @@ class Manifest:
     def start_offset(self) -> int:
         """First offset to read from the tier; it may be in a gap. `end_offset`: there is none."""
         root = self.root
-        starts = [page.start_offset for level in reversed(root.levels) for page in level]
-        starts += [segment.start_offset for segment in root.segments[:1]]
+        oldest = next((level[0] for level in reversed(root.levels) if level), next(iter(root.segments), None))
         end = end_of(root)
-        return min(max(starts[0], root.removed_below, root.log_start_offset), end) if starts else end
+        return end if oldest is None else min(max(oldest.start_offset, root.removed_below, root.log_start_offset), end)
 
     @property
     def end_offset(self) -> int:
@@ -203,7 +202,9 @@ class Manifest:
         """
         read_segment(segment.to_json())
 
-        def announce(root: ManifestRoot) -> ManifestRoot:
+        def announce(root: ManifestRoot) -> ManifestRoot | None:
+            if segment in root.copying:
+                return None
             if segment.start_offset < end_of(root):
                 raise ObjectChanged(
                     f"{self.partition}: the tier ends at {end_of(root)}, a copy from {segment.start_offset} on is late"

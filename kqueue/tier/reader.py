@@ -17,8 +17,6 @@ from functools import cached_property, partial
 from threading import Lock
 from typing import NamedTuple, TypeVar
 
-from crc32c import crc32c
-
 from kqueue.base.errors import CorruptBatch, CorruptData, OffsetOutOfRange
 from kqueue.base.settings import MiB
 from kqueue.base.sliced_task import run_to_end
@@ -32,15 +30,15 @@ from kqueue.log.recovery.producer_replay import replay
 from kqueue.log.results import ReadResult, TimestampAndOffset
 from kqueue.log.scanner.batch_scanner import CheckLevel, scan
 from kqueue.log.segment import Segment
-from kqueue.storage.memory import MemoryFile
+from kqueue.storage.region import BytesSource
 from kqueue.tier.chunks import ChunkCache
-from kqueue.tier.errors import TierCorrupt, TierError
+from kqueue.tier.errors import TierError
 from kqueue.tier.formats.fields import OFFSET_MAX
 from kqueue.tier.formats.keys import TieredPartition
-from kqueue.tier.formats.segment_object import index_range, split_indexes
+from kqueue.tier.formats.segment_object import split_indexes
 from kqueue.tier.formats.segments import EpochEntry, TieredSegment
 from kqueue.tier.manifest import Manifest
-from kqueue.tier.segment_files import SegmentFilesStorage
+from kqueue.tier.segment_files import SegmentFilesStorage, read_indexes
 from kqueue.tier.stores.contract import TierStore
 
 T = TypeVar("T")
@@ -87,7 +85,7 @@ class _SegmentReader:
             self._opened.report(damage)
         records = result.read()
         # Bytes that were verified once may be other ones when they are fetched again.
-        for batch in scan(MemoryFile(records), 0, len(records), check=CheckLevel.CHECKSUMS, allow_truncated=False):
+        for batch in scan(BytesSource(records), 0, len(records), check=CheckLevel.CHECKSUMS, allow_truncated=False):
             if batch.header.last_offset >= result.next_offset:
                 raise CorruptBatch(
                     f"{self._opened.storage.location}: expected batches that end at offset {result.next_offset}, "
@@ -314,9 +312,8 @@ class TierReader:
             if opened is not None and opened.entry == segment:  # a cut makes another entry of it
                 self._open.move_to_end(segment.object_id)
                 return opened
-        key = segment.key(partition)
-        location = f"{self._store.location}/{key}"
-        indexes = self._indexes(segment, key)
+        location = f"{self._store.location}/{segment.key(partition)}"
+        indexes = read_indexes(self._store, partition, segment)
         storage = SegmentFilesStorage(self.chunks, partition, segment, indexes, location)
         opened = _OpenSegment(storage, segment, indexes, is_refetched=is_refetched)
         with self._lock:
@@ -326,14 +323,6 @@ class TierReader:
             while self._index_bytes > self.index_bytes_max and len(self._open) > 1:
                 self._close(next(iter(self._open)))
         return opened
-
-    def _indexes(self, segment: TieredSegment, key: str) -> bytes:
-        start, size = index_range(segment)
-        for _ in range(2):
-            indexes = self._store.get_range(key, start, size) if size else b""
-            if crc32c(indexes) == segment.indexes_crc:
-                return indexes
-        raise TierCorrupt(f"{self._store.location}/{key}: the checksum of its indexes is wrong")
 
     def _drop(self, partition: TieredPartition, segment: TieredSegment) -> None:
         with self._lock:

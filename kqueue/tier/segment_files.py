@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from typing import NoReturn
 
+from crc32c import crc32c
+
 from kqueue.base.errors import StorageFailed
 from kqueue.log.formats.filenames import INDEX, LOG, TIMEINDEX, TXNINDEX, file_name
 from kqueue.storage import File, FolderEntry, Lock, Region, Storage
 from kqueue.storage.memory import MemoryFile
 from kqueue.tier.chunks import ChunkCache
+from kqueue.tier.errors import TierCorrupt
 from kqueue.tier.formats.keys import TieredPartition
-from kqueue.tier.formats.segment_object import split_indexes
+from kqueue.tier.formats.segment_object import index_range, split_indexes
 from kqueue.tier.formats.segments import TieredSegment
+from kqueue.tier.stores.contract import TierStore
 
 
 class BatchesFile:
@@ -125,6 +129,19 @@ class SegmentFilesStorage:
 
     def total_bytes(self) -> int | None:
         return None
+
+
+def read_indexes(store: TierStore, partition: TieredPartition, segment: TieredSegment) -> bytes:
+    """Return the range `index_range` of a segment object; once more where its checksum is wrong.
+
+    Raises: ObjectNotFound. TierCorrupt: it is wrong again. TierError.
+    """
+    key, (start, size) = segment.key(partition), index_range(segment)
+    for _ in range(2):
+        indexes = store.get_range(key, start, size) if size else b""
+        if crc32c(indexes) == segment.indexes_crc:
+            return indexes
+    raise TierCorrupt(f"{store.location}/{key}: the checksum of its indexes is wrong")
 
 
 def read_only(path: str) -> StorageFailed:

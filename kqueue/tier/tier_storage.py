@@ -62,7 +62,7 @@ from kqueue.tier.formats.keys import TieredPartition
 from kqueue.tier.formats.segment_object import index_range, split_indexes
 from kqueue.tier.formats.segments import TieredSegment
 from kqueue.tier.manifest import Manifest
-from kqueue.tier.segment_files import SegmentFilesStorage, read_only
+from kqueue.tier.segment_files import SegmentFilesStorage, read_indexes, read_only
 from kqueue.tier.stores.contract import TierStore
 
 T = TypeVar("T")
@@ -422,13 +422,12 @@ class _IndexCache:
             if known is not None:
                 self._kept.move_to_end(segment.object_id)
                 return known
-        start, size = index_range(segment)
-        key = segment.key(self._partition)
+        key, (_, size) = segment.key(self._partition), index_range(segment)
         if size > SEGMENT_INDEX_BYTES_MAX:
             raise TierCorrupt(
                 f"{self._store.location}/{key}: expected indexes of {SEGMENT_INDEX_BYTES_MAX} bytes at most, not {size}"
             )
-        data = self._store.get_range(key, start, size) if size else b""
+        data = read_indexes(self._store, self._partition, segment)
         with self._lock:
             if segment.object_id not in self._kept:
                 self._kept[segment.object_id] = data

@@ -6,7 +6,16 @@ from itertools import count, pairwise
 
 import pytest
 
-from kqueue.testing.tier_faults import Crash, FaultyTierStore, crash_at, expired, lost_answer, slow
+from kqueue.testing.tier_faults import (
+    Crash,
+    FaultyTierStore,
+    TierCall,
+    TierFault,
+    crash_at,
+    expired,
+    lost_answer,
+    slow,
+)
 from kqueue.tests.tier.segment_entries import entry
 from kqueue.tests.tier.tiered_logs import ORDERS, keys_named_by
 from kqueue.tier import manifest as manifest_module
@@ -311,6 +320,18 @@ def test_copy_whose_answer_was_lost_is_not_made_twice() -> None:
                 manifest.begin_copy(0, first._replace(object_id="f" * 32))
     assert spans(manifest) == [(0, 10), (10, 20), (20, 30), (30, 40)]
     assert {each.key for each in store.list("")} == keys_named_by(store, manifest)
+
+
+def test_announcement_that_took_place_and_is_sent_again_counts_once() -> None:
+    store = FaultyTierStore(MemoryTierStore())
+    manifest = leader(store)
+
+    def changed(call: TierCall) -> None:
+        raise ObjectChanged(f"{call.key}: sent again by retries")
+
+    store.fail(TierFault("put_if", after=changed), times=1)
+    manifest.begin_copy(0, entry(0, 10))
+    assert Manifest.open(store, ORDERS).root.copying == (entry(0, 10),)
 
 
 def test_copy_that_was_given_up_meanwhile_is_not_added() -> None:

@@ -21,7 +21,13 @@ from kqueue.tier.lineage import Lineage
 from kqueue.tier.manifest import Manifest
 from kqueue.tier.stores.memory import MemoryTierStore
 
+
+def _changed(call: object) -> None:
+    raise ObjectChanged(f"{call}: the put took place, and was sent again, as its answer was lost")
+
+
 FAULTS = [
+    TierFault("put_if", after=_changed),
     lost_answer("put_if"),
     unavailable("put_if"),
     lost_answer("put"),
@@ -189,6 +195,7 @@ class ManifestMachine(RuleBasedStateMachine):
         assert list(manifest.segments()) == self.segments
         assert manifest.root.size == sum(each.size for each in self.segments)
         assert manifest.root.count == len(self.segments)
+        assert len(manifest.root.copying) <= 1
         ends = [each.end_offset for each in self.segments]
         assert manifest.end_offset == (ends[-1] if ends else self.removed_below)
         assert manifest.latest() == (self.segments[-1] if self.segments else None)
@@ -212,5 +219,5 @@ def test_manifest_holds_what_a_list_of_segments_holds(monkeypatch: pytest.Monkey
     monkeypatch.setattr(manifest_module, "PAGES_CACHED", 3)
     monkeypatch.setattr(manifest_root, "DELETING_MAX", 9)
     run_state_machine_as_test(
-        ManifestMachine, settings=settings(max_examples=examples(300, 25), stateful_step_count=40, deadline=None)
+        ManifestMachine, settings=settings(max_examples=examples(150, 20), stateful_step_count=40, deadline=None)
     )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ from kqueue.records.batch import ABORT
 from kqueue.records.message_set import encode_set
 from kqueue.records.record import Record
 from kqueue.storage import MemoryStorage
-from kqueue.testing.tier_faults import FaultyTierStore, TierFault, slow, unavailable
+from kqueue.testing.tier_faults import FaultyTierStore, TierFault, missing, slow, truncated, unavailable
 from kqueue.tests.log.helpers import START_MS, append, batch, end_transaction, open_log
 from kqueue.tests.thorough import examples
 from kqueue.tests.tier.drawn_logs import DrawnLog, drawn_logs
@@ -53,7 +54,7 @@ def tiered(draw: st.DrawFn) -> tuple[Log, MemoryTierStore]:
     claim(manifest, first, 50)
     copy_all(store, manifest, first, leader_epoch=50, limit=draw(st.integers(0, 5)))
     claim(manifest, log, 60)
-    copy_all(store, manifest, log, leader_epoch=60, limit=draw(st.integers(1, 9)))
+    copy_all(store, manifest, log, leader_epoch=60, seed=1000, limit=draw(st.integers(1, 9)))
     return log, store
 
 
@@ -61,7 +62,7 @@ def all_aborted(log: Log) -> list[AbortedTxn]:
     return log.reader.aborted(0, log.end_offset)
 
 
-@settings(max_examples=examples(600, 60), deadline=None)
+@settings(max_examples=examples(300, 40), deadline=None)
 @given(tiered(), st.data())
 def test_tier_is_read_as_the_local_log_is(tiered: tuple[Log, MemoryTierStore], data: st.DataObject) -> None:
     log, store = tiered
@@ -88,7 +89,7 @@ def test_tier_is_read_as_the_local_log_is(tiered: tuple[Log, MemoryTierStore], d
             assert found == overlapping
 
 
-@settings(max_examples=examples(600, 60), deadline=None)
+@settings(max_examples=examples(300, 40), deadline=None)
 @given(tiered(), st.data())
 def test_tier_is_looked_up_as_the_local_log_is(tiered: tuple[Log, MemoryTierStore], data: st.DataObject) -> None:
     log, store = tiered
@@ -268,6 +269,18 @@ def test_unavailable_store_is_reported_and_the_next_read_works() -> None:
         with pytest.raises(TierUnavailable):
             reader.read(manifest, 0, 1 << 20, end_offset=50)
     assert reader.read(manifest, 0, 1 << 20, end_offset=50).records == log.read(0, 1 << 20, end_offset=50).read()
+
+
+def test_store_that_gives_too_few_bytes_is_reported_and_the_next_read_works() -> None:
+    log, store, manifest = small_tier()
+    for number in range(20):
+        reader = reader_of(store)
+        store.fail(missing("get_range"), times=1) if number % 2 else store.fail(truncated(), times=number // 4)
+        for _ in range(number // 4 + 1):
+            with contextlib.suppress(TierCorrupt, ObjectNotFound):
+                reader.read(manifest, 0, 1 << 20, end_offset=50)
+        store.mend()
+        assert reader.read(manifest, 0, 1 << 20, end_offset=50).records == log_bytes(log, 10)
 
 
 class FlippingStore(FaultyTierStore):

@@ -3,14 +3,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from crc32c import crc32c
 
 from kqueue.base.errors import StorageFailed
 from kqueue.log.segment import Segment
+from kqueue.testing.tier_faults import FaultyTierStore, truncated
 from kqueue.tests.tier.segment_entries import entry
 from kqueue.tests.tier.tiered_logs import ORDERS
 from kqueue.tier.chunks import ChunkCache
+from kqueue.tier.errors import TierCorrupt
 from kqueue.tier.formats.segment_object import parts_of
-from kqueue.tier.segment_files import BatchesFile, SegmentFilesStorage
+from kqueue.tier.segment_files import BatchesFile, SegmentFilesStorage, read_indexes
 from kqueue.tier.stores.memory import MemoryTierStore
 
 INDEXES = (b"i" * 16, b"t" * 12, b"x" * 34, b"s" * 10, b"e" * 8)
@@ -86,3 +89,23 @@ def test_batches_end_where_the_indexes_begin() -> None:
 def test_nothing_is_written(change: Callable[[SegmentFilesStorage], object]) -> None:
     with pytest.raises(StorageFailed, match="is in the tier, where segments never change"):
         change(files_of())
+
+
+def test_indexes_with_a_wrong_checksum_are_read_once_more_and_then_refused() -> None:
+    whole = b"".join(INDEXES)
+    segment = entry(5, 9, size=100, indexes=parts_of(INDEXES), indexes_crc=crc32c(whole))
+    store = FaultyTierStore(MemoryTierStore())
+    store.put(segment.key(ORDERS), [b"b" * 100, whole], 100 + len(whole))
+    assert read_indexes(store, ORDERS, segment) == whole
+    store.fail(truncated(), times=1)
+    assert read_indexes(store, ORDERS, segment) == whole
+    store.fail(truncated(), times=2)
+    with pytest.raises(TierCorrupt, match="the checksum of its indexes is wrong"):
+        read_indexes(store, ORDERS, segment)
+    with pytest.raises(TierCorrupt):
+        read_indexes(store, ORDERS, segment._replace(indexes=parts_of([*INDEXES[:4], b"longer than it is"])))
+
+
+def test_segment_without_indexes_needs_no_request() -> None:
+    segment = entry(5, 9, indexes=parts_of([b""] * 5), indexes_crc=0)
+    assert read_indexes(MemoryTierStore(), ORDERS, segment) == b""

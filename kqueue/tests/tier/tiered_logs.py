@@ -50,11 +50,12 @@ def copy_all(
     leader_epoch: int = 0,
     limit: int = 1000,
     tiered_end: int | None = None,
+    seed: int = 0,
 ) -> list[TieredSegment]:
     """Copy the sealed segments that the tier lacks, `limit` at most; `tiered_end`: its end as the
     leader knows it.
     """
-    rng = random.Random(leader_epoch * 1000 + manifest.root.sequence)
+    rng = random.Random(seed + manifest.root.sequence)
     return [
         copy_segment(
             store,
