@@ -39,14 +39,14 @@ def make_tier(folder: Path) -> FolderTierStore:
     return store
 
 
-def copy_log(store: TierStore, storage: Storage, partition: TieredPartition = T0, seed: int = 0) -> list[TieredSegment]:
+def copy_log(store: TierStore, storage: Storage, partition: TieredPartition = T0) -> list[TieredSegment]:
     """Copy the sealed segments of a log on a disk that the tier lacks; return what was copied."""
     log = Log.open(storage, str(partition), LogConfig.of(), ManualClock(START_MS))
     try:
         manifest = Manifest.open(store, partition)
         leader_epoch = max((epoch for epoch, _ in log.epochs.entries()), default=0)
         claim(manifest, log, leader_epoch)
-        return copy_all(store, manifest, log, leader_epoch=leader_epoch, seed=seed)
+        return copy_all(store, manifest, log, leader_epoch=leader_epoch)
     finally:
         log.close()
 
@@ -60,7 +60,7 @@ def copy_partition(store: TierStore, data: Path, scratch: Path, topic: str, part
         topic_id = LogFolder(storage, name).topic_id
         assert topic_id is not None
         tiered = TieredPartition(topic, topic_id, partition)
-        copy_log(store, storage, tiered, seed=partition)
+        copy_log(store, storage, tiered)
         return Manifest.open(store, tiered)
     finally:
         shutil.rmtree(scratch / name)
