@@ -24,7 +24,14 @@ from kqueue.client.calls.fetch import AbortedTxn, FetchedRecords
 from kqueue.client.calls.group_offsets import OffsetAndMetadata
 from kqueue.client.calls.init_producer_id import ProducerIdAndEpoch
 from kqueue.client.calls.list_groups import GroupListing
-from kqueue.client.calls.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP, OffsetAndTimestamp
+from kqueue.client.calls.list_offsets import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    OffsetAndTimestamp,
+)
 from kqueue.client.calls.produce import ProduceResult
 from kqueue.client.calls.producers import AbortMarker, ProducerState
 from kqueue.client.calls.reassignments import Reassignment, Refusal
@@ -39,7 +46,9 @@ from kqueue.client.topic_partition import TopicPartition
 
 __all__ = [
     "EARLIEST",
+    "EARLIEST_LOCAL",
     "LATEST",
+    "LATEST_TIERED",
     "MAX_TIMESTAMP",
     "AbortMarker",
     "AbortedTxn",

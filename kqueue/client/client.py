@@ -21,7 +21,7 @@ from kqueue.client.calls.fetch import Fetch, FetchedRecords
 from kqueue.client.calls.group_offsets import CommitOffsets, FetchCommitted, FindPending, OffsetAndMetadata
 from kqueue.client.calls.init_producer_id import InitProducerId, ProducerIdAndEpoch
 from kqueue.client.calls.list_groups import GroupListing, ListGroups
-from kqueue.client.calls.list_offsets import MAX_TIMESTAMP, ListOffsets, OffsetAndTimestamp
+from kqueue.client.calls.list_offsets import ListOffsets, OffsetAndTimestamp
 from kqueue.client.calls.produce import Buffer, Produce, ProduceResult
 from kqueue.client.calls.reassignments import Refusal
 from kqueue.client.calls.resource_configs import AlterResource, DescribeResources, ListResources, SettingRow
@@ -145,11 +145,12 @@ class Client:
         """Return the offset that each query selects.
 
         Args:
-            queries: for each partition EARLIEST, LATEST, MAX_TIMESTAMP, or a timestamp in ms since
-                1970, which selects the first record at or after it.
+            queries: for each partition EARLIEST, LATEST, MAX_TIMESTAMP, EARLIEST_LOCAL,
+                LATEST_TIERED, or a timestamp in ms since 1970, which selects the first record at or
+                after it.
         Raises: BrokerRefused: a partition does not exist. ClientError.
         """
-        call = ListOffsets(_level(isolation), by_greatest_time=MAX_TIMESTAMP in queries.values())
+        call = ListOffsets(_level(isolation), queries.values())
         with self._router.call(timeout_ms) as deadline:
             return self._router.send_to_leaders(call, queries, deadline)
 

@@ -36,6 +36,11 @@ from kqueue.replication.registrations import (
     sole_registration,
 )
 
+CHANGED_ONCE = 1
+"""Partition epoch: a leader of a partition that never changed takes it for new, and does not ask
+the tier (`broker.tier.adoptions`). Its first records would contradict those there.
+"""
+
 
 class RecoveryRefused(KqueueError):
     """The metadata store can't take the topics; nothing was changed."""
@@ -129,7 +134,7 @@ def recover_into_cluster(
     for topic in topics:
         placed = place_replicas(brokers, len(topic.leader_epochs), topic.replication_factor, rng)
         partitions = tuple(
-            new_partition(replicas, brokers)._replace(leader_epoch=epoch)
+            new_partition(replicas, brokers)._replace(leader_epoch=epoch, partition_epoch=CHANGED_ONCE)
             for replicas, epoch in zip(placed, topic.leader_epochs, strict=True)
         )
         records[topic.name] = TopicRegistration(topic.id, topic.configs, partitions).to_bytes()

@@ -11,11 +11,15 @@ from kqueue.cli.lazy import LazyCommand, LazyGroup
 
 COMMANDS = {
     "list": LazyCommand("kqueue.cli.tier.listing:list_tier", "List topics, partitions and segments of a tier."),
+    "status": LazyCommand(
+        "kqueue.cli.tier.status:status", "Show what brokers have on disk, and what they have copied."
+    ),
     "verify": LazyCommand("kqueue.cli.tier.verify:verify", "Check manifests against objects, and their bytes."),
     "recover": LazyCommand("kqueue.cli.tier.recover:recover", "Make the topics of a tier again in a new cluster."),
 }
 EXAMPLES = """\b
   kqueue tier list s3://bucket/prefix
+  kqueue tier status
   kqueue tier verify s3://bucket/prefix --checksums
   kqueue tier recover s3://bucket/prefix --dry-run
 

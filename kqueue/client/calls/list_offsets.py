@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kqueue.client.calls.contract import PartitionResult
@@ -23,15 +23,21 @@ EARLIEST = -2
 """The log start offset."""
 MAX_TIMESTAMP = -3
 """The first record with the greatest timestamp; needs Kafka 3.0."""
-VERSION_MAX_TIMESTAMP = 7
+EARLIEST_LOCAL = -4
+"""The first offset on the leader's disk; earlier ones are in the tier. Needs Kafka 3.4."""
+LATEST_TIERED = -5
+"""The last offset in the tier; none: -1 (KIP-1005). Needs Kafka 3.8."""
+VERSION_MIN = 2
+NEEDED_VERSIONS = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 NO_REPLICA = -1
 
 
 class OffsetAndTimestamp(NamedTuple):
     """The offset that a ListOffsets query selects.
 
-    `offset`: None where no record is as recent as the query. `timestamp`: of that record, in ms; -1
-    for EARLIEST and LATEST. `leader_epoch`: of that record; -1 where unknown.
+    `offset`: None where no record is as recent as the query, or nothing is in the tier.
+    `timestamp`: of that record, in ms; -1 for EARLIEST and LATEST. `leader_epoch`: of that record;
+    -1 where unknown.
     """
 
     offset: int | None
@@ -40,15 +46,18 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class ListOffsets:
-    """Takes for each partition a timestamp in ms since 1970, EARLIEST, LATEST or MAX_TIMESTAMP."""
+    """Takes for each partition a timestamp in ms since 1970, or one of the constants above.
+
+    Args: queries: all of them; newer ones need newer versions.
+    """
 
     api = BY_MODULE["list_offsets"]
     wait_ms = 0
     is_answered = True
 
-    def __init__(self, isolation: int, *, by_greatest_time: bool) -> None:
+    def __init__(self, isolation: int, queries: Collection[int]) -> None:
         self.isolation = isolation
-        self._version_min = VERSION_MAX_TIMESTAMP if by_greatest_time else 2
+        self._version_min = max((NEEDED_VERSIONS.get(query, VERSION_MIN) for query in queries), default=VERSION_MIN)
 
     def versions(self, cluster: MetadataCache, topics: Sequence[str]) -> tuple[int, int]:
         return self._version_min, 11

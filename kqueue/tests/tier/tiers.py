@@ -78,7 +78,7 @@ def copied_by_next_leader(
     write(following, count, roll_every=9, leader_epoch=1, size=size)
     manifest = Manifest.open(store, ORDERS)
     claim(manifest, following, 1)
-    copy_all(store, manifest, following, leader_epoch=1, seed=100)
+    copy_all(store, manifest, following, leader_epoch=1)
     return following
 
 

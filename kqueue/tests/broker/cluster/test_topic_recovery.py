@@ -51,6 +51,7 @@ def test_topics_of_a_cluster_have_ids_settings_and_epochs_above_the_tiers() -> N
     topic = TopicRegistration.from_bytes("orders", store.read("/topics/")["/topics/orders"].value)
     assert (topic.id, topic.configs) == (ORDERS.id, ORDERS.configs)
     assert [partition.leader_epoch for partition in topic.partitions] == [8, 3, 0]
+    assert all(partition.partition_epoch > 0 for partition in topic.partitions)  # else they count as new
     for partition in topic.partitions:
         assert len(partition.replicas) == 2
         assert partition.isr == partition.replicas

@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import kqueue
+from kqueue.cli.app import kqueue as app
 from kqueue.cli.offline_store import offline_store
 from kqueue.client import Client
 from kqueue.metadata.sqlite import SqliteStore
@@ -13,6 +15,7 @@ from kqueue.tests.cli.tier.conftest import Run
 from kqueue.tests.replication.support import broker
 from kqueue.tests.tier.tiered_logs import ORDERS
 from kqueue.tests.tier.tiers import CLUSTER, put
+from kqueue.tests.waits import eventually
 from kqueue.tier.catalog import read_tier_record
 from kqueue.tier.formats.keys import TIER_KEY
 from kqueue.tier.manifest import Manifest
@@ -23,6 +26,12 @@ def topic_id(broker: kqueue.Broker) -> bytes:
     with Client(broker.bootstrap) as client:
         client.metadata(["orders"])
         return client.topic_id("orders")
+
+
+def offsets_at(broker: kqueue.Broker) -> list[int]:
+    """Return the offsets of all records of the topic, as a consumer gets them."""
+    arguments = ["consume", "orders", "-b", broker.bootstrap, "--from-beginning", "--exit-eof", "--format", "json"]
+    return [json.loads(line)["offset"] for line in CliRunner().invoke(app, arguments).stdout.splitlines()]
 
 
 def test_dry_run_reports_and_changes_nothing(run: Run, store: TierStore) -> None:
@@ -51,6 +60,31 @@ def test_topics_are_made_again_in_a_new_data_folder(run: Run, store: TierStore, 
         assert (busy.exit_code, "stop it" in busy.stderr) == (1, True), busy.output
 
 
+@pytest.mark.long
+def test_recovered_broker_serves_the_records_of_the_tier(run: Run, store: TierStore, tmp_path: Path) -> None:
+    expected = [record.offset for record in kqueue.open_log(f"{store.location}/orders-0")]
+    assert run("recover", store.location, "--folder", tmp_path / "data").exit_code == 0
+    settings = {"remote.log.storage.system.enable": True, "kqueue.tier.url": store.location}
+    with kqueue.Broker(tmp_path / "data", settings=settings) as started:
+        assert offsets_at(started) == expected
+
+
+@pytest.mark.long
+def test_running_cluster_serves_the_records_of_the_tier(run: Run, store: TierStore, tmp_path: Path) -> None:
+    expected = [record.offset for record in kqueue.open_log(f"{store.location}/orders-0")]
+    metadata = f"sqlite:{tmp_path / 'cluster.db'}"
+    assert run("recover", store.location, "--store", metadata).exit_code == 1
+    settings = {
+        "remote.log.storage.system.enable": True,
+        "kqueue.tier.url": store.location,
+        "kqueue.cluster.store": metadata,
+    }
+    with kqueue.Broker(tmp_path / "data", settings=settings) as started:
+        recovered = run("recover", store.location, "--store", metadata)
+        assert recovered.exit_code == 0, recovered.output
+        eventually(lambda: offsets_at(started) == expected, "the records of the tier")
+
+
 def test_topic_of_the_name_that_is_another_one_is_refused(run: Run, store: TierStore, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     assert run("recover", store.location, "--folder", folder).exit_code == 0
@@ -74,7 +108,7 @@ def test_new_store_of_a_cluster_becomes_that_of_the_tier_and_then_gets_the_topic
     second = run("recover", store.location, "--store", url, "--json")
     assert (second.exit_code, json.loads(second.stdout)["recovered"]) == (0, ["orders"]), second.output
     ((_, entry),) = metadata.read("/topics/").items()
-    assert json.loads(entry.value)["partitions"] == [[[5], [5], 5, 1, 0]]
+    assert json.loads(entry.value)["partitions"] == [[[5], [5], 5, 1, 1]]
     metadata.close()
 
 
