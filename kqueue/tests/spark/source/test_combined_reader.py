@@ -26,6 +26,8 @@ from kqueue.tests.spark.source.tiers import (
     make_tier,
     tiering_broker,
 )
+from kqueue.tests.waits import eventually
+from kqueue.tier.formats.keys import TIER_KEY
 
 T0 = TopicPartition("t", 0)
 
@@ -213,6 +215,7 @@ def test_a_data_folder_beside_brokers_is_refused(tiered: TieredBroker) -> None:
 def test_each_record_is_read_once_while_a_broker_copies_and_deletes(tmp_path: Path) -> None:
     with tiering_broker(tmp_path / "data", (tmp_path / "tier").as_uri()) as broker:
         create_tiered(broker, "t")
+        eventually(lambda: (tmp_path / "tier" / TIER_KEY).exists())
         given = options(broker, path=tmp_path / "tier", subscribe="t", streaming=False)
         reads_of_tier = 0
         for number in range(25):
