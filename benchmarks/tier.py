@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
+from benchmarks import tier_readers
 from benchmarks.log_data import START_MS, batch_of_bytes, drop_from_memory, temporary_folder
 from benchmarks.results import Figure, Row
 from kqueue.base.clock import SystemClock
@@ -114,6 +115,7 @@ def steps(*, quick: bool) -> Iterator[tuple[str, Callable[[], Row]]]:
         yield "first byte", lambda: _first_bytes(folder / "tier")
         yield "requests", lambda: _costs(store, manifest, log)
         log.close()
+    yield "readers of the tier", tier_readers.row
 
 
 def _write_log(folder: Path, size: int) -> Log:
