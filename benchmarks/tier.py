@@ -138,7 +138,6 @@ def _segments(log: Log) -> Iterator[SegmentToCopy]:
             segment.base,
             following.base,
             segment.size,
-            segment.max_timestamp,
             log.epochs.entries(),
             log.segments.snapshots.offsets,
         )
@@ -201,7 +200,8 @@ def _first_bytes(tier: Path) -> Row:
     store = CountingStore(open_store(tier.as_uri()), random.Random(7))
     rng = random.Random(8)
     manifest = Manifest.open(store, _PARTITION)
-    cold, warm = [], []
+    cold: list[float] = []
+    warm: list[float] = []
     reader = TierReader(store, ChunkCache(store))
     for _ in range(FIRST_BYTES):
         for spent, forgets in ((cold, True), (warm, False)):

@@ -1,4 +1,4 @@
-"""What good clients wait beside readers of the tier: while the store answers, and while it hangs."""
+"""What good clients wait beside readers of the tier, whose store answers or hangs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def row() -> Row:
 
 
 def measured() -> Iterator[Waits]:
-    """Yield the waits beside readers of a folder, alone, and beside readers of a store that hangs."""
+    """Yield the waits beside readers of a folder, alone, and beside readers of one that hangs."""
     with tempfile.TemporaryDirectory(prefix="kqueue-tier-") as name, contextlib.ExitStack() as stack:
         folder = Path(name)
         settings = {"kqueue.tier.url": (folder / "tier").as_uri(), **SETTINGS}
