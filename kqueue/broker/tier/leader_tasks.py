@@ -250,6 +250,7 @@ class LeaderTasks:
                 failed(error)
                 return
             state.show()
+            state.logged = ""
             # What the job did is done; what follows from it is for the leader of that epoch only.
             if partition.is_leader and partition.leader_epoch == epoch:
                 try:

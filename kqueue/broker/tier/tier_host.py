@@ -10,6 +10,7 @@ from pathlib import Path
 from kqueue.base import events
 from kqueue.base.config import Config
 from kqueue.base.errors import KqueueError
+from kqueue.base.rate_limiter import RateLimiter
 from kqueue.broker.replicas.partition import Partition
 from kqueue.broker.replicas.partition_host import PartitionHost
 from kqueue.broker.scheduler import Scheduler
@@ -30,6 +31,9 @@ from kqueue.tier.chunks import ChunkCache
 from kqueue.tier.reader import TierReader
 from kqueue.tier.stores.contract import TierStore
 
+LOGGED_PER_SECOND = 0.2
+LOGGED_BURST = 10
+"""Lines about errors, for all partitions."""
 AHEAD_THREADS = 2
 AHEAD_QUEUED_MAX = 16
 """Chunks that are to be read ahead; what comes beyond is not read ahead."""
@@ -62,6 +66,7 @@ class TierHost:
         self.is_ours = self._is_stopped = False
         self.scheduler = scheduler
         self._rng = rng
+        self._lines = RateLimiter(LOGGED_PER_SECOND, scheduler.clock, LOGGED_BURST)
 
         def pool(kind: str, threads_max: Callable[[], int]) -> TierPool:
             return TierPool(scheduler.jobs, f"tier {kind}: {store.location}", threads_max)
@@ -96,19 +101,28 @@ class TierHost:
         return f"{self._rng.getrandbits(128):032x}"
 
     def failed(self, state: PartitionTier, error: BaseException) -> None:
-        """Log that a job for a partition failed, once for each error in a row."""
-        text = str(error)
-        if text == state.logged or self._is_stopped:
-            return
-        state.logged = text
-        events.TIER_FAILED.log(
-            logger,
-            "%s-%d: the tier can't be written, trying again: %s",
-            topic=state.partition.topic,
-            partition=state.partition.index,
-            error=text or type(error).__name__,
-            exc_info=None if isinstance(error, (KqueueError, FileNotFoundError)) else error,
-        )
+        """Log that a job for a partition failed."""
+        if self.is_news(state, error):
+            events.TIER_FAILED.log(
+                logger,
+                "%s-%d: the tier can't be written, trying again: %s",
+                topic=state.partition.topic,
+                partition=state.partition.index,
+                error=str(error) or type(error).__name__,
+                exc_info=None if isinstance(error, (KqueueError, FileNotFoundError)) else error,
+            )
+
+    def is_news(self, state: PartitionTier, error: BaseException) -> bool:
+        """Whether to log an error of a partition: once for as often as it comes in a row.
+
+        A store that is away fails all partitions, each with another key: some lines a minute do.
+        """
+        message = str(error)
+        if message == state.logged or self._is_stopped or self._lines.wait_ms():
+            return False
+        self._lines.count()
+        state.logged = message
+        return True
 
     def stop(self) -> None:
         """Begin no more jobs, and close the store, which ends those that wait for it."""

@@ -60,7 +60,7 @@ class TierManager(TopicEvents):
         self._unused: set[Partition] = set()
         self._written: dict[bytes, TopicRecord] = {}  # topic records, as written last
         self.leaders = LeaderTasks(host, upkeep.cleanup.drop_below_start)
-        self.reads = TierReads(host.config, host.clock, host.purgatory, host.reads, host.reader, host.state_of)
+        self.reads = TierReads(host)
         self.adoptions = Adoptions(host)
         self.deletions = TierDeletions(host, metadata.cache, upkeep.folders)
         host.partitions.tier = self
@@ -189,7 +189,9 @@ class TierManager(TopicEvents):
             state.is_busy = False
             if error is not None:
                 self.host.failed(state, error)
-            elif not partition.deleted and not partition.is_leader and partition.uses(log):
+                return
+            state.logged = ""
+            if not partition.deleted and not partition.is_leader and partition.uses(log):
                 log.tiered_end = state.view.end_offset
 
         self.host.follows.submit(f"read the manifest of {state.view.partition}", state.view.refresh, finish)

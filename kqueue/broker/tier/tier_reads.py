@@ -14,15 +14,12 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from kqueue.base import events
-from kqueue.base.clock import Clock
-from kqueue.base.config import Config
 from kqueue.base.errors import CorruptBatch, KqueueError, OffsetOutOfRange, StorageUnavailable
 from kqueue.base.rate_limiter import RateLimiter
 from kqueue.base.settings import MiB
-from kqueue.broker.purgatory import Purgatory
 from kqueue.broker.replicas.partition import Partition
 from kqueue.broker.tier.partition_tier import PartitionTier
-from kqueue.broker.tier.tier_pools import TierPool
+from kqueue.broker.tier.tier_host import TierHost
 from kqueue.broker.tier_config import FETCH_RATE, FETCH_WAIT_MS, READER_QUEUE
 from kqueue.log.formats.transaction_index import AbortedTxn
 from kqueue.log.results import TieredReadResult, TimestampAndOffset
@@ -77,25 +74,19 @@ class TierReads:
     Attributes: requests, read_bytes, errors: since the start. pool: of the jobs.
     """
 
-    def __init__(
-        self,
-        config: Config,
-        clock: Clock,
-        purgatory: Purgatory,
-        pool: TierPool,
-        reader: TierReader,
-        state_of: Callable[[Partition], PartitionTier],
-    ) -> None:
-        self.pool = pool
+    def __init__(self, host: TierHost) -> None:
+        config = host.config
+        self.pool = host.reads
         self.requests = self.read_bytes = self.errors = 0
+        self._host = host
         self._config = config
-        self._clock = clock
-        self._purgatory = purgatory
-        self._reader = reader
-        self._state_of = state_of
+        self._clock = host.clock
+        self._purgatory = host.purgatory
+        self._reader = host.reader
+        self._state_of = host.state_of
         self._reads: dict[ReadKey, _Read] = {}  # ended ones in the order of their ends, first
         self._kept_bytes = 0
-        self._rate = RateLimiter(config[FETCH_RATE], clock)
+        self._rate = RateLimiter(config[FETCH_RATE], host.clock)
         config.observe([FETCH_RATE], lambda: self._rate.configure(config[FETCH_RATE]))
 
     @property
@@ -157,6 +148,7 @@ class TierReads:
         def finish(result: TierRead | None, error: BaseException | None) -> None:
             read.result, read.error, read.ended_ms = result, self._known(state, error), self._clock.monotonic_ms()
             if result is not None:
+                state.logged = ""
                 self._count(len(result.records))
             if self._reads.get(key) is read:
                 self._reads[key] = self._reads.pop(key)
@@ -195,12 +187,11 @@ class TierReads:
         self._evict(self._clock.monotonic_ms())
 
     def _known(self, state: PartitionTier, error: BaseException | None) -> KqueueError | None:
-        """Return the error for clients; log it, unless it is the same as last time."""
+        """Return the error for clients; log it."""
         if error is None or isinstance(error, OffsetOutOfRange):
             return error
         self.errors += 1
-        if str(error) != state.logged:
-            state.logged = str(error)
+        if self._host.is_news(state, error):
             events.TIER_READ_FAILED.log(
                 logger,
                 "%s-%d: the tier can't be read: %s",

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from kqueue.base.config import ConfigSource
-from kqueue.broker.tier.tier_host import AHEAD_QUEUED_MAX
+from kqueue.broker.tier.tier_host import AHEAD_QUEUED_MAX, LOGGED_BURST
 from kqueue.tests.broker.tier.test_tier_reads import tiered
 from kqueue.tests.broker.tier.tiered_brokers import TieredClient
+from kqueue.tier.errors import TierUnavailable
 
 
 def test_kinds_of_jobs_have_threads_of_their_own_beside_those_of_disks() -> None:
@@ -71,3 +72,25 @@ def test_memory_of_indexes_is_changed_at_run_time() -> None:
     name = "remote.log.index.file.cache.total.size.bytes"
     client.sim.broker.config.set_dynamic(ConfigSource.DYNAMIC_DEFAULT_BROKER, {name: 4096})
     assert client.tier.host.reader.index_bytes_max == 4096
+
+
+def test_store_that_is_away_is_said_in_some_lines_and_again_later(caplog: pytest.LogCaptureFixture) -> None:
+    client = TieredClient()
+    host, topic = client.tier.host, client.topic(partitions=40)
+
+    def lines() -> int:
+        found = len([line for line in caplog.messages if "no route" in line])
+        caplog.clear()
+        return found
+
+    for partition in topic.partitions:
+        host.failed(host.state_of(partition), TierUnavailable(f"no route to {partition.index}"))
+    assert lines() == LOGGED_BURST
+    client.sim.clock.advance(60_000)
+    state = host.state_of(topic.partition(0))
+    host.failed(state, TierUnavailable("no route"))
+    host.failed(state, TierUnavailable("no route"))
+    assert lines() == 1
+    host.stop()
+    host.failed(state, TierUnavailable("no route at all"))
+    assert lines() == 0
