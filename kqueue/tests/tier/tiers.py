@@ -56,7 +56,7 @@ def copied_log(store: TierStore, count: int = 40, *, partition: TieredPartition 
 
 
 def copied_by_next_leader(
-    store: TierStore, log: Log, count: int = 40, *, kept: int | None = None, size: int = 10
+    store: TierStore, log: Log, count: int = 40, *, kept: int | None = None, size: int = 10, epoch: int = 1
 ) -> Log:
     """Return the log of a new leader, which has other segments; the tier has the sealed ones.
 
@@ -72,13 +72,13 @@ def copied_by_next_leader(
         append_replicated(following, data)
         offset = read.next_offset
         number += 1
-        if number % 11 == 10:
+        if number % (10 + epoch) == 9 + epoch:
             flush(following)
             following.roll()
-    write(following, count, roll_every=9, leader_epoch=1, size=size)
+    write(following, count, roll_every=8 + epoch, leader_epoch=epoch, size=size)
     manifest = Manifest.open(store, ORDERS)
-    claim(manifest, following, 1)
-    copy_all(store, manifest, following, leader_epoch=1)
+    claim(manifest, following, epoch)
+    copy_all(store, manifest, following, leader_epoch=epoch)
     return following
 
 
