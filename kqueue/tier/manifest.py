@@ -100,7 +100,7 @@ class Manifest:
             try:
                 body, version = self._store.get(self.partition.manifest_key, max_bytes=DOCUMENT_BYTES_MAX)
             except ObjectNotFound as error:
-                if self._version is not None:
+                if self._version is not None or self.root.sequence:
                     raise ObjectNotFound(f"{error}, but it did before: the tier of {self.partition} is gone") from None
                 return self.root
             self.root, self._version = decode_root(body, self.partition), version

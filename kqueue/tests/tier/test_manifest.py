@@ -87,6 +87,10 @@ def test_manifest_that_is_gone_is_not_taken_for_an_empty_one() -> None:
         manifest.raise_start(0, 5)
     assert list(store.list("topics")) != []
     assert spans(manifest) == [(0, 10)]
+    view = Manifest(store, ORDERS)
+    view.root = manifest.root  # shown what another one has read
+    with pytest.raises(ObjectNotFound, match="the tier of orders-0 is gone"):
+        view.refresh()
 
 
 @pytest.mark.usefixtures("small_pages")
