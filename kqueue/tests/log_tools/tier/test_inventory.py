@@ -35,7 +35,7 @@ def test_newest_time_may_be_in_a_page() -> None:
     store = MemoryTierStore()
     segments = [
         TieredSegment(
-            f"{n:032x}", n, n, n + 1, 1, 10_000 - n, 0, IndexSizes(0, 0, 0, 0, 0), 0, 0, ((0, n),), n + 1, 0, 1, n
+            f"{n:032x}", n, n, n + 1, 1, 10_000 - n, 0, IndexSizes(0, 0, 0, 0, 0), 0, ((0, n),), n + 1, 0, 1, n
         )
         for n in range(100)
     ]
