@@ -83,6 +83,13 @@ class TieredReadResult(ReadResult):
         super().__init__(region, next_offset, -1, 0)
         self.aborted = aborted
 
+    @property
+    def data(self) -> Region | bytes:
+        """The bytes: they are in memory, and count as memory of the response, other than a region
+        of a file.
+        """
+        return self.read()
+
 
 class TimestampAndOffset(NamedTuple):
     """A record found by time. timestamp: ms. leader_epoch: -1: unknown."""

@@ -119,7 +119,9 @@ class ShareReader:
                 # All that was read is left out: without this the next pass would read it again.
                 opened.share.skip(offset, headers.next_offset)
             return AcquiredRecords([], b"")
-        return AcquiredRecords(ranges, _slice(region, batches, ranges))
+        records = _slice(region, batches, ranges)
+        is_in_memory = isinstance(read.read.fetched, TieredReadResult)
+        return AcquiredRecords(ranges, records.read() if is_in_memory else records)
 
 
 def _key(result: PartitionFetchResult) -> SessionPartition:

@@ -29,7 +29,7 @@ from kqueue.broker.topics.tiered_topics import COPY_DISABLE
 from kqueue.broker.topics.topics import Topic
 from kqueue.log.log import Log
 from kqueue.tier.copier import copy_segment
-from kqueue.tier.errors import LeaderFenced, ObjectChanged
+from kqueue.tier.errors import LeaderFenced, ObjectChanged, TierCorrupt
 from kqueue.tier.formats.segments import EpochEntry, TieredSegment
 from kqueue.tier.lineage import Lineage
 
@@ -92,10 +92,18 @@ class LeaderTasks:
         lineage = Lineage(log.epochs.entries(), epoch, log.end_offset)
 
         lacks_start, reader = log.lacks_start, self._host.reader
+        local_start = log.local_start_offset if log.start_offset < log.local_start_offset else 0
 
         def run() -> list[EpochEntry]:
             manifest = state.manifest
             manifest.refresh()
+            if manifest.end_offset < local_start:
+                # A new manifest, or copies behind the gap, would hide that.
+                raise TierCorrupt(
+                    f"{manifest.partition}: the tier ends at {manifest.end_offset}, and the disk begins at "
+                    f"{local_start}: what is between is lost. Restore the bucket, or have `kqueue tier recover` make "
+                    "the manifest again; or delete the records before that offset"
+                )
             manifest.claim(epoch, lineage)
             return reader.epochs_at(manifest, manifest.end_offset) if lacks_start else []
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kqueue.broker.metadata.cache import MetadataCache
+from kqueue.broker.replicas.partition import Partition
 from kqueue.broker.tier.tier_host import TierHost
 from kqueue.broker.tier.tier_objects import delete_partition, delete_topic
 from kqueue.broker.topics.deleted_topics import deleted_topics
@@ -47,14 +48,14 @@ class TierDeletions:
         for topic_id, name in deleted_topics(self._metadata).items():
             self.delete_topic(name, topic_id)
         for topic in self._host.topics:
-            self.resume(topic)
-
-    def resume(self, topic: Topic) -> None:
-        """Go on with the deletion of a topic's partitions that is tiered no more."""
-        if not topic.log_config.tiered and topic.config.overrides.get(DELETE_ON_DISABLE):
             for partition in topic.partitions:
                 if partition.is_leader:
-                    self.delete_partition(topic, partition.index)
+                    self.resume(topic, partition)
+
+    def resume(self, topic: Topic, partition: Partition) -> None:
+        """Go on with the deletion of a partition that is led here, if it is tiered no more."""
+        if not topic.log_config.tiered and topic.config.overrides.get(DELETE_ON_DISABLE):
+            self.delete_partition(topic, partition.index)
 
     def is_pending(self, topic_id: bytes) -> bool:
         """Whether the topic, or a partition of it, has objects that are to be deleted."""

@@ -295,7 +295,10 @@ class TierManager(TopicEvents):
 
     def became_leader(self, partition: Partition) -> None:
         topic = self._topics.find(partition.topic)
-        if topic is None or not topic.log_config.tiered:
+        if topic is None:
+            return
+        if not topic.log_config.tiered:
+            self.deletions.resume(topic, partition)
             return
         if partition.leader_epoch > 0:  # else it is new, and the tier can't have it
             self.adoptions.begin(partition)

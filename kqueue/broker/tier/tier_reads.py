@@ -25,7 +25,7 @@ from kqueue.log.formats.transaction_index import AbortedTxn
 from kqueue.log.results import TieredReadResult, TimestampAndOffset
 from kqueue.records.batch import iter_batches
 from kqueue.storage.region import BytesSource, Region
-from kqueue.tier.errors import ObjectNotFound
+from kqueue.tier.errors import ObjectNotFound, TierCorrupt
 from kqueue.tier.manifest import Manifest
 from kqueue.tier.reader import TierRead, TierReader
 
@@ -146,6 +146,8 @@ class TierReads:
             return _read(self._reader, state.view, offset, size, end_offset, read_committed=read_committed)
 
         def finish(result: TierRead | None, error: BaseException | None) -> None:
+            if isinstance(error, OffsetOutOfRange) and _is_tiered(partition, offset):
+                error = TierCorrupt(f"{partition!r}: offset {offset} is neither here nor in the tier: {error}")
             read.result, read.error, read.ended_ms = result, self._known(state, error), self._clock.monotonic_ms()
             if result is not None:
                 state.logged = ""
@@ -223,6 +225,11 @@ class TierReads:
         read = self._reads.pop(key, None)
         if read is not None:
             self._kept_bytes -= read.size
+
+
+def _is_tiered(partition: Partition, offset: int) -> bool:
+    """Whether the tier must have the records at `offset`: the log has it, and the disk has not."""
+    return partition.is_open and partition.log.start_offset <= offset < partition.log.local_start_offset
 
 
 def _read(

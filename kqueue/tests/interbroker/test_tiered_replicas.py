@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from kqueue.base.config_resources import ConfigChange, ConfigOperation, ResourceType
+from kqueue.broker.configs.dynamic_configs import ConfigResource
 from kqueue.broker.replicas.partition import Partition
 from kqueue.broker.tier.tier_host import TierHost
 from kqueue.storage import MemoryStorage
@@ -216,6 +218,27 @@ def test_follower_that_is_elected_before_it_copied_anything_goes_on_from_the_tie
     assert bounds(members.partition(2)) == (0, 18, 18)
     fill(members, 2, 18, 22)
     assert read_all(members, 2) == expected(22)
+
+
+def test_topic_that_is_tiered_no_more_starts_with_the_disk_of_its_leader_and_leaves_the_tier(
+    store: FailingStore,
+) -> None:
+    members = tiered_members()
+    fill(members, 1, 0, 20)
+    members.advance(ROUND_MS)
+    store.error = TierUnavailable("no route")
+    changes = [
+        ConfigChange(ConfigOperation.SET, "remote.storage.enable", "false"),
+        ConfigChange(ConfigOperation.SET, "remote.log.delete.on.disable", "true"),
+    ]
+    members.result(members[1].broker.configs.alter(ConfigResource(ResourceType.TOPIC, "t"), changes))
+    members.advance(ROUND_MS)
+    assert [bounds(members.partition(node)) for node in (1, 2, 3)] == [(18, 18, 20)] * 3
+    stop(members, 1)
+    store.error = None
+    elect(members, 2, 2, 3)
+    members.advance(ROUND_MS)
+    assert not [entry.key for entry in store.store.list("topics") if not entry.key.endswith("topic.json")]
 
 
 def test_deleted_topic_leaves_the_tier_and_the_brokers(store: FailingStore) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kqueue.base.sliced_task import run_to_end
-from kqueue.log.results import AppendResult, ReadResult, TimestampAndOffset
+from kqueue.log.results import AppendResult, ReadResult, TieredReadResult, TimestampAndOffset
+from kqueue.storage.region import BytesSource, Region
 from kqueue.tests.log.helpers import START_MS, append, open_log
 
 
@@ -52,3 +53,9 @@ def test_a_record_found_by_time_has_its_leader_epoch() -> None:
     log = open_log()
     append(log, b"a", leader_epoch=4)
     assert run_to_end(log.offset_for_time(START_MS, 1)) == TimestampAndOffset(START_MS, 0, 4)
+
+
+def test_batches_of_the_tier_are_bytes_which_count_as_memory() -> None:
+    result = TieredReadResult(Region(BytesSource(b"batches"), 0, 7), 5, [])
+    assert (result.data, len(result), result.next_offset, bool(result)) == (b"batches", 7, 5, True)
+    assert (TieredReadResult(None, 5, []).data, len(TieredReadResult(None, 5, []))) == (b"", 0)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from kqueue.storage import MemoryStorage, Region
+from kqueue.storage.region import BytesSource
 
 
 def test_a_region_reads_its_stretch_of_the_source() -> None:
@@ -27,3 +28,8 @@ def test_source_that_does_not_read_in_one_step_is_asked_first() -> None:
     assert Region(source, 2, 5).read_cached() == b"23456"
     source.cached = False
     assert Region(source, 2, 5).read_cached() is None
+
+
+def test_bytes_in_memory_are_a_source_without_a_disk() -> None:
+    region = Region(BytesSource(b"0123456789"), 2, 5)
+    assert (region.read(), region.read_cached(), region.fileno(), region.location) == (b"23456", b"23456", None, "")

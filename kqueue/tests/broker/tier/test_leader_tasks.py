@@ -11,6 +11,7 @@ from kqueue.tests.broker.tier.tiered_brokers import INTERVAL_MS, TieredClient
 from kqueue.tier.errors import TierUnavailable
 from kqueue.tier.lineage import Lineage
 from kqueue.tier.manifest import Manifest
+from kqueue.wire.error_codes import ErrorCode
 
 
 def test_leader_that_a_later_one_fenced_writes_no_more(caplog: pytest.LogCaptureFixture) -> None:
@@ -102,6 +103,23 @@ def test_log_whose_checkpoint_of_its_start_was_lost_starts_where_the_tier_does()
     log = client.sim.broker.topics.get("t").partition(0).log
     assert (log.start_offset, log.local_start_offset) == (0, 18)
     assert client.read_all() == [b"v%d" % number for number in range(20)]
+
+
+def test_tier_that_is_gone_is_not_begun_anew(caplog: pytest.LogCaptureFixture) -> None:
+    client = tiered()
+    client.sim.stop()
+    client.store.store.delete(client.objects())
+    client = TieredClient(client.store, sim=client.sim.restarted())
+    client.fill(10, start=20)
+    client.tick(5)
+    assert not [key for key in client.objects() if not key.endswith("topic.json")]
+    assert len([line for line in caplog.messages if "the tier ends at 0, and the disk begins at 18" in line]) == 1
+    assert client.read(3).error_code == ErrorCode.CORRUPT_MESSAGE, "no consumer is told to begin elsewhere"
+    assert client.read_all(18) == [b"v%d" % number for number in range(18, 30)]
+    topic = client.sim.broker.topics.get("t")
+    client.sim.result(client.sim.broker.upkeep.deletion.delete_before(topic, 0, 18))
+    client.tick(5)
+    assert topic.partition(0).log.tiered_end == 28, "who gives up the lost records goes on with the others"
 
 
 def test_start_that_the_manifest_has_raised_holds_after_a_crash() -> None:
