@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cluster_tests.cluster import FAST, new_ensemble
-from cluster_tests.faults import FAULTS, POSTGRES_FAULTS, ZOOKEEPER_FAULTS, Fault
+from cluster_tests.faults import FAULTS, POSTGRES_FAULTS, TIER_FAULTS, ZOOKEEPER_FAULTS, Fault
 from cluster_tests.round import RoundResult, limit_s, play
 from cluster_tests.workloads.workload import WorkloadFailed
 from compat_tests.postgres import server as postgres_server
@@ -39,7 +39,7 @@ INTERRUPTED = 130
 class LongRound:
     """All rounds, and their sums."""
 
-    def __init__(self, seed: int, stores: list[str], names: list[str]) -> None:
+    def __init__(self, seed: int, stores: list[str], names: list[str], *, has_tier: bool) -> None:
         self.rounds = 0
         self.made: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
@@ -47,13 +47,15 @@ class LongRound:
         self._seed = seed
         self._stores = stores
         self._names = names
+        self._has_tier = has_tier
 
     def play_one(self) -> bool:
         """Play the next round. Returns: whether all was well; else its folder is kept."""
         seed = self._seed + self.rounds
         rng = random.Random(seed)
         store = self._stores[self.rounds % len(self._stores)]
-        possible = self._names or [*FAULTS, *STORE_FAULTS[store]]
+        has_tier = self._has_tier
+        possible = self._names or [*FAULTS, *STORE_FAULTS[store], *(TIER_FAULTS if has_tier else ())]
         names = rng.choices(possible, k=FAULTS_PER_ROUND)
         folder = Path(tempfile.mkdtemp(prefix="kqueue-cluster-"))
         print(f"\nround {self.rounds + 1}: seed {seed}, {store}", flush=True)
@@ -66,6 +68,7 @@ class LongRound:
                     postgres=postgres,
                     seed=seed,
                     settings=FAST,
+                    has_tier=has_tier,
                     say=_say,
                 )
         except (KqueueError, WorkloadFailed, OSError) as error:
@@ -76,7 +79,10 @@ class LongRound:
         for violation in violations:
             print(f"  VIOLATION: {violation}")
         if violations:
-            print(f"the folder is {folder}; again: python -m cluster_tests --seed {seed} --rounds 1 --store {store}")
+            print(
+                f"the folder is {folder}; again: python -m cluster_tests --seed {seed} --rounds 1 --store {store}"
+                f"{' --tier' if has_tier else ''}"
+            )
             return False
         shutil.rmtree(folder)
         return True
@@ -135,10 +141,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=sys.maxsize, help="at most so many rounds")
     parser.add_argument("--seed", type=int, default=None, help="of the first round; the next ones count on")
     parser.add_argument("--store", choices=STORE_FAULTS, help="only this one; else all that can be run, in turn")
+    parser.add_argument("--tier", action="store_true", help="tier the topics that are not compacted, in a folder")
     parser.add_argument(
         "--fault",
         action="append",
-        choices=dict.fromkeys([*FAULTS, *(fault for faults in STORE_FAULTS.values() for fault in faults)]),
+        choices={name: None for faults in (FAULTS, *STORE_FAULTS.values(), TIER_FAULTS) for name in faults},
         help="only these",
     )
     return parser.parse_args()
@@ -155,7 +162,7 @@ def main() -> int:
         return 1
     seed = random.randrange(10**6) if arguments.seed is None else arguments.seed
     ends_s = time.monotonic() + 60 * arguments.minutes
-    all_rounds = LongRound(seed, stores, arguments.fault or [])
+    all_rounds = LongRound(seed, stores, arguments.fault or [], has_tier=arguments.tier)
     is_good = True
     try:
         with interrupt_on_signal():

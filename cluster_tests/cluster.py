@@ -50,6 +50,21 @@ def new_ensemble(folder: Path) -> Ensemble:
     return Ensemble(folder, settings=UNSYNCED)
 
 
+TIER = {
+    "remote.log.storage.system.enable": "true",
+    "remote.log.manager.task.interval.ms": 300,
+    "log.retention.check.interval.ms": 500,
+    "log.segment.delete.delay.ms": 500,
+}
+"""Settings of a cluster with a tier, beside its URL."""
+TIERED_TOPIC = {
+    "remote.storage.enable": "true",
+    "segment.bytes": str(1 << 14),
+    "local.retention.bytes": str(1 << 14),
+}
+"""Settings of its topics: most of what a round writes is in the tier only at its end."""
+
+
 class TestedCluster(ClusterOfProcesses):
     """Brokers 1 to 4. All connections to them, and of them to servers of the store, go through
     `network`.
@@ -59,6 +74,7 @@ class TestedCluster(ClusterOfProcesses):
         ensemble: the store is there; None: it is a SQLite file, unless there is `postgres`.
         settings: beside SETTINGS, e.g. FAST.
         postgres: the store is there.
+        has_tier: topics may be tiered, in a folder that no fault concerns.
     Attributes:
         session_s: after which a silent broker is fenced.
     """
@@ -71,8 +87,12 @@ class TestedCluster(ClusterOfProcesses):
         ensemble: Ensemble | None,
         settings: Mapping[str, object],
         postgres: PostgresServer | None = None,
+        *,
+        has_tier: bool = False,
     ) -> None:
-        super().__init__(folder, {**SETTINGS, **settings}, BROKERS)
+        self.tier_url = (folder / "tier").resolve().as_uri() if has_tier else None
+        tier = {"kqueue.tier.url": self.tier_url, **TIER} if has_tier else {}
+        super().__init__(folder, {**SETTINGS, **tier, **settings}, BROKERS)
         self.network = Network()
         self.ensemble = ensemble
         self.postgres = postgres

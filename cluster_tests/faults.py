@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -275,6 +276,20 @@ def _command(scene: Scene, *words: str) -> None:
     if result.returncode != 0:
         raise BrokerFailed(f"kqueue {' '.join(words)}: {result.stdout}{result.stderr}")
 
+
+def disk_lost(scene: Scene) -> None:
+    """A leader is killed (SIGKILL), its data deleted, and it starts with an empty disk."""
+    victim = scene.leader()
+    broker = scene.cluster.brokers[victim]
+    broker.kill()
+    scene.await_others(victim)
+    for path in broker.data.iterdir():  # the folder itself may be a disk
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    broker.start()
+
+
+TIER_FAULTS: dict[str, Fault] = {"disk-lost": disk_lost}
+"""With a tier, beside the others."""
 
 POSTGRES_FAULTS: dict[str, Fault] = {
     fault.__name__.replace("_", "-"): fault for fault in (part_from_store, postgres_server_killed)

@@ -11,14 +11,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cluster_tests import checkers
-from cluster_tests.cluster import LeaderLog, TestedCluster
-from cluster_tests.faults import FAULTS, POSTGRES_FAULTS, ZOOKEEPER_FAULTS, Scene
+from cluster_tests.cluster import TIERED_TOPIC, LeaderLog, TestedCluster
+from cluster_tests.faults import FAULTS, POSTGRES_FAULTS, TIER_FAULTS, ZOOKEEPER_FAULTS, Scene
 from cluster_tests.workloads.bank import BankWorkload
 from cluster_tests.workloads.log import LogWorkload
 from cluster_tests.workloads.table import TableWorkload
 from compat_tests.postgres.server import Server as PostgresServer
 from compat_tests.zookeeper.server import Ensemble
 from kqueue.log_tools.comparison import compare
+from kqueue.log_tools.tier.inventory import tier_inventory
+from kqueue.log_tools.tier.verification import verify_tier
+from kqueue.tier.stores.address import open_store
 
 QUIET_S = 1.0
 """Between two faults, and before the first."""
@@ -57,6 +60,7 @@ def play(
     postgres: PostgresServer | None = None,
     seed: int = 0,
     settings: Mapping[str, object],
+    has_tier: bool = False,
     say: Callable[[str], None] = print,
 ) -> RoundResult:
     """Play one round.
@@ -66,16 +70,18 @@ def play(
         names: of the faults, in order.
         ensemble, postgres: for the store; None: SQLite.
         settings: of the brokers.
+        has_tier: the topics that are not compacted are tiered, and the tier is verified at the end.
     Raises: BrokerFailed, ClientError, WorkloadFailed: it could not be played to the end.
     """
     began_s = time.monotonic()
     result = RoundResult(names)
-    with TestedCluster(folder, ensemble, settings, postgres) as cluster:
+    with TestedCluster(folder, ensemble, settings, postgres, has_tier=has_tier) as cluster:
         scene = Scene(cluster, folder, random.Random(seed), say)
         log = LogWorkload(cluster.bootstrap)
         workloads = [log, BankWorkload(cluster.bootstrap), TableWorkload(cluster.bootstrap)]
         for workload in workloads:
-            workload.create()
+            is_tiered = has_tier and not isinstance(workload, TableWorkload)
+            workload.create(TIERED_TOPIC if is_tiered else None)
         cluster.await_all()
         with contextlib.ExitStack() as stack:
             leaders = stack.enter_context(LeaderLog(cluster))
@@ -91,6 +97,8 @@ def play(
             result.waits_s[period.what] = log.confirmations.longest_gap_s(period.began_s, period.moved_s)
         cluster.stop()
         result.violations += _compared(cluster)
+        if cluster.tier_url is not None:
+            result.counts["tier"] = _verify_tier(cluster.tier_url, result.violations)
         lines = [line for broker in cluster.brokers.values() for line in ERRORS.findall(broker.said())]
         result.logged = [line for line in lines if not any(words in line for words in EXPECTED)]
     result.seconds = time.monotonic() - began_s
@@ -105,7 +113,7 @@ def limit_s(settings: Mapping[str, object]) -> float:
 def _make_faults(scene: Scene, names: Sequence[str]) -> None:
     for name in names:
         time.sleep(QUIET_S)
-        fault = {**FAULTS, **ZOOKEEPER_FAULTS, **POSTGRES_FAULTS}[name]
+        fault = {**FAULTS, **ZOOKEEPER_FAULTS, **POSTGRES_FAULTS, **TIER_FAULTS}[name]
         scene.say(f"{name}: {(fault.__doc__ or '').strip()}")
         fault(scene)
         back_s = scene.cluster.await_all()
@@ -119,3 +127,18 @@ def _compared(cluster: TestedCluster) -> list[str]:
     if not report.partitions:
         violations.append("there is no log to compare")
     return violations
+
+
+def _verify_tier(url: str, violations: list[str]) -> dict[str, int]:
+    """Add what is wrong in the tier to the violations; return what is in it."""
+    store = open_store(url)
+    try:
+        report = verify_tier(store, checksums=True)
+        violations += [f"the tier: {finding}" for finding in report.verification.errors]
+        partitions = [one for topic in tier_inventory(store) for one in topic.partitions]
+    finally:
+        store.close()
+    counts = {"segments": sum(one.segments for one in partitions), "orphans": len(report.orphans)}
+    if counts["segments"] < len(partitions) or not partitions:
+        violations.append(f"the tier has {counts['segments']} segments of {len(partitions)} partitions")
+    return counts

@@ -1,5 +1,5 @@
-"""The short rounds: each fault once, over SQLite, ZooKeeper or PostgreSQL; a kill at the default
-settings.
+"""The short rounds: each fault once, over SQLite, ZooKeeper or PostgreSQL, and with a tier; a kill
+at the default settings.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cluster_tests.cluster import FAST, new_ensemble
-from cluster_tests.faults import FAULTS, POSTGRES_FAULTS, ZOOKEEPER_FAULTS
+from cluster_tests.faults import FAULTS, POSTGRES_FAULTS, TIER_FAULTS, ZOOKEEPER_FAULTS
 from cluster_tests.round import RoundResult, limit_s, play
 from compat_tests.postgres import server as postgres_server
 from compat_tests.zookeeper import server
@@ -46,6 +46,13 @@ def test_brokers_fail_and_zookeeper_fails(tmp_path: Path, ensemble: Ensemble) ->
     with ensemble:
         result = play(tmp_path / "brokers", [*BY_STORE, *ZOOKEEPER_FAULTS], ensemble=ensemble, settings=FAST)
     check(result, FAST)
+
+
+@pytest.mark.timeout(400)
+def test_brokers_with_a_tier_fail_and_lose_their_disks(tmp_path: Path) -> None:
+    result = play(tmp_path / "brokers", [*BY_STORE, *TIER_FAULTS], settings=FAST, has_tier=True)
+    check(result, FAST)
+    assert result.counts["tier"]["segments"] > 8
 
 
 @pytest.mark.thorough  # `tox -m postgres` kills server and brokers, more briefly

@@ -82,9 +82,9 @@ class Workload(ABC):
             if thread.is_alive():
                 self.problems.append(f"{thread.name} does not end: {_stack(thread)}")
 
-    def create(self) -> None:
-        """Create the topic. Raises: KafkaException."""
-        config = {"min.insync.replicas": str(MIN_IN_SYNC), **self.settings}
+    def create(self, settings: Mapping[str, str] | None = None) -> None:
+        """Create the topic, with further settings if there are some. Raises: KafkaException."""
+        config = {"min.insync.replicas": str(MIN_IN_SYNC), **self.settings, **(settings or {})}
         admin = AdminClient({**COMMON, "bootstrap.servers": self.bootstrap})
         (created,) = admin.create_topics([NewTopic(self.topic, PARTITIONS, REPLICAS, config=config)]).values()
         created.result(READ_TIMEOUT_S)
