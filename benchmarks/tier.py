@@ -41,6 +41,7 @@ BATCH_BYTES = 16_384
 BATCH_RECORDS = 16
 FETCH_BYTES = 1 * MiB
 FIRST_BYTES = 300
+READ_AHEAD_THREADS = 4
 READ_SHARE_AIM = 0.5
 """Cold reads from a folder take twice the time of local ones at most: their bytes are copied once
 more, and kept in the cache.
@@ -172,7 +173,7 @@ def _cold_reads(store: CountingStore, manifest: Manifest, log: Log, folder: Path
             offset = read.next_offset
             size += len(read.read())
     drop_from_memory(folder)
-    with ThreadPoolExecutor(4) as executor:
+    with ThreadPoolExecutor(READ_AHEAD_THREADS) as executor:
         chunks = ChunkCache(store, folder=folder / "cache", disk_bytes=2 * SIZE, run_later=executor.submit)
         reader, offset = TierReader(store, chunks), manifest.start_offset
         with _measured() as cold:
@@ -202,15 +203,16 @@ def _first_bytes(tier: Path) -> Row:
     manifest = Manifest.open(store, _PARTITION)
     cold: list[float] = []
     warm: list[float] = []
-    reader = TierReader(store, ChunkCache(store))
-    for _ in range(FIRST_BYTES):
-        for spent, forgets in ((cold, True), (warm, False)):
-            if forgets:
-                reader = TierReader(store, ChunkCache(store))
-            offset = rng.randrange(manifest.end_offset)
-            began = time.perf_counter()
-            reader.read(manifest, offset, FETCH_BYTES, end_offset=manifest.end_offset)
-            spent.append((time.perf_counter() - began) * 1000)
+    with ThreadPoolExecutor(READ_AHEAD_THREADS) as executor:
+        reader = TierReader(store, ChunkCache(store, run_later=executor.submit))
+        for _ in range(FIRST_BYTES):
+            for spent, forgets in ((cold, True), (warm, False)):
+                if forgets:
+                    reader = TierReader(store, ChunkCache(store, run_later=executor.submit))
+                offset = rng.randrange(manifest.end_offset)
+                began = time.perf_counter()
+                reader.read(manifest, offset, FETCH_BYTES, end_offset=manifest.end_offset)
+                spent.append((time.perf_counter() - began) * 1000)
     figures = []
     for spent, what in ((cold, "indexes not in memory"), (warm, "maybe in memory")):
         spent.sort()
