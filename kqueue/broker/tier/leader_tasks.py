@@ -89,8 +89,8 @@ class LeaderTasks:
 
     def _claim(self, state: PartitionTier, log: Log) -> None:
         epoch = state.partition.leader_epoch
-        lineage = Lineage(log.epochs.entries(), epoch, log.end_offset)
-
+        end = log.end_offset
+        lineage = Lineage(log.epochs.entries(), epoch, end)
         lacks_start, reader = log.lacks_start, self._host.reader
         local_start = log.local_start_offset if log.start_offset < log.local_start_offset else 0
 
@@ -105,6 +105,14 @@ class LeaderTasks:
                     "the manifest again; or delete the records before that offset"
                 )
             manifest.claim(epoch, lineage)
+            if manifest.end_offset > end:
+                # What is left there agrees with the log in its epochs. Records that are appended
+                # here would have the offsets of others, and would not be copied.
+                raise TierCorrupt(
+                    f"{manifest.partition}: the tier ends at {manifest.end_offset}, and the log here at {end}, in the "
+                    f"same leader epoch: the disk is older than the tier, as one that was restored. Begin with an "
+                    "empty one: the log goes on at the end of the tier"
+                )
             return reader.epochs_at(manifest, manifest.end_offset) if lacks_start else []
 
         self._submit(self._host.manifests, state, "claim", run, partial(self._claimed, state, epoch))

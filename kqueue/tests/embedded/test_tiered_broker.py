@@ -104,3 +104,36 @@ def test_hanging_store_holds_up_neither_producers_nor_tail_readers_nor_the_stop(
             eventually(lambda: {"read", "copy"} <= set(store.waiting))
             old.close()
             tail.close()
+
+
+@pytest.mark.long
+def test_cluster_goes_on_over_failovers_and_each_record_is_read_once(store: HangingStore) -> None:
+    settings = {**SETTINGS, "kqueue.tier.url": "hanging://x"}
+    topic = {"remote_storage_enable": True, "segment_bytes": 2000, "local_retention_bytes": 1, "min_insync_replicas": 2}
+    with kqueue.Cluster(3, settings=settings) as cluster:
+        cluster.create_topic("t", 1, replication_factor=3, **topic)
+        sent: list[bytes] = []
+        with KafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all", retries=100) as producer:
+            for _ in range(3):
+                leader = cluster.leader("t")
+                assert leader is not None
+                for _ in range(60):
+                    sent.append(b"%06d" % len(sent) * 20)
+                    producer.send("t", sent[-1]).get(60)
+                eventually(lambda broker=cluster[leader]: local_start(broker) > len(sent) - 60)  # type: ignore[misc]
+                cluster.kill(leader)
+                for _ in range(60):
+                    sent.append(b"%06d" % len(sent) * 20)
+                    producer.send("t", sent[-1]).get(60)
+                cluster.start(leader)
+                cluster.wait_in_sync()
+        consumer = KafkaConsumer(bootstrap_servers=cluster.bootstrap)
+        place = TopicPartition("t", 0)
+        consumer.assign([place])
+        consumer.seek(place, 0)
+        read: list[bytes] = []
+        eventually(
+            lambda: read.extend(one.value for one in consumer.poll(100).get(place, [])) or len(read) >= len(sent)
+        )
+        consumer.close()
+    assert read == sent

@@ -6,6 +6,9 @@ import logging
 
 import pytest
 
+from kqueue.storage import MemoryStorage
+from kqueue.testing.manual_clock import ManualClock
+from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.tier.test_tier_reads import tiered
 from kqueue.tests.broker.tier.tiered_brokers import INTERVAL_MS, TieredClient
 from kqueue.tier.errors import TierUnavailable
@@ -120,6 +123,38 @@ def test_tier_that_is_gone_is_not_begun_anew(caplog: pytest.LogCaptureFixture) -
     client.sim.result(client.sim.broker.upkeep.deletion.delete_before(topic, 0, 18))
     client.tick(5)
     assert topic.partition(0).log.tiered_end == 28, "who gives up the lost records goes on with the others"
+
+
+def copied(storage: MemoryStorage, clock: ManualClock) -> MemoryStorage:
+    copy = MemoryStorage(clock)
+    for entry in storage.list(""):
+        if not entry.is_folder:
+            copy.write_atomic(entry.name, storage.read(entry.name))
+            continue
+        copy.make_folder(entry.name)
+        for file in storage.list(entry.name):
+            path = f"{entry.name}/{file.name}"
+            copy.write_atomic(path, storage.read(path))
+    return copy
+
+
+def test_disk_that_is_older_than_the_tier_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    client = tiered(10)
+    client.sim.stop()
+    backup = copied(client.sim.storage, client.sim.clock)
+    client = TieredClient(client.store, sim=client.sim.restarted())
+    client.fill(10, start=10)
+    client.tick()
+    client.sim.stop()
+    objects = client.objects()
+    sim = Simulation(client.sim.settings, storage=backup, store=client.sim.store, clock=client.sim.clock, seed=9)
+    client = TieredClient(client.store, sim=sim)
+    client.fill(6, start=10)
+    client.tick(5)
+    log = client.sim.broker.topics.get("t").partition(0).log
+    assert len([line for line in caplog.messages if "the disk is older than the tier" in line]) == 1
+    assert (client.objects(), log.tiered_end) == (objects, 0)
+    assert log.local_start_offset == 8, "nothing is deleted here, as nothing is copied"
 
 
 def test_start_that_the_manifest_has_raised_holds_after_a_crash() -> None:
