@@ -58,9 +58,14 @@ class Run:
         self.members.advance(self.rng.choice([300, 1000, ROUND_MS]))
 
     def fail_over(self) -> None:
+        """Elect one of those that have all."""
         self.members.advance(1000)
-        self.leader = self.rng.choice([1, 2, 3])
+        whole = [node for node in (1, 2, 3) if node == self.leader or self.is_whole(node)]
+        self.leader = self.rng.choice(whole)
         elect(self.members, self.leader)
+
+    def is_whole(self, node: int) -> bool:
+        return self.members.partition(node).log_end_offset == self.count
 
     def delete_records(self) -> None:
         self.members.advance(1000)
