@@ -71,7 +71,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         CACHE_BYTES,
         SettingType.LONG,
-        256 * MiB,
+        64 * MiB,
         at_least(1 * MiB),
         Scope.BROKER,
         "Bytes of parts of segments that were read from the tier, or ahead of its readers, and are kept: in memory, or "

@@ -27,9 +27,9 @@ def check_tiered(checked: TopicConfig, was_tiered: bool, *, is_internal: bool = 
     if not checked[TIERED]:
         if was_tiered and not checked[DELETE_ON_DISABLE]:
             raise InvalidConfig(
-                "It is invalid to disable remote storage without deleting remote data. If you want to keep the remote "
-                f"data and turn to read only, please set `{TIERED}=true,{COPY_DISABLE}=true`. If you want to disable "
-                f"remote storage and delete all remote data, please set `{TIERED}=false,{DELETE_ON_DISABLE}=true`."
+                f"{TIERED}=false would leave the topic's records in the tier out of reach. To copy nothing more and go "
+                f"on reading, set {COPY_DISABLE}=true and leave {TIERED}=true. To delete what the tier has, set "
+                f"{DELETE_ON_DISABLE}=true together with {TIERED}=false."
             )
         return
     if is_internal:
@@ -38,8 +38,8 @@ def check_tiered(checked: TopicConfig, was_tiered: bool, *, is_internal: bool = 
     policies = checked["cleanup.policy"]
     if policies not in ([], ["delete"]):
         raise InvalidConfig(
-            "Remote log storage only supports topics with cleanup.policy=delete or cleanup.policy being an empty list."
-            f": found cleanup.policy={','.join(policies)}"
+            f"a topic with {TIERED}=true can't be compacted: expected cleanup.policy=delete, or an empty one, found "
+            f"cleanup.policy={','.join(policies)}"
         )
     for unit in ("bytes", "ms"):
         _check_retention(checked, f"local.retention.{unit}", f"retention.{unit}")
@@ -48,8 +48,7 @@ def check_tiered(checked: TopicConfig, was_tiered: bool, *, is_internal: bool = 
 def _check_enabled(checked: TopicConfig) -> None:
     if not checked.broker[SYSTEM_ENABLE]:
         raise InvalidConfig(
-            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log "
-            f"storage.: expected {SYSTEM_ENABLE}=true and {TIER_URL} at the broker"
+            f"{TIERED}=true: tiered storage is disabled at this broker, expected {SYSTEM_ENABLE}=true and {TIER_URL}"
         )
 
 
@@ -57,14 +56,13 @@ def _check_retention(checked: TopicConfig, local_name: str, total_name: str) -> 
     local, total = checked[local_name], checked[total_name]
     if local == OF_TOTAL:
         return
-    invalid = f"Invalid value {local} for configuration {local_name}"
-    if total > UNBOUNDED:
-        if local == UNBOUNDED:
-            raise InvalidConfig(f"{invalid}: Value must not be -1 as {total_name} value is set as {total}.")
-        if local > total:
-            raise InvalidConfig(f"{invalid}: Value must not be more than {total_name} property value: {total}")
+    if total > UNBOUNDED and (local == UNBOUNDED or local > total):
+        raise InvalidConfig(
+            f"{local_name}: expected {OF_TOTAL} or at most {total_name}={total}, which bounds disk and tier together, "
+            f"found {local}"
+        )
     if checked[COPY_DISABLE] and local != total:
         raise InvalidConfig(
-            f"When `{COPY_DISABLE}` is set to true, the `{local_name}` and `{total_name}` must be set to the identical "
-            "value because there will be no more logs copied to the remote storage."
+            f"{local_name}: expected {OF_TOTAL} or {total_name}={total}, because {COPY_DISABLE}=true: what is on the "
+            f"disk is copied no more, found {local}"
         )

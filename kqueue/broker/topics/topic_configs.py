@@ -66,7 +66,7 @@ def stored_config(config: Config, name: str, overrides: Mapping[str, str | None]
         raise SettingError(f"topic {name} was made with a setting that can't be used now: {error}") from None
     if stored[TIERED] and not config[SYSTEM_ENABLE]:
         raise SettingError(
-            f"You have to delete all topics with the property {TIERED}=true before disabling tiered storage "
-            f"cluster-wide: topic {name} has it: set {SYSTEM_ENABLE}=true"
+            f"topic {name} has {TIERED}=true, and its records in the tier would be out of reach: expected "
+            f"{SYSTEM_ENABLE}=true as long as there is such a topic"
         )
     return stored

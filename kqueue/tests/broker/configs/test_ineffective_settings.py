@@ -16,7 +16,7 @@ def test_a_topics_setting_without_effect_is_warned_of_once(caplog: pytest.LogCap
         broker.create_topic("plain", min_insync_replicas=1)
         for number in range(3):
             broker.create_topic(f"t{number}", min_insync_replicas=2, preallocate=True)
-        with pytest.raises(InvalidConfig, match="Tiered Storage functionality is disabled in the broker"):
+        with pytest.raises(InvalidConfig, match="tiered storage is disabled at this broker"):
             broker.create_topic("tiered", remote_storage_enable=True)
     warned = [
         record.getMessage()
