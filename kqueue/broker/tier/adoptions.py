@@ -41,18 +41,26 @@ class Adoptions:
     def begin(self, partition: Partition) -> None:
         """Ask the tier before the log of a leader is used, if that has no batch here."""
         key = (partition.topic, partition.index)
-        if key in self._waiting:
+        if key in self._waiting or self._has_records(partition):
             return
         if partition.is_open:
-            log = partition.log
-            if log.end_offset > 0 or log.health.failure is not None:
-                return
-            # A follower that was elected before it had copied anything.
             partition.detach_log()
-        elif self._host.logs.may_have_batches(*key):
-            return
         state = self._waiting[key] = self._host.state_of(partition)
         self.retry(state)
+
+    def _has_records(self, partition: Partition) -> bool:
+        """Whether the log has, or had, a record. One that retention has emptied ends above 0."""
+        logs, key = self._host.logs, (partition.topic, partition.index)
+        if not partition.is_open:
+            if not logs.has(*key):
+                return False
+            if logs.may_have_batches(*key):
+                return True
+        try:
+            log = partition.log
+        except KqueueError:  # it is being recovered, or can't be opened
+            return False
+        return log.end_offset > 0 or log.health.failure is not None
 
     def end(self, partition: Partition) -> None:
         """Wait no more: the broker does not lead the partition any more, or it is deleted."""

@@ -49,12 +49,12 @@ def fill(members: FetchingMembers, leader: int, begin: int, end: int) -> None:
         members.settle()
 
 
-def read_all(members: FetchingMembers, node: int) -> list[bytes | None]:
-    """Return what a consumer reads from the start, at this replica."""
+def read_all(members: FetchingMembers, node: int, begin: int = 0) -> list[bytes | None]:
+    """Return what a consumer reads from an offset on, at this replica."""
     client = SimulatedClient(sim=members[node])
     read: list[bytes | None] = []
     while True:
-        started = client.start(request(client, 11, want(offset=len(read))), 11)
+        started = client.start(request(client, 11, want(offset=begin + len(read))), 11)
         client.sim.settle()
         ((data,),) = [topic.partitions for topic in started.response.responses] or (((None,)),)
         if data is None or not values(data):

@@ -53,6 +53,22 @@ def test_offsets_go_on_behind_a_tier_that_has_expired() -> None:
     assert (log.start_offset, log.end_offset) == (20, 20)
 
 
+def test_log_that_local_retention_has_emptied_waits_for_no_tier_at_a_start() -> None:
+    client = TieredClient()
+    client.topic(local_retention_ms="1000")
+    client.fill(10)
+    client.tick(5)
+    log = client.sim.broker.topics.get("t").partition(0).log
+    assert (log.local_start_offset, log.end_offset) == (10, 10)
+    client.store.error = TierUnavailable("no route")
+    client.sim.stop()
+    client = TieredClient(client.store, sim=client.sim.restarted())
+    assert client.produce("t", batch(b"here")).base_offset == 10
+    client.store.error = None
+    client.tick()
+    assert client.read_all()[:10] == [b"v%d" % number for number in range(10)]
+
+
 def test_new_topic_of_a_running_broker_does_not_wait_for_the_tier() -> None:
     client = TieredClient()
     client.store.error = TierUnavailable("no route")
