@@ -8,6 +8,7 @@ import contextlib
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -45,6 +46,8 @@ SETTINGS = {
 TIERED_TIMEOUT_S = 600.0
 SILENCE_MS = 30_000
 SHOW_EVERY = 500
+UNCONFIRMED_MAX = 4000
+"""Readings that the producer holds: 32 MB."""
 
 
 @dataclass(slots=True)
@@ -207,11 +210,22 @@ def _create_topic(cluster: ClusterOfProcesses, segment_bytes: int, local: int) -
 
 def _send(cluster: ClusterOfProcesses, readings: Readings, result: TieredResult, display: ProgressDisplay) -> None:
     failures: list[BaseException] = []
+    # kafka-python takes records without a bound, and gives up those that wait for two minutes.
+    room = threading.BoundedSemaphore(UNCONFIRMED_MAX)
+
+    def confirmed(stored: object) -> None:
+        room.release()
+
+    def failed(error: BaseException) -> None:
+        failures.append(error)
+        room.release()
+
     producer = new_producer(cluster.bootstrap, batch_bytes=256 * 1024, linger_ms=20)
     sending = display.step("Sending with kafka-python, acks=all", readings.count)
     with sending as step, closed_at_end(producer, CLOSE_S):
         for partition, value in readings:
-            producer.send(TOPIC, value, partition=partition).add_errback(failures.append)
+            room.acquire()
+            producer.send(TOPIC, value, partition=partition).add_callback(confirmed).add_errback(failed)
             result.sent += 1
             if result.sent % SHOW_EVERY == 0:
                 step.show(result.sent)
