@@ -111,6 +111,8 @@ class ClusterSimulation:
     Args: trace: called with a line for each thing that happens; None: there is no trace.
     """
 
+    process_type: type[BrokerProcess] = BrokerProcess
+
     def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
         self.rng = random.Random(seed)
         self._trace = trace
@@ -121,11 +123,7 @@ class ClusterSimulation:
         self.network = Network(self.queue, self.rng)
         self.invariants = ClusterInvariants(min_isr=2)
         self.store = SharedStore(DriftingClock(self.queue), self._committed)
-        settings = {
-            **SETTINGS,
-            "kqueue.flush": self.profile.flush,
-            "replica.fetch.max.bytes": self.profile.fetch_bytes,
-        }
+        settings = self._settings()
         self.brokers = {node: self._broker(node, settings) for node in range(1, BROKERS + 1)}
         self.producers = [Producer(self, 1, -1), Producer(self, 2, -1), Producer(self, 3, 1)]
         self.consumers = [Consumer(self, 4), Consumer(self, 5)]
@@ -137,9 +135,16 @@ class ClusterSimulation:
         self._names: list[str] = []
         self._violated: InvariantViolated | None = None
 
+    def _settings(self) -> dict[str, object]:
+        return {
+            **SETTINGS,
+            "kqueue.flush": self.profile.flush,
+            "replica.fetch.max.bytes": self.profile.fetch_bytes,
+        }
+
     def _broker(self, node: int, settings: dict[str, object]) -> SimulatedBroker:
         rate = 1 + (self.rng.random() - 0.5) * 2 * DRIFT
-        return SimulatedBroker(self, node, settings, DriftingClock(self.queue, rate))
+        return SimulatedBroker(self, node, settings, DriftingClock(self.queue, rate), self.process_type)
 
     # --- what brokers and clients ask for
 
@@ -242,7 +247,8 @@ class ClusterSimulation:
         raise InvariantViolated(f"this does not come: {what}")
 
     def _create(self, name: str, partitions: int, factor: int, min_isr: int) -> None:
-        configs = [CreatableTopicConfig(name="min.insync.replicas", value=str(min_isr))]
+        settings = self._topic_settings(name, min_isr)
+        configs = [CreatableTopicConfig(name=setting, value=value) for setting, value in settings.items()]
         topic = CreatableTopic(
             name=name, num_partitions=partitions, replication_factor=factor, assignments=[], configs=configs
         )
@@ -252,6 +258,9 @@ class ClusterSimulation:
                 self.admin.later(lambda: self._create(name, partitions, factor, min_isr))
 
         self.admin.send(self.admin.any_node(), CreateTopicsRequest(topics=[topic], timeout_ms=1000), done)
+
+    def _topic_settings(self, name: str, min_isr: int) -> dict[str, str]:
+        return {"min.insync.replicas": str(min_isr)}
 
     def keys(self) -> list[Key]:
         """Return the partitions that producers write to, and that are checked."""
@@ -329,7 +338,7 @@ class ClusterSimulation:
         history = self.invariants.histories[key]
         if set(history.registration.isr) != set(history.registration.replicas) or history.registration.adding:
             return False
-        logs = []
+        replicas = []
         for node in history.registration.replicas:
             process = self.process_of(node)
             topic = None if process is None else process.broker.topics.find_by_id(key[0])
@@ -338,7 +347,9 @@ class ClusterSimulation:
                 return False
             if partition.high_watermark != partition.log_end_offset:
                 return False
-            logs.append(batches(partition, 0, partition.log_end_offset))
+            replicas.append(partition)
+        start = max(partition.log.local_start_offset for partition in replicas)
+        logs = [batches(partition, start, partition.log_end_offset) for partition in replicas]
         return all(log == logs[0] for log in logs)
 
     def _has_read(self, consumer: Consumer | BankReader) -> bool:

@@ -1,0 +1,85 @@
+"""The faults of a simulated cluster with a tier, beside those of `cluster_faults`."""
+
+from __future__ import annotations
+
+from typing import Protocol, cast
+
+from kqueue.tests.simulation.cluster_faults import LONG_MS, ClusterFaults, FaultyCluster
+from kqueue.tests.simulation.simulated_broker import SimulatedBroker
+from kqueue.tests.simulation.simulated_tier import TierFaults, TierLink
+
+
+class FaultyTier(FaultyCluster, Protocol):
+    """Attributes: see `tiered_brokers.TieredHost`."""
+
+    tier_links: dict[int, TierLink]
+    tier_faults: TierFaults
+    is_tier_away: bool
+
+
+class TieredFaults(ClusterFaults):
+    """Draws faults of brokers, disks and of the object store."""
+
+    def __init__(self, world: FaultyTier) -> None:
+        super().__init__(world)
+        self._kinds += [
+            (2, self._lose_tier),
+            (1, self._lose_tier_everywhere),
+            (2, self._lose_disk),
+            (2, self._become_a_zombie),
+        ]
+        self._total = sum(weight for weight, _ in self._kinds)
+
+    @property
+    def _tiered(self) -> FaultyTier:
+        return cast(FaultyTier, self._world)
+
+    def end(self) -> None:
+        self._tiered.tier_faults = TierFaults()
+        self._tiered.is_tier_away = False
+        for link in self._tiered.tier_links.values():
+            link.is_away, link.faults = False, TierFaults()
+        super().end()
+
+    def _lose_tier(self, broker: SimulatedBroker) -> None:
+        """One process can't reach the object store."""
+        link = self._tiered.tier_links[broker.number]
+        self._world.note("tier away", broker.number)
+        link.is_away = True
+
+        def end() -> None:
+            link.is_away = False
+
+        self._lasts(end)
+
+    def _lose_tier_everywhere(self, broker: SimulatedBroker) -> None:
+        world = self._tiered
+        self._world.note("tier away", 0)
+        world.is_tier_away = True
+        for link in world.tier_links.values():
+            link.is_away = True
+
+        def end() -> None:
+            world.is_tier_away = False
+            for link in world.tier_links.values():
+                link.is_away = False
+
+        self._lasts(end)
+
+    def _lose_disk(self, broker: SimulatedBroker) -> None:
+        broker.lose_disk()
+        self._lasts(broker.start)
+
+    def _become_a_zombie(self, broker: SimulatedBroker) -> None:
+        """A broker goes on with the object store, and reaches nobody else."""
+        process = broker.process
+        if process is None:
+            return
+        self._part(broker)
+        self._world.note("zombie", broker.number)
+        process.link.is_away = True
+
+        def end() -> None:
+            process.link.is_away = False
+
+        self._world.queue.after(LONG_MS * self._world.rng.random(), end)

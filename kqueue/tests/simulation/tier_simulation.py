@@ -1,0 +1,278 @@
+"""Clusters in simulation whose topics are tiered: `cluster_simulation`, with an object store.
+
+Segments have a few batches, disks keep one or two of them, and brokers lose their disks, or go on
+copying when others lead already. Calls of the store take their time, hang, fail before or after
+they took effect, and return wrong bytes or old lists (`simulated_tier`). Some seeds have retention
+of the whole log, DeleteRecords, or unclean elections.
+
+In the end the tier must have all sealed segments and nothing that no manifest names, each disk no
+more than `local.retention.*` allows, and a consumer must read each log from its start to its end:
+once, in order, through tier and disks.
+
+    python -m kqueue.tests.simulation.cluster_simulation --tier --seeds 1000
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from kqueue.broker.replicas.partition import Partition
+from kqueue.interbroker.errors import PeerError
+from kqueue.tests.simulation.cluster_invariants import Batch, Key, batches
+from kqueue.tests.simulation.cluster_simulation import ClusterSimulation
+from kqueue.tests.simulation.replication_world import InvariantViolated
+from kqueue.tests.simulation.simulated_broker import BrokerProcess
+from kqueue.tests.simulation.simulated_tier import TierFaults, TierLink, TierObjects
+from kqueue.tests.simulation.tier_clients import EveryLogProducer, LogSweep, TierConsumer
+from kqueue.tests.simulation.tier_faults import TieredFaults
+from kqueue.tests.simulation.tier_invariants import TierInvariants
+from kqueue.tests.simulation.tiered_brokers import TieredProcess, simulated_stores
+from kqueue.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+
+SETTINGS: dict[str, object] = {
+    "remote.log.storage.system.enable": True,
+    "kqueue.tier.url": "memory://simulation",
+    "remote.log.manager.task.interval.ms": 150,
+    "remote.fetch.max.wait.ms": 100,
+    "log.retention.check.interval.ms": 200,
+    "log.segment.delete.delay.ms": 50,
+}
+EVERY_LOG_PRODUCER = 2
+
+
+class TierProfile(NamedTuple):
+    """The choices of a seed, beside those of `Profile`.
+
+    Attributes:
+        topics: as in `Profile`.
+        settings: of all topics.
+        is_unclean, has_retention, deletes: whether there are unclean elections, retention of the
+            whole log, DeleteRecords.
+        faults: of the store.
+        faults_per_step: how often something breaks.
+    """
+
+    topics: tuple[tuple[int, int, int], ...]
+    settings: dict[str, str]
+    is_unclean: bool
+    has_retention: bool
+    deletes: bool
+    faults: TierFaults
+    faults_per_step: float
+    coordinates: bool
+
+    @classmethod
+    def of(cls, rng: random.Random) -> TierProfile:
+        """Draw the profile of a seed."""
+        topics = rng.choice((((1, 3, 2),), ((1, 3, 2),), ((1, 3, 1),), ((1, 2, 1), (1, 3, 2)), ((1, 1, 1), (1, 3, 2))))
+        is_unclean, has_retention, deletes = rng.random() < 0.3, rng.random() < 0.25, rng.random() < 0.25
+        settings = {
+            "remote.storage.enable": "true",
+            "segment.bytes": str(rng.choice((200, 350, 600))),
+            "local.retention.bytes": str(rng.choice((1, 300, 800))),
+            "local.retention.ms": rng.choice(("-2", "-2", "300")),
+            "retention.bytes": str(rng.choice((1500, 3000))) if has_retention else "-1",
+            "retention.ms": "-1" if rng.random() < 0.8 or not has_retention else "1500",
+            "unclean.leader.election.enable": str(is_unclean).lower(),
+        }
+        if settings["retention.ms"] != "-1" and settings["local.retention.ms"] == "-2":
+            settings["local.retention.ms"] = "300"
+        faults = TierFaults(
+            failures=rng.choice((0.0, 0.03, 0.15)),
+            hangs=rng.choice((0.0, 0.0, 0.03)),
+            stale=rng.choice((0.0, 0.5)),
+            torn=rng.choice((0.0, 0.0, 0.0, 0.02)),
+        )
+        coordinates = not has_retention and not deletes and rng.random() < 0.3
+        return cls(
+            topics, settings, is_unclean, has_retention, deletes, faults, rng.choice((0.03, 0.1, 0.2, 0.35)), coordinates
+        )
+
+
+class TierSimulation(ClusterSimulation):
+    """One run of a seed with tiered topics. Attributes: see `TieredHost`."""
+
+    process_type = TieredProcess
+
+    def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
+        self.tier_profile = TierProfile.of(random.Random(f"tier {seed}"))
+        super().__init__(seed, trace)
+        tiered = self.tier_profile
+        self.profile = self.profile._replace(
+            topics=tiered.topics, faults=tiered.faults_per_step, coordinates=tiered.coordinates
+        )
+        self.objects = TierObjects(self.queue)
+        self.tier_links: dict[int, TierLink] = {}
+        self.tier_faults = tiered.faults
+        self.is_tier_away = False
+        has_retention = tiered.has_retention
+        self.tier_invariants = TierInvariants(self.objects, self.invariants, has_retention=has_retention)
+        self.objects.observer = self.tier_invariants
+        self.producers[EVERY_LOG_PRODUCER] = EveryLogProducer(self, 3, 1)
+        self.consumers = [TierConsumer(self, 4, self._start_known), TierConsumer(self, 5, self._start_known)]
+        self.faults = TieredFaults(self)
+
+    def _settings(self) -> dict[str, object]:
+        return {**super()._settings(), **SETTINGS}
+
+    def _topic_settings(self, name: str, min_isr: int) -> dict[str, str]:
+        return {**super()._topic_settings(name, min_isr), **self.tier_profile.settings}
+
+    def run(self, steps: int = 40) -> None:
+        """See `ClusterSimulation`."""
+        with simulated_stores(self):
+            try:
+                super().run(steps)
+            finally:
+                for process in self._processes().values():
+                    process.end()
+
+    def ran(self, process: BrokerProcess) -> None:
+        """See `ClusterSimulation`."""
+        super().ran(process)
+        if process.is_alive:
+            self.tier_invariants.check(process)
+
+    def ended(self, process: BrokerProcess) -> None:
+        """See `ClusterSimulation`."""
+        super().ended(process)
+        self.tier_invariants.forget(process)
+
+    def tiered_keys(self) -> list[Key]:
+        """Return the partitions of tiered topics, those that have lost records too."""
+        histories = self.invariants.histories.items()
+        return [key for key, history in histories if not history.is_deleted and not history.name.startswith("__")]
+
+    def _start_known(self, key: Key) -> int:
+        """Return the highest log start that a broker may show."""
+        tree = self.tier_invariants.trees.get(key)
+        return max(0 if tree is None else tree.root.log_start_offset, self.tier_invariants.deleted_to.get(key, 0))
+
+    def _work(self) -> None:
+        super()._work()
+        over = [key for key in self.tiered_keys() if self.invariants.histories[key].is_over]
+        for key in over:
+            if self.rng.random() < 0.6:
+                self.producers[EVERY_LOG_PRODUCER].produce(key)
+        keys = self.keys()
+        if keys and self.rng.random() < 0.2:
+            consumer, key = self.rng.choice(self.consumers), self.rng.choice(keys)
+            consumer.begin_again(key)
+        if keys and self.tier_profile.deletes and self.rng.random() < 0.08:
+            self._delete_records(self.rng.choice(keys))
+
+    def _delete_records(self, key: Key) -> None:
+        history, known = self.invariants.histories[key], self.tier_invariants.deleted_to
+        offset = int(history.end * self.rng.random())
+        known[key] = max(known.get(key, 0), offset)
+        self.note("delete records", 0, history.name, offset)
+        topic = DeleteRecordsTopic(
+            name=history.name.rpartition("-")[0],
+            partitions=[DeleteRecordsPartition(partition_index=key[1], offset=offset)],
+        )
+
+        def done(response: Any) -> None:
+            if isinstance(response, PeerError):
+                return
+            result = response.topics[0].partitions[0]
+            self.note("deleted records", 0, history.name, result.low_watermark, result.error_code)
+
+        request = DeleteRecordsRequest(topics=[topic], timeout_ms=1000)
+        self.admin.send(history.registration.leader, request, done)
+
+    # --- the end
+
+    def _heal(self) -> None:
+        super()._heal()
+        keys = self.tiered_keys()
+        for key in keys:
+            name = self.invariants.histories[key].name
+            self._until(f"the replicas of {name} are equal", lambda key=key: self._is_partition_equal(key))  # type: ignore[misc]
+            self._until(f"all sealed segments of {name} are copied", lambda key=key: self._is_copied(key))  # type: ignore[misc]
+            self._until(f"the disks keep what they should of {name}", lambda key=key: self._is_dropped(key))  # type: ignore[misc]
+            self._check_whole(key)
+
+    def leader_of(self, key: Key) -> Partition | None:
+        """Return the partition at its leader; None: it has none that runs."""
+        registration = self.invariants.histories[key].registration
+        return self._replica(key, registration.leader)
+
+    def _replica(self, key: Key, node: int) -> Partition | None:
+        process = self.process_of(node)
+        topic = None if process is None else process.broker.topics.find_by_id(key[0])
+        return None if topic is None else topic.partitions[key[1]]
+
+    def _is_copied(self, key: Key) -> bool:
+        partition, tree = self.leader_of(key), self.tier_invariants.trees.get(key)
+        if partition is None or not partition.is_open:
+            return False
+        log = partition.log
+        if len(log.segments) == 1 and not log.segments.base_offset and tree is None:
+            return True
+        if tree is None or tree.root.copying or tree.root.deleting:
+            return False
+        end = max([segment.end_offset for segment in tree.segments[-1:]] + [tree.root.removed_below])
+        is_gone = not tree.segments or tree.segments[0].end_offset > tree.root.log_start_offset
+        return (
+            end == log.segments.active.base
+            and log.tiered_end == end
+            and is_gone
+            and log.start_offset == tree.root.log_start_offset
+        )
+
+    def _is_dropped(self, key: Key) -> bool:
+        """Whether each replica has deleted what it may."""
+        allowed = int(self.tier_profile.settings["local.retention.bytes"])
+        for node in self.invariants.histories[key].registration.replicas:
+            partition = self._replica(key, node)
+            assert partition is not None
+            segments = list(partition.log.segments)
+            size = sum(segment.size for segment in segments)
+            is_in_tier = len(segments) > 1 and segments[1].base <= partition.log.tiered_end
+            if len(segments) > 1 and (not is_in_tier or size - segments[0].size >= allowed):
+                return False
+        return True
+
+    def _check_whole(self, key: Key) -> None:
+        """Check the tier and the leader's disk as one log, and read it as a consumer does."""
+        history, partition = self.invariants.histories[key], self.leader_of(key)
+        assert partition is not None
+        log = partition.log
+        expected = self._whole_log(key, partition)
+        offset = log.start_offset
+        for batch in expected:
+            if batch.base_offset > offset:
+                raise InvariantViolated(f"{history.name}: {batch} comes at offset {offset}; log start {log.start_offset}")
+            offset = batch.last_offset + 1
+        if offset != log.end_offset:
+            raise InvariantViolated(f"{history.name}: the log ends at {log.end_offset}, its batches at {offset}")
+        sweep = LogSweep(self, 10, key, log.start_offset, log.end_offset)
+        sweep.go_on()
+        self._until(f"{history.name} is read from its start to its end", lambda: sweep.is_done)
+        if sweep.batches != [(batch.base_offset, batch.crc, batch.leader_epoch) for batch in expected]:
+            raise InvariantViolated(f"{history.name}: read {sweep.batches}, expected {expected}")
+        if orphans := self.tier_invariants.orphans(key):
+            raise InvariantViolated(f"{history.name}: no manifest names {orphans}")
+        starts = [other.log.start_offset for node in history.registration.replicas if (other := self._replica(key, node))]
+        if len(set(starts)) > 1:
+            raise InvariantViolated(f"{history.name}: the replicas start at {starts}")
+
+    def _whole_log(self, key: Key, partition: Partition) -> list[Batch]:
+        """Return all batches, of the tier and the disk; those in both must be the same."""
+        log = partition.log
+        found = {batch.base_offset: batch for batch in self.tier_invariants.tiered(key)}
+        for batch in batches(partition, log.local_start_offset, log.end_offset):
+            if found.setdefault(batch.base_offset, batch) != batch:
+                raise InvariantViolated(
+                    f"{partition!r}: the disk has {batch}, the tier {found[batch.base_offset]}: {log.epochs.entries()}"
+                )
+        ordered = [found[offset] for offset in sorted(found) if found[offset].last_offset >= log.start_offset]
+        for one, other in pairwise(ordered):
+            if other.base_offset != one.last_offset + 1:
+                raise InvariantViolated(f"{partition!r}: {other} comes after {one}")
+        return ordered
+
+
