@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import random
 from pathlib import Path
@@ -134,6 +135,24 @@ def test_a_log_that_fails_is_refused_and_tried_again_later(caplog: pytest.LogCap
             bad.high_watermark  # noqa: B018
     assert sum("bad-0 can't be recovered" in text for text in caplog.messages) == 1
     assert sim.broker.topics.partition("good", 0).high_watermark == 1
+    storage.mend()
+    sim.clock.advance(log_recovery.RETRY_MS)
+    with pytest.raises(LogRecovering):
+        bad.high_watermark  # noqa: B018
+    sim.settle()
+    assert bad.high_watermark == 1
+
+
+def test_a_folder_whose_only_log_could_not_be_looked_at_is_recovered_later(caplog: pytest.LogCaptureFixture) -> None:
+    storage = FaultyStorage()
+    before = crashed({"bad": 1}, storage)
+    storage.remove("bad-0/partition.metadata")  # the start writes it again, and finds no room
+    storage.fail("append", lambda path: "partition.metadata" in path, number=errno.ENOSPC)
+    sim = started(before)
+    sim.settle()
+    bad = sim.broker.topics.partition("bad", 0)
+    with pytest.raises(StorageFailed, match="ENOSPC"):
+        bad.high_watermark  # noqa: B018
     storage.mend()
     sim.clock.advance(log_recovery.RETRY_MS)
     with pytest.raises(LogRecovering):
