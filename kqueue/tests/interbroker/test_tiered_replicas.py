@@ -246,8 +246,30 @@ def test_follower_that_is_elected_before_it_copied_anything_goes_on_from_the_tie
     elect(members, 2, 2)
     members.advance(ROUND_MS)
     assert bounds(members.partition(2)) == (0, 18, 18)
+    leadership = members.partition(2).replica.leadership
+    assert leadership is not None
+    assert (leadership.leso, leadership.high_watermark) == (18, 18), "not those of the empty log"
     fill(members, 2, 18, 22)
     assert read_all(members, 2) == expected(22)
+
+
+def test_leader_that_knows_too_little_is_committed_raises_its_log_start_later(store: FailingStore) -> None:
+    members = tiered_members(2, remote_log_manager_task_interval_ms=500)
+    fill(members, 1, 0, 20)
+    members.advance(ROUND_MS)
+    members[1].broker.upkeep.deletion.delete_before(members[1].broker.topics.get("t"), 0, 19)
+    members.advance(ROUND_MS)
+    follower = members.partition(2)
+    follower.watermark.value = 17  # as after a crash, which its checkpoint outlived
+    follower.log.start_offset = 5
+    follower.log.note_local_start()
+    members.peers[1].down.add(2)
+    elect(members, 2)
+    members.advance(200)
+    assert members.partition(2).log.start_offset == 17
+    members.peers[1].down.clear()
+    members.advance(ROUND_MS)
+    assert members.partition(2).log.start_offset == 19
 
 
 def test_topic_that_is_tiered_no_more_starts_with_the_disk_of_its_leader_and_leaves_the_tier(
