@@ -206,6 +206,8 @@ class ClusterInvariants:
             if high_watermark > history.end:
                 history.end = high_watermark
                 self._grown[key] = None
+        elif high_watermark < known.high_watermark and process.number not in history.registration.isr:
+            known.high_watermark = high_watermark  # one that is out of sync may begin again further back
         elif high_watermark < known.high_watermark:
             raise InvariantViolated(
                 f"{history.name}: the high watermark of broker {process.number} falls from {known.high_watermark} "

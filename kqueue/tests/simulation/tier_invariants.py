@@ -91,7 +91,7 @@ class TierInvariants(StoreObserver):
                 raise InvariantViolated(f"{history.name}: the object {key} is replaced, and the manifest has it")
             return
         new = self._tree(decode_root(body, tiered))
-        self._check_tree(history, new)
+        self._check_tree(partition, history, new)
         before = tree or Tree(ManifestRoot(tiered), [], frozenset())
         self._check_root(partition, history, before.root, new.root)
         self._check_segments(history, before, new)
@@ -132,10 +132,11 @@ class TierInvariants(StoreObserver):
             items = decode_segments(stored.body, page)
             segments += [segment for segment in items if segment.end_offset > root.removed_below]
 
-    def _check_tree(self, history: History, tree: Tree) -> None:
+    def _check_tree(self, key: Key, history: History, tree: Tree) -> None:
         root, end = tree.root, None
+        start = max(root.log_start_offset, self.deleted_to.get(key, 0))  # copies go on at the log start
         for segment in tree.segments:
-            if end is not None and segment.start_offset != end:
+            if end is not None and segment.start_offset != end and not end < segment.start_offset <= start:
                 raise InvariantViolated(f"{history.name}: in the tier {segment.start_offset} comes after {end}")
             end = segment.end_offset
         size, count = sum(segment.size for segment in tree.segments), len(tree.segments)
@@ -256,7 +257,8 @@ class TierInvariants(StoreObserver):
         who = f"{history.name}: broker {process.number}"
         start = log.start_offset
         if start != seen.start:
-            if start < seen.start and not history.is_over:
+            is_member = process.number in history.registration.isr  # others may begin again further back
+            if start < seen.start and is_member and not history.is_over:
                 raise InvariantViolated(f"{who}: the log start falls from {seen.start} to {start}")
             known = max(0 if tree is None else tree.root.log_start_offset, self.deleted_to.get(key, 0))
             if start > known and not history.is_over:
