@@ -46,11 +46,12 @@ class Tree(NamedTuple):
 class _Seen:
     """What was seen of a replica in one process."""
 
-    __slots__ = ("claim", "local_start", "start")
+    __slots__ = ("claim", "is_known", "local_start", "start")
 
     def __init__(self) -> None:
         self.start = self.local_start = 0
         self.claim: tuple[int, int] | None = None
+        self.is_known = False
 
 
 class TierInvariants(StoreObserver):
@@ -223,6 +224,8 @@ class TierInvariants(StoreObserver):
                 continue
             if tree is not None and (name in tree.keys or name in tree.root.deleting):
                 continue
+            if tree is not None and any(name == segment.key(owner[1]) for segment in tree.root.copying):
+                continue
             if self._objects.deleted_ms.get(name, stored.put_ms + 1) > stored.put_ms:
                 orphans.append(name)
         return orphans
@@ -266,8 +269,11 @@ class TierInvariants(StoreObserver):
             seen.start = start
         is_current = partition.leader_epoch == history.registration.leader_epoch
         needed = max(seen.local_start, start, 0 if tree is None else tree.root.log_start_offset)
-        if log.local_start_offset > needed and (is_current or not history.is_over):
+        # Where records were lost, the tier may have been cut since the deletions of an earlier process.
+        is_checked = not history.is_over or (is_current and seen.is_known)
+        if log.local_start_offset > needed and is_checked:
             self._check_deleted(who, key, log, needed)
+        seen.is_known = True
         seen.local_start = log.local_start_offset
         if tree is not None and partition.is_leader and is_current:
             self._check_claim(who, process, partition, key, seen, tree)
