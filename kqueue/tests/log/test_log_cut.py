@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import random
 from dataclasses import dataclass, field
 
 import pytest
 
-from kqueue.base.errors import CorruptIndex, StorageFailed
+from kqueue.base.errors import CorruptIndex, DiskFull, StorageFailed
 from kqueue.log.formats.producer_snapshot import encode_snapshot
 from kqueue.log.log import Log
 from kqueue.log.log_cut import LogCut, RestartState
@@ -49,7 +50,7 @@ def finish(made: LogCut) -> None:
     try:
         made.run()
     except StorageFailed as error:
-        made.end(error)
+        assert made.end(error) is error
         raise
     assert made.end(None) is None
 
@@ -182,6 +183,24 @@ def test_a_restart_that_is_given_up_leaves_the_log_start_as_it_was() -> None:
     made.cancel()
     assert (log.pending_start_offset, log.start_offset, log.flushed_offset) == (3, 3, 20)
     replicate(log, sent(20, 30, b"y"), epoch=1000)
+
+
+@for_each("first", [0, 60, 150])
+def test_a_restart_without_room_leaves_an_empty_log_that_restarts_later(first: int) -> None:
+    storage = FaultyStorage()
+    manager, log = tiered_log(storage, first)
+    log.advance_start(first + 3)
+    storage.fail("append", lambda path: ".snapshot" in path, number=errno.ENOSPC)
+    with pytest.raises(DiskFull):
+        restart_with(manager, log, NEW_START, RestartState(45, EPOCHS, snapshot_at(NEW_START)))
+    assert log.health.state is LogState.ONLINE
+    assert log.health.failure is None
+    assert log.start_offset <= log.local_start_offset == log.end_offset == first
+    storage.mend()
+    restart_with(manager, log, NEW_START, RestartState(45, EPOCHS, snapshot_at(NEW_START)))
+    replicate(log, sent(NEW_START, 7, b"y"))
+    assert (log.start_offset, log.local_start_offset) == (45, NEW_START)
+    assert [record.offset for record in read_records(log)] == [NEW_START]
 
 
 def test_a_restart_takes_the_name_of_a_segment_whose_deletion_waits() -> None:

@@ -20,6 +20,7 @@ from kqueue.tests.simulation.simulated_clients import (
     Producer,
     Sending,
 )
+from kqueue.tests.simulation.simulated_coordination import BankReader
 from kqueue.wire.error_codes import ErrorCode
 from kqueue.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
@@ -104,6 +105,16 @@ class TierConsumer(Consumer):
         if position != self.positions.get(key, 0):
             self.positions[key] = position
             self.host.note("read", self.number, history.name, position)
+
+
+class TierBankReader(BankReader):
+    """Reads late, when most of what it reads is in the tier. reads: how often, from 0 to 1."""
+
+    reads = 0.1
+
+    def read(self, key: Key) -> None:
+        if self.host.rng.random() < self.reads:
+            super().read(key)
 
 
 class SweptBatch(NamedTuple):

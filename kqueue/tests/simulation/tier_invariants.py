@@ -9,6 +9,7 @@ In the store:
 
 At a broker:
 - Its log start never falls, and is not above the manifest's but by DeleteRecords.
+- A leader without any record goes on behind those that the tier has.
 - What it has deleted on its disk above the log start is in the tier, with its own leader epochs.
 - Once it has claimed a manifest, all segments there have the epochs of its log.
 """
@@ -276,6 +277,7 @@ class TierInvariants(StoreObserver):
         seen.is_known = True
         seen.local_start = log.local_start_offset
         if tree is not None and partition.is_leader and is_current:
+            self._check_goes_on(who, partition, tree)
             self._check_claim(who, process, partition, key, seen, tree)
 
     def _check_deleted(self, who: str, key: Key, log: Log, start: int) -> None:
@@ -293,6 +295,12 @@ class TierInvariants(StoreObserver):
             offset = batch.last_offset + 1
         if offset < end:
             raise InvariantViolated(f"{who} begins at {end}, and the tier lacks {offset}")
+
+    def _check_goes_on(self, who: str, partition: Partition, tree: Tree) -> None:
+        """Check that a leader without a record of former leaders goes on behind the tier."""
+        epochs, end = partition.log.epochs.entries(), tree.segments[-1].end_offset if tree.segments else 0
+        if epochs and epochs[0][0] == partition.leader_epoch > tree.root.leader_epoch and epochs[0][1] < end:
+            raise InvariantViolated(f"{who} had no records, and begins at {epochs[0][1]}; the tier has them up to {end}")
 
     def _check_claim(
         self, who: str, process: BrokerProcess, partition: Partition, key: Key, seen: _Seen, tree: Tree

@@ -26,7 +26,13 @@ from kqueue.tests.simulation.cluster_simulation import ClusterSimulation
 from kqueue.tests.simulation.replication_world import InvariantViolated
 from kqueue.tests.simulation.simulated_broker import BrokerProcess
 from kqueue.tests.simulation.simulated_tier import TierFaults, TierLink, TierObjects
-from kqueue.tests.simulation.tier_clients import EveryLogProducer, LogSweep, SweptBatch, TierConsumer
+from kqueue.tests.simulation.tier_clients import (
+    EveryLogProducer,
+    LogSweep,
+    SweptBatch,
+    TierBankReader,
+    TierConsumer,
+)
 from kqueue.tests.simulation.tier_faults import TieredFaults
 from kqueue.tests.simulation.tier_invariants import TierInvariants
 from kqueue.tests.simulation.tiered_brokers import TieredProcess, simulated_stores
@@ -113,6 +119,7 @@ class TierSimulation(ClusterSimulation):
         self.objects.observer = self.tier_invariants
         self.producers[EVERY_LOG_PRODUCER] = EveryLogProducer(self, 3, 1)
         self.consumers = [TierConsumer(self, 4, self._start_known), TierConsumer(self, 5, self._start_known)]
+        self.bank_reader = TierBankReader(self, 8)
         self.faults = TieredFaults(self)
 
     def _settings(self) -> dict[str, object]:
@@ -162,11 +169,11 @@ class TierSimulation(ClusterSimulation):
             consumer, key = self.rng.choice(self.consumers), self.rng.choice(keys)
             consumer.begin_again(key)
         if keys and self.tier_profile.deletes and self.rng.random() < 0.08:
-            self._delete_records(self.rng.choice(keys))
+            key = self.rng.choice(keys)
+            self._delete_records(key, int(self.invariants.histories[key].end * self.rng.random()))
 
-    def _delete_records(self, key: Key) -> None:
+    def _delete_records(self, key: Key, offset: int) -> None:
         history, known = self.invariants.histories[key], self.tier_invariants.deleted_to
-        offset = int(history.end * self.rng.random())
         known[key] = max(known.get(key, 0), offset)
         self.note("delete records", 0, history.name, offset)
         topic = DeleteRecordsTopic(
@@ -187,6 +194,7 @@ class TierSimulation(ClusterSimulation):
 
     def _heal(self) -> None:
         self._healed_ms = self.queue.now_ms
+        self.bank_reader.reads = 1.0  # type: ignore[attr-defined]
         super()._heal()
         keys = self.tiered_keys()
         for key in keys:
@@ -209,6 +217,26 @@ class TierSimulation(ClusterSimulation):
         producer.produce(key)
         return False
 
+    def _accept_loss(self, key: Key) -> None:
+        """Delete the records before the leader's disk where the tier lacks some, as the broker's
+        error says. One of two unclean elections cut the tier, and the next leader had deleted on its
+        disk what was cut.
+        """
+        partition = self.leader_of(key)
+        log = None if partition is None or not partition.is_open else partition.log
+        if log is not None and max(log.start_offset, self._tier_end(key)) < log.local_start_offset:
+            self.note("accept loss", 0, log)
+            self._delete_records(key, log.local_start_offset)
+
+    def _is_partition_equal(self, key: Key) -> bool:
+        partition = self.leader_of(key)
+        if partition is None or not partition.is_open:
+            self.producers[EVERY_LOG_PRODUCER].produce(key)  # opens a log that has no other replicas
+            return False
+        if self.invariants.histories[key].is_over:
+            self._accept_loss(key)
+        return super()._is_partition_equal(key)
+
     def leader_of(self, key: Key) -> Partition | None:
         """Return the partition at its leader; None: it has none that runs."""
         registration = self.invariants.histories[key].registration
@@ -226,7 +254,9 @@ class TierSimulation(ClusterSimulation):
         log = partition.log
         if len(log.segments) == 1 and not log.segments.base_offset and tree is None:
             return True
-        if tree is None or tree.root.copying or tree.root.deleting:
+        if tree is None or tree.root.deleting:
+            return False
+        if any(segment.key(tree.root.partition) in self.objects.by_key for segment in tree.root.copying):
             return False
         end = self._tier_end(key)
         is_gone = not tree.segments or tree.segments[0].end_offset > tree.root.log_start_offset
@@ -288,7 +318,12 @@ class TierSimulation(ClusterSimulation):
     def _whole_log(self, key: Key, partition: Partition) -> list[Batch]:
         """Return all batches, of the tier and the disk; those in both must be the same."""
         log = partition.log
-        found = {batch.base_offset: batch for batch in self.tier_invariants.tiered(key)}
+        tree = self.tier_invariants.trees.get(key)
+        # A leader whose log has one segment claims the tier when that is sealed. Until then the tier
+        # may have records of a former leader.
+        is_claimed = tree is not None and tree.root.leader_epoch == partition.leader_epoch
+        tiered = self.tier_invariants.tiered(key) if is_claimed else []
+        found = {batch.base_offset: batch for batch in tiered}
         for batch in batches(partition, log.local_start_offset, log.end_offset):
             if found.setdefault(batch.base_offset, batch) != batch:
                 raise InvariantViolated(
