@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from kqueue.broker.replicas.partition import Partition
 from kqueue.interbroker.errors import PeerError
+from kqueue.log.log import Log
 from kqueue.tests.simulation.cluster_invariants import Batch, Key, batches
 from kqueue.tests.simulation.cluster_simulation import ClusterSimulation
 from kqueue.tests.simulation.replication_world import InvariantViolated
@@ -206,6 +207,7 @@ class TierSimulation(ClusterSimulation):
             self._until(f"all sealed segments of {name} are copied", lambda key=key: self._is_copied(key))  # type: ignore[misc]
             self._until(f"the disks keep what they should of {name}", lambda key=key: self._is_dropped(key))  # type: ignore[misc]
             self._until(f"the replicas of {name} start where their leader does", lambda key=key: self._starts_are_equal(key))  # type: ignore[misc]
+            self._until(f"{name} is claimed", lambda key=key: self._is_claimed(key))  # type: ignore[misc]
             self._check_whole(key)
 
     def _takes(self, key: Key) -> bool:
@@ -230,7 +232,7 @@ class TierSimulation(ClusterSimulation):
 
     def _is_partition_equal(self, key: Key) -> bool:
         partition = self.leader_of(key)
-        if partition is None or not partition.is_open:
+        if key in self.tiered_keys() and (partition is None or not partition.is_open):
             self.producers[EVERY_LOG_PRODUCER].produce(key)  # opens a log that has no other replicas
             return False
         if self.invariants.histories[key].is_over:
@@ -270,13 +272,23 @@ class TierSimulation(ClusterSimulation):
         return tree.segments[-1].end_offset if tree.segments else tree.root.removed_below
 
     def _starts_are_equal(self, key: Key) -> bool:
-        """Whether all replicas start where the leader does; after an unclean election a follower may
-        start later, as a former leader did.
+        """Whether all replicas start where the leader does. A follower may start later, as a former
+        leader did that had no time to say so, or that was followed by an unclean election.
         """
         history, leader = self.invariants.histories[key], self.leader_of(key)
         assert leader is not None
-        starts = {self._replica(key, node).log.start_offset for node in history.registration.replicas}  # type: ignore[union-attr]
-        return starts == {leader.log.start_offset} or (history.is_over and min(starts) == leader.log.start_offset)
+        start, asked_for = leader.log.start_offset, self.tier_invariants.deleted_to.get(key, 0)
+        replicas = [self._replica(key, node) for node in history.registration.replicas]
+        starts = [replica.log.start_offset for replica in replicas if replica is not None]
+        return all(other == start or (start < other and (history.is_over or other <= asked_for)) for other in starts)
+
+    def _is_claimed(self, key: Key) -> bool:
+        partition, tree = self.leader_of(key), self.tier_invariants.trees.get(key)
+        if partition is None or not partition.is_open:
+            return False
+        return not _needs_claim(partition.log) or (
+            tree is not None and tree.root.leader_epoch == partition.leader_epoch
+        )
 
     def _is_dropped(self, key: Key) -> bool:
         """Whether each replica has deleted what it may."""
@@ -318,11 +330,7 @@ class TierSimulation(ClusterSimulation):
     def _whole_log(self, key: Key, partition: Partition) -> list[Batch]:
         """Return all batches, of the tier and the disk; those in both must be the same."""
         log = partition.log
-        tree = self.tier_invariants.trees.get(key)
-        # A leader whose log has one segment claims the tier when that is sealed. Until then the tier
-        # may have records of a former leader.
-        is_claimed = tree is not None and tree.root.leader_epoch == partition.leader_epoch
-        tiered = self.tier_invariants.tiered(key) if is_claimed else []
+        tiered = self.tier_invariants.tiered(key) if _needs_claim(log) else []
         found = {batch.base_offset: batch for batch in tiered}
         for batch in batches(partition, log.local_start_offset, log.end_offset):
             if found.setdefault(batch.base_offset, batch) != batch:
@@ -336,3 +344,10 @@ class TierSimulation(ClusterSimulation):
         return ordered
 
 
+
+
+def _needs_claim(log: Log) -> bool:
+    """Whether a leader claims the tier for this log. Before its first segment is sealed it does not,
+    and the tier may have records of a former leader.
+    """
+    return len(log.segments) > 1 or log.segments.base_offset > 0 or log.start_offset > 0
