@@ -9,6 +9,8 @@ A seed determines everything; even seeds flush before anything is visible, odd o
 
     python -m kqueue.tests.simulation.cluster_simulation --seeds 100000 --jobs 4
     python -m kqueue.tests.simulation.cluster_simulation --seed 4711 --trace
+
+With `--tier` topics are tiered: see `tier_simulation`.
 """
 
 from __future__ import annotations
@@ -414,8 +416,17 @@ def run_seeds(seeds: range, steps: int = STEPS, make: Run = ClusterSimulation) -
         yield seed, run_seed(seed, steps, make=make)
 
 
-def _run_task(seeds: range, steps: int) -> list[tuple[int, str]]:
-    return [(seed, violated) for seed, violated in run_seeds(seeds, steps) if violated is not None]
+def _run_task(seeds: range, steps: int, tier: bool) -> list[tuple[int, str]]:
+    return [(seed, violated) for seed, violated in run_seeds(seeds, steps, _kind(tier)) if violated is not None]
+
+
+def _kind(tier: bool) -> Run:
+    """Return what runs a seed, with a tier or without."""
+    if not tier:
+        return ClusterSimulation
+    from kqueue.tests.simulation.tier_simulation import TierSimulation  # it is made of this module
+
+    return TierSimulation
 
 
 def trace_of(seed: int, steps: int = STEPS, make: Run = ClusterSimulation) -> list[str]:
@@ -430,13 +441,16 @@ def trace_of(seed: int, steps: int = STEPS, make: Run = ClusterSimulation) -> li
 @click.option("--first", default=0, help="The first seed.")
 @click.option("--steps", default=STEPS, help="Steps of each seed.")
 @click.option("--jobs", default=1, help="Processes.")
+@click.option("--tier", is_flag=True, help="Topics are tiered, and an object store fails too.")
 @click.option("--seed", type=int, help="Run only this seed.")
 @click.option("--trace", is_flag=True, help="Print all that happens with --seed, or with the seed that fails.")
 @click.option("--keep-going", is_flag=True, help="Go on after a violation, and print them all.")
-def main(seeds: int, first: int, steps: int, jobs: int, seed: int | None, trace: bool, keep_going: bool) -> None:
+def main(
+    seeds: int, first: int, steps: int, jobs: int, tier: bool, seed: int | None, trace: bool, keep_going: bool
+) -> None:
     """Simulate clusters; print a seed that violates an invariant, and how to repeat it."""
     if seed is not None:
-        _report(seed, steps, trace)
+        _report(seed, steps, trace, tier)
         return
     failing_seeds: list[int] = []
     parts = [
@@ -450,24 +464,26 @@ def main(seeds: int, first: int, steps: int, jobs: int, seed: int | None, trace:
             stack.callback(pool.shutdown, cancel_futures=True)
             run = pool.map
         bar = stack.enter_context(click.progressbar(length=seeds, label="seeds", show_pos=True, file=sys.stderr))
-        for part, violations in zip(parts, run(_run_task, parts, [steps] * len(parts)), strict=True):
+        count = len(parts)
+        for part, violations in zip(parts, run(_run_task, parts, [steps] * count, [tier] * count), strict=True):
             bar.update(len(part))
             for each, violated in violations:
                 failing_seeds.append(each)
                 click.echo(f"seed {each}: {violated}")
                 if not keep_going:
-                    _report(each, steps, trace)
+                    _report(each, steps, trace, tier)
     if failing_seeds:
         raise click.ClickException(f"{len(failing_seeds)} of {seeds:,} seeds violated an invariant: {failing_seeds}")
     click.echo(f"{seeds:,} seeds of {steps} steps: no invariant was violated")
 
 
-def _report(seed: int, steps: int, trace: bool) -> None:
-    lines = trace_of(seed, steps)
+def _report(seed: int, steps: int, trace: bool, tier: bool) -> None:
+    lines = trace_of(seed, steps, _kind(tier))
     for line in lines if trace else lines[-1:]:
         click.echo(line)
     if lines and lines[-1].startswith("VIOLATED"):
-        command = f"python -m kqueue.tests.simulation.cluster_simulation --seed {seed} --steps {steps} --trace"
+        options = f"{'--tier ' if tier else ''}--seed {seed} --steps {steps} --trace"
+        command = f"python -m kqueue.tests.simulation.cluster_simulation {options}"
         raise click.ClickException(f"seed {seed} violates an invariant; to see all that happens: {command}")
     click.echo(f"seed {seed}: no invariant was violated")
 

@@ -126,7 +126,9 @@ class TierFaults(NamedTuple):
 class TierLink:
     """One process's way to the store. Implements `TierStore`, for jobs.
 
-    Attributes: is_away: every call fails, before it took effect. faults: see `TierFaults`.
+    Attributes:
+        is_away: every call fails, before it took effect. is_slow: every call hangs.
+        faults: see `TierFaults`.
     Args: note: gets a line for the trace.
     """
 
@@ -135,7 +137,7 @@ class TierLink:
     def __init__(
         self, objects: TierObjects, rng: random.Random, queue: EventQueue, note: Callable[..., None]
     ) -> None:
-        self.is_away = self._is_closed = False
+        self.is_away = self.is_slow = self._is_closed = False
         self.faults = TierFaults()
         self._objects = objects
         self._rng = rng
@@ -208,7 +210,8 @@ class TierLink:
         random, now_ms = self._rng.random, self._queue.now_ms
         if self._is_closed:
             raise TierError("the store is closed")
-        span_ms = HANG_MS if random() < self.faults.hangs else SLOW_MS if random() < SLOW else FAST_MS
+        hangs, is_slow = random() < self.faults.hangs or self.is_slow, random() < SLOW
+        span_ms = HANG_MS if hangs else SLOW_MS if is_slow else FAST_MS
         arrives_ms = now_ms + random() * span_ms
         answered_ms = arrives_ms + random() * span_ms
         fails, how = random() < self.faults.failures, random()

@@ -129,7 +129,7 @@ class LogSweep(Client):
     """Reads one log from `start` to `end`, without a pause.
 
     Args: start_known: as of `TierConsumer`; retention may go on meanwhile.
-    Attributes: batches: all that were read.
+    Attributes: batches: all that were read. skipped_to: the last log start that it went on at.
     """
 
     def __init__(
@@ -138,6 +138,7 @@ class LogSweep(Client):
         super().__init__(host, number)
         self._start_known = start_known
         self.batches: list[SweptBatch] = []
+        self.skipped_to = 0
         self._key = key
         self._position = start
         self._end = end
@@ -172,7 +173,7 @@ class LogSweep(Client):
         if data is not None and data.error_code:
             start = self._start_known(self._key)
             if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and self._position < start:
-                self._position = start
+                self._position = self.skipped_to = start
             elif data.error_code not in TIER_RETRIABLE:
                 name = self.host.invariants.histories[self._key].name
                 raise InvariantViolated(f"{name}: offset {self._position} gets error {data.error_code} at the end")

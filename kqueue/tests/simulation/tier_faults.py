@@ -25,8 +25,10 @@ class TieredFaults(ClusterFaults):
         self._kinds += [
             (2, self._lose_tier),
             (1, self._lose_tier_everywhere),
+            (2, self._slow_tier),
             (2, self._lose_disk),
             (2, self._become_a_zombie),
+            (2, self._lead_alone),
         ]
         self._total = sum(weight for weight, _ in self._kinds)
 
@@ -38,7 +40,8 @@ class TieredFaults(ClusterFaults):
         self._tiered.tier_faults = TierFaults()
         self._tiered.is_tier_away = False
         for link in self._tiered.tier_links.values():
-            link.is_away, link.faults = False, TierFaults()
+            link.is_away = link.is_slow = False
+            link.faults = TierFaults()
         super().end()
 
     def _lose_tier(self, broker: SimulatedBroker) -> None:
@@ -66,9 +69,37 @@ class TieredFaults(ClusterFaults):
 
         self._lasts(end)
 
+    def _slow_tier(self, broker: SimulatedBroker) -> None:
+        """The calls of one process take so long that others may lead when they arrive."""
+        link = self._tiered.tier_links[broker.number]
+        self._world.note("tier slow", broker.number)
+        link.is_slow = True
+
+        def end() -> None:
+            link.is_slow = False
+
+        self._lasts(end)
+
     def _lose_disk(self, broker: SimulatedBroker) -> None:
         broker.lose_disk()
         self._lasts(broker.start)
+
+    def _lead_alone(self, broker: SimulatedBroker) -> None:
+        """Cut a broker off from the other ones until it is alone in sync with what it leads; then let
+        it die, and the others go on without it.
+        """
+        world = self._world
+        ways = [way for node in world.brokers if node != broker.number for way in _both(broker.number, node)]
+        world.note("alone", broker.number)
+        world.network.cuts.update(ways)
+
+        def end() -> None:
+            if broker.process is not None:
+                broker.kill()
+            world.network.mend(*ways)
+            self._lasts(broker.start)
+
+        world.queue.after(LONG_MS * (0.4 + 0.6 * world.rng.random()), end)
 
     def _become_a_zombie(self, broker: SimulatedBroker) -> None:
         """A broker goes on with the object store, and reaches nobody else."""
@@ -83,3 +114,7 @@ class TieredFaults(ClusterFaults):
             process.link.is_away = False
 
         self._world.queue.after(LONG_MS * self._world.rng.random(), end)
+
+
+def _both(one: int, other: int) -> list[tuple[int, int]]:
+    return [(one, other), (other, one)]
