@@ -140,8 +140,12 @@ class TierSimulation(ClusterSimulation):
             try:
                 super().run(steps)
             finally:
-                for process in self._processes().values():
-                    process.end()
+                self.close()
+
+    def close(self) -> None:
+        """End all processes, and the threads of their jobs."""
+        for process in self._processes().values():
+            process.end()
 
     def ran(self, process: BrokerProcess) -> None:
         """See `ClusterSimulation`."""
