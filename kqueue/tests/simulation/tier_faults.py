@@ -86,9 +86,9 @@ class TieredFaults(ClusterFaults):
 
     def _lead_alone(self, broker: SimulatedBroker) -> None:
         """Cut a broker off from the other ones until it is alone in sync with what it leads; then let
-        it die, and the others go on without it.
+        it die, and the others go on without it. One of them may not reach the store at first.
         """
-        world = self._world
+        world, others = self._world, [each for each in self._world.brokers.values() if each is not broker]
         ways = [way for node in world.brokers if node != broker.number for way in _both(broker.number, node)]
         world.note("alone", broker.number)
         world.network.cuts.update(ways)
@@ -98,6 +98,8 @@ class TieredFaults(ClusterFaults):
                 broker.kill()
             world.network.mend(*ways)
             self._lasts(broker.start)
+            if world.rng.random() < 0.6:
+                self._lose_tier(others[int(world.rng.random() * len(others))])
 
         world.queue.after(LONG_MS * (0.4 + 0.6 * world.rng.random()), end)
 

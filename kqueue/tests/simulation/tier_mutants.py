@@ -5,6 +5,7 @@ python -m kqueue.tests.simulation.tier_mutants
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import SimpleNamespace
@@ -168,8 +169,11 @@ def sealed_segments_are_not_flushed():
 
 @mutant
 def a_recovering_leader_fails_all_proposals():
-    """Its log has no end yet; the error ends the turn."""
-    return patch.object(isr_changes, "KqueueError", type("_Nothing", (Exception,), {}))
+    """Its log has no end yet, and the error ends the turn; it leads although its log is not open."""
+    stack = contextlib.ExitStack()
+    stack.enter_context(patch.object(isr_changes, "KqueueError", type("_Nothing", (Exception,), {})))
+    stack.enter_context(patch.object(LeadingReplica, "log_detached", lambda self: None))
+    return stack
 
 
 @mutant

@@ -285,9 +285,10 @@ class TierSimulation(ClusterSimulation):
         leader did that had no time to say so, or that was followed by an unclean election.
         """
         history, leader = self.invariants.histories[key], self.leader_of(key)
-        assert leader is not None
-        start, asked_for = leader.log.start_offset, self.tier_invariants.deleted_to.get(key, 0)
         replicas = [self._replica(key, node) for node in history.registration.replicas]
+        if leader is None or not all(replica is not None and replica.is_open for replica in replicas):
+            return False
+        start, asked_for = leader.log.start_offset, self.tier_invariants.deleted_to.get(key, 0)
         starts = [replica.log.start_offset for replica in replicas if replica is not None]
         return all(other == start or (start < other and (history.is_over or other <= asked_for)) for other in starts)
 
@@ -304,7 +305,8 @@ class TierSimulation(ClusterSimulation):
         allowed = int(self.tier_profile.settings["local.retention.bytes"])
         for node in self.invariants.histories[key].registration.replicas:
             partition = self._replica(key, node)
-            assert partition is not None
+            if partition is None or not partition.is_open:
+                return False
             segments = list(partition.log.segments)
             size = sum(segment.size for segment in segments)
             is_in_tier = len(segments) > 1 and segments[1].base <= self._tier_end(key)
