@@ -61,7 +61,7 @@ class TierManager(TopicEvents):
         self._written: dict[bytes, TopicRecord] = {}  # topic records, as written last
         self.leaders = LeaderTasks(host, upkeep.cleanup.drop_below_start)
         self.reads = TierReads(host)
-        self.adoptions = Adoptions(host)
+        self.adoptions = Adoptions(host, upkeep.folders.open_log)
         self.deletions = TierDeletions(host, metadata.cache, upkeep.folders)
         host.partitions.tier = self
 
@@ -116,6 +116,11 @@ class TierManager(TopicEvents):
 
     def check_open(self, topic: str, index: int) -> None:
         self.adoptions.check_open(topic, index)
+
+    def log_given_up(self, partition: Partition) -> None:
+        topic = self._topics.find(partition.topic)
+        if topic is not None and topic.log_config.tiered and partition.is_leader:
+            self.adoptions.begin(partition)  # elected during the cut, which may have left no batch
 
     def restart_state(
         self, partition: Partition, offset: int, done: Callable[[RestartState | KqueueError], None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 
 import pytest
@@ -10,11 +11,13 @@ from kqueue.base.config_resources import ConfigChange, ConfigOperation, Resource
 from kqueue.broker.configs.dynamic_configs import ConfigResource
 from kqueue.broker.replicas.partition import Partition
 from kqueue.broker.tier.tier_host import TierHost
-from kqueue.storage import MemoryStorage
+from kqueue.storage import MemoryStorage, Storage
+from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.tests.api.fetch_client import request, values, want
 from kqueue.tests.api.harness import SimulatedClient
 from kqueue.tests.broker.replicas.test_partition import append
 from kqueue.tests.broker.replication import elect
+from kqueue.tests.broker.tier.test_tier_manager import alter
 from kqueue.tests.broker.tier.tiered_brokers import STORES, TIERED, FailingStore, scheme_of_tests
 from kqueue.tests.interbroker.fetching_members import FetchingMembers
 from kqueue.tests.tables import for_each
@@ -72,10 +75,10 @@ def bounds(partition: Partition) -> tuple[int, int, int]:
     return log.start_offset, log.local_start_offset, log.end_offset
 
 
-def lose_disk(members: FetchingMembers, node: int) -> None:
+def lose_disk(members: FetchingMembers, node: int, storage: Storage | None = None) -> None:
     """Kill a broker and start it with an empty disk."""
     members.kill(node)
-    members._storages[node] = MemoryStorage(members.clock)
+    members._storages[node] = storage or MemoryStorage(members.clock)
     members.peers.pop(node)
     members.start(node)
     members.join(node)
@@ -113,6 +116,27 @@ def test_follower_with_an_empty_disk_begins_at_the_local_start_of_its_leader(sto
     fill(members, 1, 20, 24)
     members.advance(ROUND_MS)
     assert members.partition(1).high_watermark == 24
+    elect(members, 2, 2)
+    members.advance(ROUND_MS)
+    assert read_all(members, 2) == expected(24)
+
+
+@pytest.mark.parametrize(
+    ("file", "kind"), [(".snapshot", "append"), ("18.log", "create"), ("leader-epoch-checkpoint", "append")]
+)
+def test_follower_skips_the_tier_when_its_full_disk_has_room_again(store: FailingStore, file: str, kind: str) -> None:
+    members = tiered_members(2)
+    fill(members, 1, 0, 20)
+    members.advance(ROUND_MS)
+    storage = FaultyStorage(clock=members.clock)
+    storage.fail(kind, lambda path: path.startswith("t-0/") and file in path, number=errno.ENOSPC)
+    lose_disk(members, 2, storage)
+    members.advance(ROUND_MS)
+    storage.mend()
+    members.advance(ROUND_MS)
+    assert bounds(members.partition(2)) == (0, 18, 20)
+    fill(members, 1, 20, 24)
+    members.advance(ROUND_MS)
     elect(members, 2, 2)
     members.advance(ROUND_MS)
     assert read_all(members, 2) == expected(24)
@@ -218,6 +242,25 @@ def test_follower_that_is_elected_before_it_copied_anything_goes_on_from_the_tie
     assert bounds(members.partition(2)) == (0, 18, 18)
     fill(members, 2, 18, 22)
     assert read_all(members, 2) == expected(22)
+
+
+def test_offsets_of_a_log_that_retention_has_emptied_are_not_used_again_after_a_crash(store: FailingStore) -> None:
+    members = tiered_members(1)
+    fill(members, 1, 0, 10)
+    members.advance(ROUND_MS)
+    configs = {"retention.ms": "5000", "local.retention.bytes": "-2", "remote.log.copy.disable": "true"}
+    alter(members[1], **configs)
+    fill(members, 1, 10, 16)
+    store.error = TierUnavailable("no route")
+    members.advance(3 * ROUND_MS)
+    assert members.partition(1).log.local_start_offset == 16
+    store.error = None
+    members.kill(1)
+    members.start(1, recovers=False)
+    elect(members, 1, 1)
+    members.join(1)
+    members.advance(ROUND_MS)
+    assert bounds(members.partition(1)) == (16, 16, 16)
 
 
 def test_topic_that_is_tiered_no_more_starts_with_the_disk_of_its_leader_and_leaves_the_tier(
