@@ -9,7 +9,7 @@ unclean election").
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from kqueue.tier.formats.manifest_root import NO_EPOCH
 from kqueue.tier.formats.segments import EpochEntry, TieredSegment
@@ -46,6 +46,21 @@ class Lineage:
             if agreed < end:
                 break
         return agreed
+
+    def agreed_end(self, segments: Iterable[TieredSegment], start: int) -> int:
+        """Return the offset up to which the tier has the records of this log from `start` on,
+        without a gap; `start`: none of them.
+
+        Args: segments: those that end above `start`, oldest first.
+        """
+        end = start
+        for segment in segments:
+            if segment.start_offset > end:
+                break
+            end = max(end, self.common_end(segment))
+            if end < segment.end_offset:
+                break
+        return end
 
     def _agrees_until(self, epoch: int, start: int, end: int) -> int:
         """Return up to where this log has records of `epoch`, within the offsets."""

@@ -180,8 +180,12 @@ class IsrChanges:
             leadership = partition.replica.leadership
             if leadership is None:
                 continue
+            try:
+                end = partition.log_end_offset
+            except KqueueError:
+                continue  # it is being recovered, or is offline: the check comes again
             now_ms = self._clock.monotonic_ms()
-            proposal = leadership.proposal(partition.log_end_offset, now_ms, self._lag_max_ms, min_isr, active)
+            proposal = leadership.proposal(end, now_ms, self._lag_max_ms, min_isr, active)
             if proposal is None:
                 continue
             if registration is None:

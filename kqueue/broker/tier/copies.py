@@ -15,18 +15,17 @@ from kqueue.tier.copier import SegmentToCopy
 from kqueue.tier.errors import TierUnavailable
 
 
-def next_to_copy(partition: Partition, *, on_disk: bool) -> SegmentToCopy | None:
+def next_to_copy(partition: Partition) -> SegmentToCopy | None:
     """Return the oldest sealed segment that the tier lacks; None: there is none yet.
 
-    What is copied is committed, in no open transaction, and on this disk: only so will each later
-    leader have it too, and only so are its transactions decided where it is read.
+    What is copied is committed and in no open transaction: only so will each later leader have it
+    too, and only so are its transactions decided where it is read. Before it is copied, it must be
+    flushed, which `LeaderTasks` sees to.
     """
     log = partition.log
     if log.health.failure is not None:
         return None
     bound = partition.last_stable_offset
-    if on_disk:
-        bound = min(bound, log.flushed_offset)
     for segment, following in pairwise(log.segments):
         start = max(log.tiered_end, segment.base, log.start_offset)
         if following.base <= start:

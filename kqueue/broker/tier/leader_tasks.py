@@ -134,8 +134,12 @@ class LeaderTasks:
 
     def _copy(self, state: PartitionTier) -> None:
         host, partition = self._host, state.partition
-        source = next_to_copy(partition, on_disk=self._on_disk)
+        source = next_to_copy(partition)
         if source is None or source.base_offset == state.damaged_base:
+            return
+        if self._on_disk and partition.log.flushed_offset < source.end_offset:
+            # In `kqueue.flush=kafka` nothing else may flush a log to which nobody writes.
+            self._flush(state, source.end_offset)
             return
         object_id, epoch, now_ms = host.object_id(), partition.leader_epoch, host.clock.wall_ms()
 
@@ -157,6 +161,17 @@ class LeaderTasks:
                 state.damaged_base = source.base_offset
 
         self._submit(host.copies, state, "copy", run, partial(self._copied, state), failed)
+
+    def _flush(self, state: PartitionTier, offset: int) -> None:
+        """Flush the log up to `offset`, and go on."""
+        state.is_busy = True
+
+        def flushed() -> None:
+            state.is_busy = False
+            if self._host.states.get(state.partition) is state:
+                self.advance(state)
+
+        state.partition.after_flush(offset, flushed)
 
     def _copied(self, state: PartitionTier, segment: TieredSegment) -> None:
         partition = state.partition

@@ -38,6 +38,7 @@ from kqueue.broker.upkeep.log_upkeep import LogUpkeep
 from kqueue.log.log_cut import RestartState
 from kqueue.log.results import TieredReadResult, TimestampAndOffset
 from kqueue.tier.formats.topic_record import TopicRecord
+from kqueue.tier.lineage import Lineage
 
 logger = logging.getLogger("kqueue.broker")
 
@@ -180,7 +181,12 @@ class TierManager(TopicEvents):
         return True
 
     def _follow(self, partition: Partition) -> None:
-        """Read again what the tier has, if a segment here may be deleted then."""
+        """Read again what the tier has, if a segment here may be deleted then.
+
+        Only what the log here agrees with counts. After an unclean election the tier has records of
+        a former leader until the new one claims it, and the other way round: this log may have
+        those that the new leader lacks, until it is cut, or is elected in its turn.
+        """
         try:
             log = partition.log
         except KqueueError:  # its requests say why
@@ -189,17 +195,26 @@ class TierManager(TopicEvents):
         if state.is_busy or len(log.segments) == 1 or log.health.failure is not None:
             return
         state.is_busy = True
+        epochs, view = log.epochs.entries(), state.view
+        lineage = Lineage(epochs, log.epochs.latest, log.end_offset)
+        start = max(log.local_start_offset, log.start_offset)
 
-        def finish(_: object, error: BaseException | None) -> None:
+        def run() -> int:
+            view.refresh()
+            return min(lineage.agreed_end(view.segments(start), start), view.end_offset)
+
+        def finish(agreed_end: int | None, error: BaseException | None) -> None:
             state.is_busy = False
             if error is not None:
                 self.host.failed(state, error)
                 return
             state.logged = ""
-            if not partition.deleted and not partition.is_leader and partition.uses(log):
-                log.tiered_end = state.view.end_offset
+            is_same = not partition.deleted and not partition.is_leader and partition.uses(log)
+            # With another epoch the log may have been cut since, and agree with less.
+            if is_same and log.epochs.entries() == epochs:
+                log.tiered_end = agreed_end or 0
 
-        self.host.follows.submit(f"read the manifest of {state.view.partition}", state.view.refresh, finish)
+        self.host.follows.submit(f"read the manifest of {view.partition}", run, finish)
 
     # --- whose tier it is
 

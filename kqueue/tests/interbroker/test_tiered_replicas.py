@@ -205,6 +205,36 @@ def test_records_that_an_unclean_election_loses_leave_the_tier_too(store: Failin
     assert read_all(members, 1) == expected(9) + new
 
 
+def test_follower_keeps_what_the_tier_has_of_a_lost_leader_only(store: FailingStore) -> None:
+    members = tiered_members()
+    fill(members, 1, 0, 9)
+    members.advance(ROUND_MS)
+    for node in (2, 3):
+        stop(members, node)
+    members.write(lambda old: old._replace(isr=(1,)))
+    fill(members, 1, 9, 20)
+    members.advance(ROUND_MS)
+    assert members.partition(1).log.tiered_end == 18
+    stop(members, 1)
+    for node in (2, 3):
+        members.start(node)
+        members.join(node)
+        members.peers[node].down = {1}
+    members[2].jobs.held = "tier"  # it leads, and can't tell the tier so
+    elect(members, 2, 2)
+    for number in range(9, 30):
+        append(members.partition(2), b"new%d" % number)
+        members.settle()
+    members.advance(ROUND_MS)
+    assert members.partition(3).log_end_offset == 30
+    assert members.partition(3).log.local_start_offset <= 9
+    stop(members, 2)
+    members.peers[3].down.add(2)
+    elect(members, 3, 3)
+    members.advance(ROUND_MS)
+    assert read_all(members, 3) == expected(9) + [b"new%d" % number for number in range(9, 30)]
+
+
 def test_sole_replica_with_an_empty_disk_goes_on_from_the_tier(store: FailingStore) -> None:
     members = tiered_members(1)
     fill(members, 1, 0, 20)

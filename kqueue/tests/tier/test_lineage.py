@@ -91,3 +91,23 @@ def test_log_whose_epochs_begin_later_contradicts_nothing_of_its_own_past(log: l
 )
 def test_log_that_ends_at_20_under_leader_9(epochs: list[EpochEntry], segment: TieredSegment, common: int) -> None:
     assert Lineage(epochs, 9, 20).common_end(segment) == common
+
+
+@settings(max_examples=examples(1000, 200))
+@given(histories(), st.data())
+def test_agreed_end_is_where_the_tier_and_a_log_part(logs: tuple[list[int], list[int]], data: st.DataObject) -> None:
+    theirs, ours = logs
+    cuts = sorted({0, len(theirs), *data.draw(st.lists(st.integers(0, len(theirs)), max_size=4))})
+    segments = [segment_of(theirs, start, end) for start, end in pairwise(cuts)]
+    start = data.draw(st.integers(0, len(theirs)))
+    both = min(len(theirs), len(ours))
+    same = next((offset for offset in range(both) if theirs[offset] != ours[offset]), both)
+    above = [segment for segment in segments if segment.end_offset > start]
+    assert lineage_of(ours, 9).agreed_end(above, start) == max(start, same)
+
+
+def test_agreed_end_is_before_a_gap() -> None:
+    log = [0] * 10
+    segments = [segment_of(log, 0, 3), segment_of(log, 5, 10)]
+    assert lineage_of(log, 0).agreed_end(segments, 0) == 3
+    assert lineage_of(log, 0).agreed_end(segments[1:], 6) == 10

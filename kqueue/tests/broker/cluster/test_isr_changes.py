@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from kqueue.base.errors import StorageFailed
+from kqueue.base.errors import LogRecovering, StorageFailed
 from kqueue.broker.cluster import isr_changes
 from kqueue.broker.member import Member
 from kqueue.broker.replicas.partition import Partition
@@ -291,3 +291,21 @@ def test_a_leader_that_was_elected_unclean_confirms_that_it_leads() -> None:
     assert leader.store.commits == [["/topics/t"]]
     assert not leader.stored().recovering
     assert leader.stored().leader_epoch == 2
+
+
+def test_a_leader_whose_log_is_being_recovered_proposes_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader = Leader("t", "u")
+    for topic in ("t", "u"):
+        append(leader.members.partition(1, topic), b"a")
+
+    def end_offset(partition: Partition) -> int:
+        if partition.topic == "t":
+            raise LogRecovering("the log of t-0 is being recovered")
+        return partition.log.end_offset
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Partition, "log_end_offset", property(end_offset))
+        leader.advance(16_000)
+    assert leader.store.commits == [["/topics/u"]], "the other partition goes on"
+    leader.advance(16_000)
+    assert leader.store.commits == [["/topics/u"], ["/topics/t"]]

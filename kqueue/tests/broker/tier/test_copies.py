@@ -11,22 +11,19 @@ from kqueue.tests.broker.tier.tiered_brokers import TieredClient
 from kqueue.tier.errors import TierUnavailable
 
 
-def test_oldest_sealed_segment_is_copied_once_it_is_committed_and_flushed() -> None:
+def test_oldest_sealed_segment_is_copied_once_it_is_committed() -> None:
     client = TieredClient()
     partition = client.topic().partition(0)
-    assert next_to_copy(partition, on_disk=True) is None
+    assert next_to_copy(partition) is None
     client.fill(6)
-    source = next_to_copy(partition, on_disk=True)
+    source = next_to_copy(partition)
     assert source is not None
     assert (source.base_offset, source.start_offset, source.end_offset) == (0, 0, 2)
     assert uncopied(partition.log) == (2, 2 * source.size)
     partition.log.tiered_end = 3
-    source = next_to_copy(partition, on_disk=True)
+    source = next_to_copy(partition)
     assert source is not None
     assert (source.base_offset, source.start_offset, source.end_offset) == (2, 3, 4)
-    partition.log.flusher.flushed_offset = 3
-    assert next_to_copy(partition, on_disk=True) is None
-    assert next_to_copy(partition, on_disk=False) is not None
 
 
 def test_bytes_that_only_the_disk_has_count_from_the_end_of_the_tier() -> None:

@@ -46,6 +46,16 @@ def test_partition_has_one_job_at_a_time_and_expires_before_it_copies_on() -> No
     assert client.tier.leaders.copied_segments == 9
 
 
+def test_log_that_nobody_flushes_is_flushed_before_it_is_copied() -> None:
+    client = TieredClient(**{"kqueue.flush": "kafka"})
+    partition = client.topic().partition(0)
+    client.fill(10)
+    partition.log.flusher.flushed_offset = 3  # as if it had been cut, and nothing is appended since
+    client.tick(3)
+    assert partition.log.flushed_offset >= 8
+    assert partition.log.tiered_end == 8
+
+
 def test_copies_of_all_partitions_are_bounded() -> None:
     client = TieredClient()
     client.topic(partitions=15)
