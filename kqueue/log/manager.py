@@ -325,8 +325,8 @@ class LogManager:
         self.checkpoints.note_recovered(folder, key, log.start_offset, log.end_offset)
 
     def give_up(self, topic: str, partition: int) -> None:
-        """Close a log whose `LogCut` found no room, without a flush: it has to be recovered before its
-        next use, as after a crash.
+        """Close a log whose `LogCut` found no room, without a flush. It has to be recovered before
+        its next use, as after a crash.
         """
         key = (topic, partition)
         log = self._forget(key)

@@ -146,7 +146,8 @@ class TierReads:
             return _read(self._reader, state.view, offset, size, end_offset, read_committed=read_committed)
 
         def finish(result: TierRead | None, error: BaseException | None) -> None:
-            if isinstance(error, OffsetOutOfRange) and _is_tiered(partition, offset):
+            is_lost = _is_tiered(partition, offset) and offset >= state.view.root.log_start_offset
+            if isinstance(error, OffsetOutOfRange) and is_lost:
                 error = TierCorrupt(f"{partition!r}: offset {offset} is neither here nor in the tier: {error}")
             read.result, read.error, read.ended_ms = result, self._known(state, error), self._clock.monotonic_ms()
             if result is not None:
