@@ -91,7 +91,7 @@ class LeaderTasks:
         epoch = state.partition.leader_epoch
         end = log.end_offset
         lineage = Lineage(log.epochs.entries(), epoch, end)
-        lacks_start, reader = log.lacks_start, self._host.reader
+        lacks_epochs, reader = log.lacks_start or _lacks_epochs(log), self._host.reader
         local_start = log.local_start_offset if log.start_offset < log.local_start_offset else 0
 
         def run() -> list[EpochEntry]:
@@ -113,7 +113,7 @@ class LeaderTasks:
                     f"same leader epoch: the disk is older than the tier, as one that was restored. Begin with an "
                     "empty one: the log goes on at the end of the tier"
                 )
-            return reader.epochs_at(manifest, manifest.end_offset) if lacks_start else []
+            return reader.epochs_at(manifest, manifest.end_offset) if lacks_epochs else []
 
         self._submit(self._host.manifests, state, "claim", run, partial(self._claimed, state, epoch))
 
@@ -124,6 +124,8 @@ class LeaderTasks:
             # First: with the log start at its first segment, all that only the tier has would
             # expire. It stays unclaimed if the epochs there contradict those here.
             log.adopt_tier(state.manifest.start_offset, tiered_epochs)
+        elif tiered_epochs:
+            log.adopt_tier(log.start_offset, tiered_epochs)
         state.claimed_epoch = epoch
         log.tiered_end = state.manifest.end_offset
         if root.log_start_offset > log.start_offset:
@@ -302,3 +304,12 @@ class LeaderTasks:
         elif isinstance(error, FileNotFoundError):
             return  # the segment was deleted, or the log moved to another folder
         self._host.failed(state, error)
+
+
+def _lacks_epochs(log: Log) -> bool:
+    """Whether epochs of records that only the tier has are unknown: a crash, or a full disk, came
+    between the restart of the log and its epochs (see `LogCut`), or they have none.
+    """
+    epochs = log.epochs.entries()
+    known_from = epochs[0][1] if epochs else log.end_offset
+    return log.start_offset < min(log.local_start_offset, known_from)

@@ -140,6 +140,7 @@ def test_follower_skips_the_tier_when_its_full_disk_has_room_again(store: Failin
     elect(members, 2, 2)
     members.advance(ROUND_MS)
     assert read_all(members, 2) == expected(24)
+    assert members.partition(2).log.epochs.entries()[0] == (0, 0), "the tier knows the epochs that were not written"
 
 
 def test_new_leader_goes_on_copying_where_the_former_stopped(store: FailingStore) -> None:
