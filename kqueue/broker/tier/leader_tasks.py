@@ -32,6 +32,7 @@ from kqueue.tier.copier import copy_segment
 from kqueue.tier.errors import LeaderFenced, ObjectChanged, TierCorrupt
 from kqueue.tier.formats.segments import EpochEntry, TieredSegment
 from kqueue.tier.lineage import Lineage
+from kqueue.tier.manifest import Manifest
 
 T = TypeVar("T")
 logger = logging.getLogger("kqueue.broker")
@@ -97,13 +98,11 @@ class LeaderTasks:
         def run() -> list[EpochEntry]:
             manifest = state.manifest
             manifest.refresh()
-            if manifest.end_offset < local_start:
-                # A new manifest, or copies behind the gap, would hide that.
-                raise TierCorrupt(
-                    f"{manifest.partition}: the tier ends at {manifest.end_offset}, and the disk begins at "
-                    f"{local_start}: what is between is lost. Restore the bucket, or have `kqueue tier recover` make "
-                    "the manifest again; or delete the records before that offset"
-                )
+            agreed_end = manifest.agreed_end(lineage)
+            if max(agreed_end, manifest.root.log_start_offset) < local_start:
+                # A new manifest, or copies behind the gap, would hide that. It comes before the
+                # claim, which cuts off what the tier has of another lineage.
+                raise TierCorrupt(_gap_text(manifest, agreed_end, local_start))
             manifest.claim(epoch, lineage)
             if manifest.end_offset > end:
                 # What is left there agrees with the log in its epochs. Records that are appended
@@ -144,8 +143,12 @@ class LeaderTasks:
             self._flush(state, source.end_offset)
             return
         object_id, epoch, now_ms = host.object_id(), partition.leader_epoch, host.clock.wall_ms()
+        log_start = partition.log.start_offset
 
         def run() -> TieredSegment:
+            if source.start_offset > state.manifest.end_offset:
+                # What is between was deleted before it was copied, and is not missing.
+                state.manifest.raise_start(epoch, log_start)
             return copy_segment(
                 host.store,
                 state.manifest,
@@ -304,6 +307,21 @@ class LeaderTasks:
         elif isinstance(error, FileNotFoundError):
             return  # the segment was deleted, or the log moved to another folder
         self._host.failed(state, error)
+
+
+def _gap_text(manifest: Manifest, agreed_end: int, local_start: int) -> str:
+    """Return what is wrong where the tier ends before the disk begins, and what to do."""
+    found = f"the tier ends at {agreed_end}"
+    if agreed_end < manifest.end_offset:
+        found = (
+            f"the tier has the records of this log up to {agreed_end}, then others of leader epoch "
+            f"{manifest.root.leader_epoch} (an unclean election)"
+        )
+    return (
+        f"{manifest.partition}: {found}, and the disk begins at {local_start}: what is between is lost. Restore the "
+        f"bucket, or have `kqueue tier recover` make the manifest again; or go on without it: delete the records "
+        f"before offset {local_start}"
+    )
 
 
 def _lacks_epochs(log: Log) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -21,7 +22,9 @@ from kqueue.tests.broker.tier.test_tier_manager import alter
 from kqueue.tests.broker.tier.tiered_brokers import STORES, TIERED, FailingStore, scheme_of_tests
 from kqueue.tests.interbroker.fetching_members import FetchingMembers
 from kqueue.tests.tables import for_each
+from kqueue.tier.catalog import all_topics
 from kqueue.tier.errors import TierUnavailable
+from kqueue.tier.manifest import Manifest
 from kqueue.tier.stores.memory import MemoryTierStore
 
 ROUND_MS = 3000
@@ -204,6 +207,65 @@ def test_records_that_an_unclean_election_loses_leave_the_tier_too(store: Failin
     elect(members, 1)
     members.advance(ROUND_MS)
     assert read_all(members, 1) == expected(9) + new
+
+
+def elected_back(new: int) -> FetchingMembers:
+    """Broker 2 was elected uncleanly without offsets 9 to 19 and wrote `new` others, then broker 1,
+    whose disk begins at 18.
+    """
+    members = tiered_members(2)
+    fill(members, 1, 0, 9)
+    members.advance(ROUND_MS)
+    stop(members, 2)
+    members.write(lambda old: old._replace(isr=(1,)))
+    fill(members, 1, 9, 20)
+    members.advance(ROUND_MS)
+    stop(members, 1)
+    members.start(2)
+    members.join(2)
+    members.peers[2].down = {1}
+    elect(members, 2, 2)
+    for number in range(9, 9 + new):
+        append(members.partition(2), b"new%d" % number)
+        members.settle()
+    members.advance(ROUND_MS)
+    stop(members, 2)
+    members.start(1)
+    members.join(1)
+    members.peers[1].down = {2}
+    elect(members, 1, 1)
+    members.advance(ROUND_MS)
+    return members
+
+
+@pytest.mark.parametrize("new", [0, 4, 21])
+def test_leader_of_an_opposite_unclean_election_goes_on_once_the_lost_records_are_given_up(
+    store: FailingStore, caplog: pytest.LogCaptureFixture, new: int
+) -> None:
+    members = elected_back(new)
+    partition = members.partition(1)
+    assert bounds(partition) == (0, 18, 20)
+    assert sum("what is between is lost" in line for line in caplog.messages) == 1
+    fill(members, 1, 20, 26)
+    members.advance(ROUND_MS)
+    assert partition.log.tiered_end == 0
+    assert read_all(members, 1, 18) == expected(26)[18:]
+    broker = members[1].broker
+    assert members.result(broker.upkeep.deletion.delete_before(broker.topics.get("t"), 0, 18)) == 18
+    members.advance(2 * ROUND_MS)
+    assert bounds(partition)[::2] == (18, 26)
+    assert partition.log.tiered_end >= 24
+    assert read_all(members, 1, 18) == expected(26)[18:]
+    (segments,) = [
+        list(Manifest.open(store, topic.partition(0)).segments()) for topic in all_topics(store, ())
+    ]
+    assert segments[0].start_offset == 18
+    assert all(one.end_offset == other.start_offset for one, other in pairwise(segments))
+    members.start(2)
+    members.join(2)
+    members.peers[1].down.clear()
+    members.advance(ROUND_MS)
+    assert read_all(members, 2, 18) == expected(26)[18:]
 
 
 def test_follower_keeps_what_the_tier_has_of_a_lost_leader_only(store: FailingStore) -> None:

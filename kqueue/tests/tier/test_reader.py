@@ -171,8 +171,8 @@ def test_gap_between_two_segments_is_passed_over() -> None:
     manifest = Manifest.open(store, ORDERS)
     log = small_tier()[0]
     claim(manifest, log, 3)
-    copy_all(store, manifest, log, leader_epoch=3, limit=1)
-    copy_all(store, manifest, log, leader_epoch=3, tiered_end=20)
+    first, _, *others = copy_all(store, manifest, log, leader_epoch=3)
+    manifest.rebuild([first, *others], 3)
     reader = reader_of(store)
     read = reader.read(manifest, 12, 1 << 20, end_offset=50)
     assert (read.next_offset, read.records) == (30, log.read(20, 1 << 20, end_offset=30).read())
