@@ -319,8 +319,9 @@ def _gap_text(manifest: Manifest, agreed_end: int, local_start: int) -> str:
         )
     return (
         f"{manifest.partition}: {found}, and the disk begins at {local_start}: what is between is lost. Restore the "
-        f"bucket, or have `kqueue tier recover` make the manifest again; or go on without it: delete the records "
-        f"before offset {local_start}"
+        f"bucket, or have `kqueue tier recover` make the manifest again; or go on without: `kqueue topics "
+        f"delete-records {manifest.partition.topic} --partition {manifest.partition.partition} --before-offset "
+        f"{local_start}` gives up all before it"
     )
 
 
