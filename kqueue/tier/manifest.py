@@ -128,13 +128,26 @@ class Manifest:
 
     def agreed_end(self, lineage: Lineage) -> int:
         """Return the `end_offset` that a claim with this lineage would leave."""
-        root = self.root
+        return end_of(self._agreed_root(self.root, lineage))
+
+    def agreeing(self, lineage: Lineage) -> Manifest:
+        """Return the part of the present root that a log with this lineage agrees with, which is
+        what a claim would leave. For reads: it is not to be changed or refreshed.
+        """
+        part = Manifest(self._store, self.partition)
+        part.root = self._agreed_root(self.root, lineage)
+        part._pages, part._pages_lock = self._pages, self._pages_lock
+        return part
+
+    def _agreed_root(self, root: ManifestRoot, lineage: Lineage) -> ManifestRoot:
         while True:
-            root = self._with_newest_page_open(root)
-            kept, _ = _divided(root.segments, lineage)
-            root = root.next(segments=kept)
+            opened = self._with_newest_page_open(root)
+            kept, _ = _divided(opened.segments, lineage)
+            if kept == opened.segments:
+                return root
+            root = opened.next(segments=kept)
             if kept or not root.levels:
-                return end_of(root)
+                return root
 
     def find(self, offset: int) -> TieredSegment | None:
         """Return the segment with `offset`, else the next one; None: all end at or before it."""

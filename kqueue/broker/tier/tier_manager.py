@@ -37,6 +37,7 @@ from kqueue.broker.topics.topics import Topic, TopicEvents
 from kqueue.broker.upkeep.log_upkeep import LogUpkeep
 from kqueue.log.log_cut import RestartState
 from kqueue.log.results import TieredReadResult, TimestampAndOffset
+from kqueue.tier.errors import TierUnavailable
 from kqueue.tier.formats.topic_record import TopicRecord
 from kqueue.tier.lineage import Lineage
 
@@ -118,7 +119,11 @@ class TierManager(TopicEvents):
     def check_open(self, topic: str, index: int) -> None:
         self.adoptions.check_open(topic, index)
 
+    def log_was_cut(self, partition: Partition) -> None:
+        self.reads.forget(partition)
+
     def log_given_up(self, partition: Partition) -> None:
+        self.reads.forget(partition)
         topic = self._topics.find(partition.topic)
         if topic is not None and topic.log_config.tiered and partition.is_leader:
             self.adoptions.begin(partition)  # elected during the cut, which may have left no batch
@@ -126,10 +131,16 @@ class TierManager(TopicEvents):
     def restart_state(
         self, partition: Partition, offset: int, done: Callable[[RestartState | KqueueError], None]
     ) -> None:
-        state, reader = self.host.state_of(partition), self.host.reader
+        state, reader, epoch = self.host.state_of(partition), self.host.reader, partition.leader_epoch
 
         def run() -> RestartState:
-            state.view.refresh()
+            root = state.view.refresh()
+            if root.leader_epoch < epoch:
+                # It may have records, and so epochs, that the leader's log contradicts.
+                raise TierUnavailable(
+                    f"{state.view.partition}: the leader of epoch {epoch} has not claimed the tier yet, which is that "
+                    f"of epoch {root.leader_epoch}"
+                )
             return restart_at(reader, state.view, offset)
 
         def finish(restart: RestartState | None, error: BaseException | None) -> None:

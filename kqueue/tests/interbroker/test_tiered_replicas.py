@@ -14,7 +14,7 @@ from kqueue.broker.replicas.partition import Partition
 from kqueue.broker.tier.tier_host import TierHost
 from kqueue.storage import MemoryStorage, Storage
 from kqueue.testing.faulty_storage import FaultyStorage
-from kqueue.tests.api.fetch_client import request, values, want
+from kqueue.tests.api.fetch_client import one, request, values, want
 from kqueue.tests.api.harness import SimulatedClient
 from kqueue.tests.broker.replicas.test_partition import append
 from kqueue.tests.broker.replication import elect
@@ -26,6 +26,7 @@ from kqueue.tier.catalog import all_topics
 from kqueue.tier.errors import TierUnavailable
 from kqueue.tier.manifest import Manifest
 from kqueue.tier.stores.memory import MemoryTierStore
+from kqueue.wire.error_codes import ErrorCode
 
 ROUND_MS = 3000
 
@@ -266,6 +267,39 @@ def test_leader_of_an_opposite_unclean_election_goes_on_once_the_lost_records_ar
     members.peers[1].down.clear()
     members.advance(ROUND_MS)
     assert read_all(members, 2, 18) == expected(26)[18:]
+
+
+def test_leader_serves_no_record_of_the_tier_that_its_log_contradicts(store: FailingStore) -> None:
+    members = elected_back(21)
+    client = SimulatedClient(sim=members[1])
+    assert read_values(client, 0) == expected(9)[:2]
+    assert read_values(client, 8) == expected(9)[8:]
+    assert read_values(client, 9) == ErrorCode.CORRUPT_MESSAGE
+    assert read_values(client, 15) == ErrorCode.CORRUPT_MESSAGE
+    assert read_values(client, 18) == expected(20)[18:]
+
+
+def read_values(client: SimulatedClient, offset: int) -> list[bytes | None] | int:
+    """Return the values of one fetch, or its error."""
+    started = client.start(request(client, 11, want(offset=offset)), 11)
+    client.sim.settle()
+    data = one(started.response)
+    return data.error_code or values(data)
+
+
+def test_follower_restarts_from_the_tier_only_when_its_leader_has_claimed_it(store: FailingStore) -> None:
+    members = elected_back(21)
+    members._storages[2] = MemoryStorage(members.clock)
+    members.start(2)
+    members.join(2)
+    members.peers[1].down.clear()
+    members.advance(ROUND_MS)
+    assert bounds(members.partition(2)) == (0, 0, 0), "the tier has epochs of another lineage"
+    broker = members[1].broker
+    members.result(broker.upkeep.deletion.delete_before(broker.topics.get("t"), 0, 18))
+    members.advance(ROUND_MS)
+    assert bounds(members.partition(2))[::2] == (18, 20)
+    assert members.partition(2).log.epochs.entries() == members.partition(1).log.epochs.entries()
 
 
 def test_follower_keeps_what_the_tier_has_of_a_lost_leader_only(store: FailingStore) -> None:
