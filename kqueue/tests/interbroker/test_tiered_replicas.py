@@ -257,9 +257,7 @@ def test_leader_of_an_opposite_unclean_election_goes_on_once_the_lost_records_ar
     assert bounds(partition)[::2] == (18, 26)
     assert partition.log.tiered_end >= 24
     assert read_all(members, 1, 18) == expected(26)[18:]
-    (segments,) = [
-        list(Manifest.open(store, topic.partition(0)).segments()) for topic in all_topics(store, ())
-    ]
+    (segments,) = [list(Manifest.open(store, topic.partition(0)).segments()) for topic in all_topics(store, ())]
     assert segments[0].start_offset == 18
     assert all(one.end_offset == other.start_offset for one, other in pairwise(segments))
     members.start(2)
