@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import errno
+import itertools
+import logging
 from collections.abc import Iterator
-from itertools import pairwise
 
 import pytest
 
@@ -29,15 +30,16 @@ from kqueue.tier.stores.memory import MemoryTierStore
 from kqueue.wire.error_codes import ErrorCode
 
 ROUND_MS = 3000
+STORE_NUMBERS = itertools.count()
 
 
 @pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[FailingStore]:
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[FailingStore]:
     """The tier of the members. Their ids of objects differ, though their random numbers do not."""
     numbers = iter(range(10**6))
     monkeypatch.setattr(TierHost, "object_id", lambda host: f"{next(numbers):032x}")
     with scheme_of_tests():
-        STORES["cluster"] = FailingStore(MemoryTierStore(f"cluster-{id(request)}-{request.node.name[:40]}"))
+        STORES["cluster"] = FailingStore(MemoryTierStore(f"cluster-{next(STORE_NUMBERS)}"))
         yield STORES["cluster"]
 
 
@@ -246,7 +248,8 @@ def test_leader_of_an_opposite_unclean_election_goes_on_once_the_lost_records_ar
     members = elected_back(new)
     partition = members.partition(1)
     assert bounds(partition) == (0, 18, 20)
-    assert sum("what is between is lost" in line for line in caplog.messages) == 1
+    (line,) = [line for line in caplog.records if "what is between is lost" in line.getMessage()]
+    assert line.levelno == logging.ERROR
     fill(members, 1, 20, 26)
     members.advance(ROUND_MS)
     assert partition.log.tiered_end == 0
@@ -259,7 +262,7 @@ def test_leader_of_an_opposite_unclean_election_goes_on_once_the_lost_records_ar
     assert read_all(members, 1, 18) == expected(26)[18:]
     (segments,) = [list(Manifest.open(store, topic.partition(0)).segments()) for topic in all_topics(store, ())]
     assert segments[0].start_offset == 18
-    assert all(one.end_offset == other.start_offset for one, other in pairwise(segments))
+    assert all(one.end_offset == other.start_offset for one, other in itertools.pairwise(segments))
     members.start(2)
     members.join(2)
     members.peers[1].down.clear()
