@@ -219,9 +219,6 @@ class ReplicaFetcher:
                 if log.health.is_suspended:  # its end is not the one that it will have
                     self._delay(fetched)
                     continue
-                if lacks_epochs(log) and not fetched.has_restarted:
-                    self._ask_local_start(fetched, fetched.follower.leader_epoch)
-                    continue
                 fetch = fetched.fetch = fetched.follower.next_fetch(log.end_offset, log.epochs.latest)
                 start = log.start_offset
             except KqueueError as error:
@@ -376,6 +373,9 @@ class ReplicaFetcher:
             return
         elif data.diverging_epoch.epoch >= 0:
             self._truncate(fetched, data, epoch)
+            return
+        elif 0 <= data.log_start_offset < log.local_start_offset and lacks_epochs(log) and not fetched.has_restarted:
+            self._ask_local_start(fetched, epoch)
             return
         else:
             assert isinstance(data.records, memoryview)

@@ -154,4 +154,5 @@ def test_each_committed_record_is_read_once_at_each_replica(faulty: FaultyTierSt
         assert read_all(members, node, run.begin) == expected(run.count)[run.begin :], f"seed {seed}, broker {node}"
     logs = [members.partition(node).log for node in (1, 2, 3)]
     assert {log.start_offset for log in logs} == {run.begin}
-    assert len({tuple(log.epochs.entries()) for log in logs}) == 1
+    epochs = {tuple(log.epochs.entries()) for log in logs}
+    assert len(epochs) == 1 or run.begin == run.count, "an empty log needs no epochs"
