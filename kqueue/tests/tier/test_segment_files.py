@@ -13,7 +13,8 @@ from kqueue.tests.tier.tiered_logs import ORDERS
 from kqueue.tier.chunks import ChunkCache
 from kqueue.tier.errors import TierCorrupt
 from kqueue.tier.formats.segment_object import parts_of
-from kqueue.tier.segment_files import BatchesFile, SegmentFilesStorage, read_indexes
+from kqueue.tier.read_only import ReadOnlyFile
+from kqueue.tier.segment_files import SegmentFilesStorage, read_indexes
 from kqueue.tier.stores.memory import MemoryTierStore
 
 INDEXES = (b"i" * 16, b"t" * 12, b"x" * 34, b"s" * 10, b"e" * 8)
@@ -61,7 +62,7 @@ def test_missing_file_and_folder_are_not_found() -> None:
 
 def test_batches_end_where_the_indexes_begin() -> None:
     file = files_of().open(f"orders-0/{NAME}.log")
-    assert isinstance(file, BatchesFile)
+    assert isinstance(file, ReadOnlyFile)
     assert file.size == 1000
     assert file.read_at(990, 100) == b"b" * 10
     assert file.read_at(1000, 10) == b""
