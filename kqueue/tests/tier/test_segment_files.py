@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from crc32c import crc32c
 
-from kqueue.base.errors import StorageFailed
 from kqueue.log.segment import Segment
 from kqueue.testing.tier_faults import FaultyTierStore, truncated
 from kqueue.tests.tier.segment_entries import entry
@@ -71,25 +68,6 @@ def test_batches_end_where_the_indexes_begin() -> None:
     assert not file.is_cached(0, 400)
     assert (file.fileno(), file.age_ms()) == (None, None)
     file.close()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda files: files.make_folder("a"),
-        lambda files: files.remove("a"),
-        lambda files: files.rename("a", "b"),
-        lambda files: files.sync_folder("a"),
-        lambda files: files.write_atomic("a", b""),
-        lambda files: files.lock("a"),
-        lambda files: files.open(f"orders-0/{NAME}.log").append(b""),
-        lambda files: files.open(f"orders-0/{NAME}.log").truncate(0),
-        lambda files: files.open(f"orders-0/{NAME}.log").sync(),
-    ],
-)
-def test_nothing_is_written(change: Callable[[SegmentFilesStorage], object]) -> None:
-    with pytest.raises(StorageFailed, match="is in the tier, where segments never change"):
-        change(files_of())
 
 
 def test_indexes_with_a_wrong_checksum_are_read_once_more_and_then_refused() -> None:
