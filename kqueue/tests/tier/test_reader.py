@@ -3,7 +3,7 @@ from __future__ import annotations
 import contextlib
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -387,6 +387,47 @@ def test_failure_to_fetch_the_next_segment_ahead_does_not_fail_the_read() -> Non
     reader.read(manifest, 0, 1 << 20, end_offset=50)
     following = list(manifest.segments())[1]
     assert chunks.is_cached(following.key(ORDERS), 0, following.size)
+
+
+def tier_of_large_batches() -> tuple[FaultyTierStore, Manifest]:
+    """Return a tier of one segment, with twenty batches of 100 KB: more than a search reads."""
+    log = open_log()
+    for _ in range(20):
+        append(log, b"v" * 100_000)
+    log.roll()
+    store = FaultyTierStore(MemoryTierStore())
+    manifest = Manifest.open(store, ORDERS)
+    claim(manifest, log, 0)
+    copy_all(store, manifest, log)
+    return store, manifest
+
+
+def test_all_chunks_of_a_read_are_asked_for_before_the_first_is_there() -> None:
+    store, manifest = tier_of_large_batches()
+    later: list[Callable[[], object]] = []
+    chunks = ChunkCache(store, chunk_bytes=100_000, run_later=later.append)
+    reader = TierReader(store, chunks)
+    reader.read(manifest, 0, 1, end_offset=20)
+    [segment] = manifest.segments()
+    chunks.forget(segment.key(ORDERS))
+    later.clear()
+    store.fail(unavailable("get*"), times=1)
+    with pytest.raises(TierUnavailable):
+        reader.read(manifest, 5, 400_000, end_offset=20)
+    for task in later:
+        task()
+    assert chunks.is_cached(segment.key(ORDERS), 600_000, 300_000)
+
+
+def test_read_of_a_random_place_fetches_what_it_returns() -> None:
+    store, manifest = tier_of_large_batches()
+    chunks = ChunkCache(store, chunk_bytes=200_000, run_later=lambda task: task())
+    reader = TierReader(store, chunks)
+    for offset in (7, 15, 3):
+        fetched = chunks.fetched_bytes
+        read = reader.read(manifest, offset, 150_000, end_offset=20)
+        assert read.next_offset == offset + 1
+        assert chunks.fetched_bytes - fetched <= 2 * 200_000
 
 
 def _raise_unavailable(call: object) -> None:
