@@ -331,12 +331,22 @@ class TierManager(TopicEvents):
         if not topic.log_config.tiered:
             self.deletions.resume(topic, partition)
             return
+        self._forget_end(partition)
         if partition.leader_epoch > 0:  # else it is new, and the tier can't have it
             self.adoptions.begin(partition)
         self._scheduler.purgatory.run_in_later_turn(lambda: self._look_at(partition))
 
     def became_follower(self, partition: Partition) -> None:
         self.adoptions.end(partition)
+        self._forget_end(partition)
+
+    def _forget_end(self, partition: Partition) -> None:
+        """Delete nothing here until it is known what the tier has in this leader epoch: that of an
+        unclean election may have cut it.
+        """
+        state = self.host.states.get(partition)
+        if partition.is_open and (state is None or not state.is_claimed):
+            partition.log.tiered_end = 0
 
     def removed(self, partition: Partition) -> None:
         self._forget(partition)

@@ -270,6 +270,33 @@ def test_leader_of_an_opposite_unclean_election_goes_on_once_the_lost_records_ar
     assert read_all(members, 2, 18) == expected(26)[18:]
 
 
+def test_leader_deletes_nothing_here_by_what_it_knew_of_the_tier_in_an_earlier_epoch(store: FailingStore) -> None:
+    members = tiered_members(2)
+    alter(members[1], local_retention_bytes="700")
+    fill(members, 1, 0, 9)
+    stop(members, 2)
+    members.write(lambda old: old._replace(isr=(1,)))
+    fill(members, 1, 9, 24)
+    members.advance(ROUND_MS)
+    log = members.partition(1).log
+    start = log.local_start_offset
+    assert 9 < start < log.tiered_end
+    members.peers[1].down = {2}
+    members[1].jobs.held = "tier follows"
+    members.start(2)
+    members.join(2)
+    members.peers[2].down = {1}
+    elect(members, 2, 2)
+    append(members.partition(2), b"new9")
+    members.settle()
+    members.advance(ROUND_MS)
+    elect(members, 1, 1)
+    alter(members[1], local_retention_bytes="1")
+    members.advance(2 * ROUND_MS)
+    assert log.local_start_offset == start, "the tier does not have it any more"
+    assert read_all(members, 1, start) == expected(24)[start:]
+
+
 def test_leader_serves_no_record_of_the_tier_that_its_log_contradicts(store: FailingStore) -> None:
     members = elected_back(21)
     client = SimulatedClient(sim=members[1])
