@@ -5,6 +5,9 @@
     run      in a job, when recovery point and log start are on disk
     end      it goes on; after a failure it is offline
 
+A cut that finds no room leaves what a crash leaves. Its owner closes the log, and recovers it from
+its files; any other failure is final until the next start.
+
 A log restarts empty. Without a remote tier it starts at that offset. With one, a `RestartState`
 says where it starts, and what its epochs and producers are: the tier has the records in between.
 
@@ -94,6 +97,18 @@ class LogCut:
 
     def run(self) -> None:
         """Cut the log. Durable on return. Raises: StorageFailed."""
+        try:
+            self._run()
+        except StorageUnavailable as error:
+            # The log will be opened again from its files: none may be of a segment that it has
+            # deleted.
+            try:
+                self.log.segments.finish_deletions()
+            except StorageFailed as failed:
+                raise StorageFailed(f"{error}; {failed}") from error
+            raise
+
+    def _run(self) -> None:
         log = self.log
         try:
             if not self.restarts:
@@ -151,7 +166,11 @@ class LogCut:
         log.tiered_end = offset
 
     def end(self, error: BaseException | None) -> StorageFailed | None:
-        """Use the log again, if `run` did not fail. Returns: why it is offline; None: it is not."""
+        """Use the log again, if `run` did not fail.
+
+        Returns: why it is offline; None: it is not. StorageUnavailable: the disk is not to blame,
+            and the log may be recovered from its files.
+        """
         log = self.log
         if log.health.state is LogState.OFFLINE:  # deleted, or its folder was lost
             return log.health.failure
@@ -160,6 +179,9 @@ class LogCut:
             if not self.restarts:
                 log.flusher.flushed_offset = min(self._flushed_offset, log.end_offset)
             return None
+        if isinstance(error, StorageUnavailable):
+            log.take_offline(error)
+            return error
         failure = error if isinstance(error, StorageFailed) else StorageFailed(f"{log.folder}: {error!r}")
         log._fail(failure, LogState.OFFLINE)
         return failure

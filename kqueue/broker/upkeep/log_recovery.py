@@ -60,7 +60,7 @@ class _Folder:
     urgent: dict[TopicPartition, None] = field(default_factory=dict)
     alone: set[TopicPartition] = field(default_factory=set)
     running: int = 0
-    is_measured: bool = False
+    is_measured: bool = True
 
 
 class _Failure(NamedTuple):
@@ -157,10 +157,19 @@ class LogRecovery:
         """Let `drop` wait for another job that has a log for itself, until `release`."""
         self._under_way.add((topic, index))
 
-    def release(self, topic: str, index: int) -> None:
-        """The job of `hold` has ended."""
-        self._under_way.discard((topic, index))
-        self._end_drops([(topic, index)])
+    def release(self, topic: str, index: int, recovers: Partition | None = None) -> None:
+        """The job of `hold` has ended.
+
+        Args: recovers: the partition, if the job has left a log that has to be recovered; that is
+            not done for one that `drop` waits for.
+        """
+        key = (topic, index)
+        self._under_way.discard(key)
+        if recovers is not None and not any(key in keys for keys, _ in self._dropped):
+            self._add(recovers)
+        self._end_drops([key])
+        for folder in self._folders.values():
+            self._start_jobs(folder)
 
     def drop(self, keys: Sequence[TopicPartition], then: Callable[[], None]) -> None:
         """Recover these logs no more, and call `then` when no job reads one of them."""
@@ -196,6 +205,7 @@ class LogRecovery:
 
     def _measure(self, folder: _Folder) -> None:
         """Find out how much there is to read, in a job; then begin."""
+        folder.is_measured = False
         logs = list(folder.waiting.values())
 
         def finish(sizes: dict[TopicPartition, int] | None, error: BaseException | None) -> None:

@@ -28,10 +28,12 @@ from kqueue.testing.tier_faults import FaultyTierStore, TierFault, missing, slow
 from kqueue.tests.log.helpers import START_MS, append, batch, end_transaction, open_log
 from kqueue.tests.thorough import examples
 from kqueue.tests.tier.drawn_logs import DrawnLog, drawn_logs
+from kqueue.tests.tier.test_copier import transactional_log
 from kqueue.tests.tier.tiered_logs import ORDERS, claim, copy_all, log_bytes, read_all, reader_of
 from kqueue.tier import copier
 from kqueue.tier.chunks import ChunkCache
 from kqueue.tier.errors import ObjectNotFound, TierCorrupt, TierUnavailable
+from kqueue.tier.lineage import Lineage
 from kqueue.tier.manifest import Manifest
 from kqueue.tier.reader import TierReader
 from kqueue.tier.stores.memory import MemoryTierStore
@@ -171,13 +173,31 @@ def test_gap_between_two_segments_is_passed_over() -> None:
     manifest = Manifest.open(store, ORDERS)
     log = small_tier()[0]
     claim(manifest, log, 3)
-    copy_all(store, manifest, log, leader_epoch=3, limit=1)
-    copy_all(store, manifest, log, leader_epoch=3, tiered_end=20)
+    first, _, *others = copy_all(store, manifest, log, leader_epoch=3)
+    manifest.rebuild([first, *others], 3)
     reader = reader_of(store)
     read = reader.read(manifest, 12, 1 << 20, end_offset=50)
     assert (read.next_offset, read.records) == (30, log.read(20, 1 << 20, end_offset=30).read())
     assert reader.read(manifest, 12, 1 << 20, end_offset=20) == (b"", 20, [], False)
     assert rows(reader.producers_at(manifest, 15)) == []
+
+
+def test_part_that_a_log_agrees_with_has_no_record_and_no_marker_of_another() -> None:
+    store = FaultyTierStore(MemoryTierStore())
+    manifest = Manifest.open(store, ORDERS)
+    log = transactional_log()
+    claim(manifest, log, 3)
+    copy_all(store, manifest, log, leader_epoch=3)
+    reader, lineage = reader_of(store), Lineage([(0, 0), (1, 2)], 3, 3)
+    whole = reader.read(manifest, 2, 1 << 20, end_offset=6, read_committed=True)
+    part = manifest.agreeing(lineage)
+    read = reader.read(part, 2, 1 << 20, end_offset=6, read_committed=True)
+    assert (whole.next_offset, read.next_offset, part.end_offset) == (4, 3, 3)
+    assert whole.aborted, "a marker behind the end of the part aborts what is in it"
+    assert (read.aborted, read.continues_local) == ([], True), "the log here says what became of it"
+    manifest.claim(3, lineage)
+    assert manifest.root.segments == part.root.segments
+    assert reader.read(manifest, 2, 1 << 20, end_offset=6, read_committed=True) == read
 
 
 def test_offsets_without_batches_at_the_end_of_a_segment_are_passed_over() -> None:

@@ -142,6 +142,26 @@ def test_a_log_that_fails_is_refused_and_tried_again_later(caplog: pytest.LogCap
     assert bad.high_watermark == 1
 
 
+def test_the_only_log_is_tried_again_though_nothing_was_measured_at_the_start() -> None:
+    before = crashed({"bad": 1})
+    storage = before.storage
+    sim = Simulation(
+        SETTINGS,
+        storage=storage,
+        store=before.store,
+        clock=before.clock,
+        before_start=lambda broker: storage.rename("bad-0", "elsewhere"),
+    )
+    with pytest.raises(StorageFailed, match="is gone"):
+        sim.broker.topics.partition("bad", 0).log  # noqa: B018
+    storage.rename("elsewhere", "bad-0")
+    sim.clock.advance(log_recovery.RETRY_MS)
+    with pytest.raises(LogRecovering):
+        sim.broker.topics.partition("bad", 0).log  # noqa: B018
+    sim.settle()
+    assert sim.broker.topics.partition("bad", 0).high_watermark == 1
+
+
 def test_a_stop_during_recovery_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     one_log_per_job(monkeypatch)
     sim = started(crashed({"a": 1, "b": 2, "c": 3}))
