@@ -42,9 +42,9 @@ BATCH_RECORDS = 16
 FETCH_BYTES = 1 * MiB
 FIRST_BYTES = 300
 READ_AHEAD_THREADS = 4
-READ_SHARE_AIM = 0.5
-"""Cold reads from a folder take twice the time of local ones at most: their bytes are copied once
-more, and kept in the cache.
+READ_CPU_AIM = 3.0
+"""CPU s/GB of cold reads: their bytes are checked, copied once more, and kept in the cache. The
+local rate to compare with is the disk's: 380 MB/s here, 1,280 MB/s there.
 """
 REQUEST_MS = (12.0, 0.5)
 """Median, and sigma of the logarithm, of a request to an object store in the same region; a
@@ -189,9 +189,9 @@ def _cold_reads(store: CountingStore, manifest: Manifest, log: Log, folder: Path
         [
             Figure(local_rate, "MB/s, local, not in memory"),
             Figure(cold_rate, "MB/s, from the tier"),
-            Figure(cold_rate / local_rate, "of the local rate", at_least=READ_SHARE_AIM),
+            Figure(cold_rate / local_rate, "of the local rate"),
             Figure(again_rate, "MB/s, from the tier once more, out of the cache"),
-            Figure(cold[1] / (size / 1e9), "CPU s/GB, from the tier"),
+            Figure(cold[1] / (size / 1e9), "CPU s/GB, from the tier", at_most=READ_CPU_AIM),
         ],
         "checksums of all batches are compared",
     )
@@ -204,17 +204,20 @@ def _first_bytes(tier: Path) -> Row:
     cold: list[float] = []
     warm: list[float] = []
     with ThreadPoolExecutor(READ_AHEAD_THREADS) as executor:
-        reader = TierReader(store, ChunkCache(store, run_later=executor.submit))
+        few_chunks = ChunkCache(store, memory_bytes=8 * MiB, run_later=executor.submit)
+        warm_reader = TierReader(store, few_chunks)
+        for offset in range(0, manifest.end_offset, BATCH_RECORDS * (SEGMENT_BYTES // BATCH_BYTES)):
+            warm_reader.read(manifest, offset, 1, end_offset=manifest.end_offset)
         for _ in range(FIRST_BYTES):
-            for spent, forgets in ((cold, True), (warm, False)):
-                if forgets:
-                    reader = TierReader(store, ChunkCache(store, run_later=executor.submit))
+            for spent, is_warm in ((cold, False), (warm, True)):
+                new = TierReader(store, ChunkCache(store, run_later=executor.submit))
+                reader = warm_reader if is_warm else new
                 offset = rng.randrange(manifest.end_offset)
                 began = time.perf_counter()
                 reader.read(manifest, offset, FETCH_BYTES, end_offset=manifest.end_offset)
                 spent.append((time.perf_counter() - began) * 1000)
     figures = []
-    for spent, what in ((cold, "indexes not in memory"), (warm, "maybe in memory")):
+    for spent, what in ((cold, "indexes not in memory"), (warm, "in memory")):
         spent.sort()
         figures += [
             Figure(spent[len(spent) // 2], f"ms p50, {what}"),

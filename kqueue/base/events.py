@@ -413,6 +413,12 @@ TIER_FAILED = _Row(
     "A partition's part of the tier can't be changed: its segments stay here, or there.",
     "Do what the message says; the broker tries again.",
 )
+TIER_CORRUPT = _Row(
+    "tier.corrupt",
+    ERROR,
+    "A partition's part of the tier is damaged, or lacks records that the disk lacks, too: nothing more is copied.",
+    "Do what the message says; the broker tries again.",
+)
 TIER_READ_FAILED = _Row(
     "tier.read-failed",
     WARNING,

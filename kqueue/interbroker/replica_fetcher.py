@@ -23,6 +23,7 @@ from kqueue.base.timers import Timer
 from kqueue.broker.replicas.partition import Partition
 from kqueue.interbroker.contract import PeerError, Peers
 from kqueue.interbroker.leader_offsets import LeaderOffsets, ask_leader_offsets, ask_local_start
+from kqueue.log.follower_log import lacks_epochs
 from kqueue.log.log_cut import RestartState
 from kqueue.replication.config import FetcherConfig
 from kqueue.replication.follower_replica import FollowerFetch, FollowerReplica
@@ -92,9 +93,13 @@ class FetcherHost(Protocol):
 
 
 class FetchedPartition:
-    """A partition of a fetcher. `fetch`: the outstanding one; None: to be named next."""
+    """A partition of a fetcher.
 
-    __slots__ = ("failed_code", "fetch", "follower", "key", "partition")
+    fetch: the outstanding one; None: to be named next.
+    has_restarted: whether its log has gone on from the tier.
+    """
+
+    __slots__ = ("failed_code", "fetch", "follower", "has_restarted", "key", "partition")
 
     def __init__(self, key: Key, partition: Partition) -> None:
         self.key = key
@@ -102,6 +107,7 @@ class FetchedPartition:
         self.follower = FollowerReplica(partition.registration)
         self.fetch: FollowerFetch | None = None
         self.failed_code = 0  # logged already
+        self.has_restarted = False
 
 
 class _Answer(NamedTuple):
@@ -368,6 +374,9 @@ class ReplicaFetcher:
         elif data.diverging_epoch.epoch >= 0:
             self._truncate(fetched, data, epoch)
             return
+        elif 0 <= data.log_start_offset < log.local_start_offset and lacks_epochs(log) and not fetched.has_restarted:
+            self._ask_local_start(fetched, epoch)
+            return
         else:
             assert isinstance(data.records, memoryview)
             # What is copied counts before it is appended: the leader has sent it, and the network
@@ -489,11 +498,15 @@ class ReplicaFetcher:
                 raise offset
             partition.restart_state(offset, lambda state: in_turn(lambda: restart(offset, state)))
 
+        def done(error: KqueueError | None) -> None:
+            fetched.has_restarted = error is None
+            self._cut(fetched, error)
+
         def restart(offset: int, state: RestartState | KqueueError) -> None:
             if isinstance(state, KqueueError):
                 raise state
             end = partition.log_end_offset
-            partition.follow(epoch).restart_at(offset, partial(self._cut, fetched), state)
+            partition.follow(epoch).restart_at(offset, done, state)
             events.REPLICA_SKIPS_TIER.log(
                 logger,
                 "%s-%d: goes on at offset %d, where broker %d's local log starts: it ended at %d",

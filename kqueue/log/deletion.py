@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from kqueue.base import events
 from kqueue.base.clock import Clock
-from kqueue.base.errors import TooManyOpenFiles
+from kqueue.base.errors import StorageUnavailable, TooManyOpenFiles
 from kqueue.base.jobs import IoJob, Jobs
 from kqueue.base.timers import Timers
 from kqueue.log.formats.filenames import DELETED, LOG
@@ -32,6 +32,7 @@ from kqueue.storage.paths import parent_of
 logger = logging.getLogger("kqueue.log")
 TopicPartition = tuple[str, int]
 PAUSE_MS = 1000  # between two looks at the files of a paused folder
+RETRY_MS = 10_000  # after a checkpoint found no room
 Done = Callable[[BaseException | None], None]
 
 
@@ -170,10 +171,18 @@ class AsyncDeleter:
         """Allow removals again; they continue within `PAUSE_MS`."""
         self._paused.discard(folder)
 
-    def delete_segments(self, key: TopicPartition, dropped: DeletedSegments, delay_ms: int) -> None:
-        """Run the steps. A failure is logged and left to the next start; the log stays usable.
+    def delete_segments(
+        self,
+        key: TopicPartition,
+        dropped: DeletedSegments,
+        delay_ms: int,
+        is_current: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Run the steps. A full disk is tried again: the deletion makes room. Another failure is
+        logged and left to the next start; the log stays usable.
 
-        Args: delay_ms: between the rename and the removal.
+        Args: delay_ms: between the rename and the removal. is_current: whether the log is still in
+            use; else its folder is deleted, and another log may have the names of its files.
         """
 
         def submit(run: Callable[[], None]) -> None:
@@ -194,10 +203,17 @@ class AsyncDeleter:
                 self.remove_files_later(dropped.storage, tuple(dropped.deleted_paths()), delay_ms)
 
         def saved(error: BaseException | None) -> None:
-            if error is None:  # else it was logged where it failed
+            # A failure was logged where it came.
+            if error is None:
                 submit(dropped.rename)
+            elif isinstance(error, StorageUnavailable):
+                self._timers.at(self._clock.monotonic_ms() + RETRY_MS, save)
 
-        self._save_start(key, saved)
+        def save() -> None:
+            if is_current():
+                self._save_start(key, saved)
+
+        save()
 
     def remove_files_later(self, storage: Storage, paths: Sequence[str], delay_ms: int) -> None:
         """Remove `.deleted` files after `delay_ms`, in a job; a stop before leaves them to the next

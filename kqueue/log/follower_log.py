@@ -41,6 +41,13 @@ def append_replicated(log: Log, records: memoryview, leader_epoch: int) -> int:
     return position
 
 
+def lacks_epochs(log: Log) -> bool:
+    """Whether a log has gone on from the tier without the epochs of what only the tier has, and has
+    no batch yet: a crash, or a full disk, came between the two (see `LogCut`).
+    """
+    return log.epochs.latest < 0 and log.start_offset < log.local_start_offset == log.end_offset
+
+
 def _check_order(log: Log, header: BatchHeader, leader_epoch: int) -> None:
     if header.base_offset < log.end_offset:
         raise CorruptBatch(

@@ -5,6 +5,9 @@
     run      in a job, when recovery point and log start are on disk
     end      it goes on; after a failure it is offline
 
+A cut that finds no room leaves what a crash leaves. Its owner closes the log, and recovers it from
+its files; any other failure is final until the next start.
+
 A log restarts empty. Without a remote tier it starts at that offset. With one, a `RestartState`
 says where it starts, and what its epochs and producers are: the tier has the records in between.
 
@@ -20,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kqueue.base.errors import CorruptData, CorruptIndex, DiskFull, StorageFailed, StorageUnavailable
+from kqueue.base.errors import CorruptData, CorruptIndex, StorageFailed, StorageUnavailable
 from kqueue.log.formats.leader_epochs import LeaderEpochCache
 from kqueue.log.formats.producer_snapshot import decode_snapshot, encode_snapshot
 from kqueue.log.log import Log
@@ -64,7 +67,6 @@ class LogCut:
         self._on_truncate = log.on_truncate
         self._flushed_offset = log.flushed_offset
         self._pending_start = log.pending_start_offset
-        self._has_begun = True  # until nothing but the records is gone
 
     def begin(self) -> None:
         """Count as flushed up to the log start only; checkpoints forget the start of a log that
@@ -95,6 +97,18 @@ class LogCut:
 
     def run(self) -> None:
         """Cut the log. Durable on return. Raises: StorageFailed."""
+        try:
+            self._run()
+        except StorageUnavailable as error:
+            # The log will be opened again from its files: none may be of a segment that it has
+            # deleted.
+            try:
+                self.log.segments.finish_deletions()
+            except StorageFailed as failed:
+                raise StorageFailed(f"{error}; {failed}") from error
+            raise
+
+    def _run(self) -> None:
         log = self.log
         try:
             if not self.restarts:
@@ -103,7 +117,6 @@ class LogCut:
             # The new segment may have the name of one whose deletion waits for a job.
             log.segments.finish_deletions()
             log._truncate(log.segments.base_offset)
-            self._has_begun = False
             if self._state is None:
                 self._restart()
             else:
@@ -116,7 +129,6 @@ class LogCut:
     def _restart(self) -> None:
         """Replace the only segment, which is empty, by an empty one at `offset`."""
         log, offset = self.log, self.offset
-        self._has_begun = True
         log.producers = ProducerStateManager()
         log.producers.end_offset = offset
         log.epochs.clear()
@@ -139,7 +151,6 @@ class LogCut:
         """
         log, offset, segments = self.log, self.offset, self.log.segments
         segments.snapshots.put(encode_snapshot(state.producers), offset)
-        self._has_begun = True
         log.end_offset = offset
         if segments.base_offset != offset:
             segments.begin_at(offset, log._clock.wall_ms())
@@ -157,9 +168,8 @@ class LogCut:
     def end(self, error: BaseException | None) -> StorageFailed | None:
         """Use the log again, if `run` did not fail.
 
-        Where a restart found no room for the state, the log is empty as before its first record: it
-        can be cut again.
-        Returns: why it was not cut, and mostly is offline; None: it was cut.
+        Returns: why it is offline; None: it is not. StorageUnavailable: the disk is not to blame,
+            and the log may be recovered from its files.
         """
         log = self.log
         if log.health.state is LogState.OFFLINE:  # deleted, or its folder was lost
@@ -169,10 +179,8 @@ class LogCut:
             if not self.restarts:
                 log.flusher.flushed_offset = min(self._flushed_offset, log.end_offset)
             return None
-        if isinstance(error, DiskFull) and self.restarts and not self._has_begun:
-            log.flusher.flushed_offset = log.end_offset
-            log.pending_start_offset = log.start_offset = min(log.start_offset, log.end_offset)
-            log.note_local_start()
+        if isinstance(error, StorageUnavailable):
+            log.take_offline(error)
             return error
         failure = error if isinstance(error, StorageFailed) else StorageFailed(f"{log.folder}: {error!r}")
         log._fail(failure, LogState.OFFLINE)

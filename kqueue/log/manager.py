@@ -26,7 +26,7 @@ from kqueue.log.folders.data_folders import DataFolders, OfflineFolder, has_batc
 from kqueue.log.folders.log_dirs import LogDirDescription, LogDirListing
 from kqueue.log.folders.partition_folders import PartitionFolder, TopicPartition
 from kqueue.log.folders.registration_mark import RegistrationMark
-from kqueue.log.formats.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
+from kqueue.log.formats.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS, LogCheckpoint
 from kqueue.log.formats.filenames import PARTITION_METADATA
 from kqueue.log.log import PRODUCER_EXPIRATION_MS_DEFAULT, Log
 from kqueue.log.log_copier import LogCopier
@@ -114,7 +114,8 @@ class LogManager:
         for folder in self._folders:
             folder.on_removed = self._removed
         self.on_removed: Callable[[], None] | None = None
-        # a partition of an unclean folder stays in here until it was opened, and so recovered
+        # a partition of an unclean folder, or with a log that was given up, stays in here until it
+        # was opened, and so recovered
         self._unrecovered = {
             key for folder in self._folders if not folder.clean for key in folder.partitions if key[0] not in NOT_OURS
         }
@@ -274,7 +275,7 @@ class LogManager:
             config,
             self._clock,
             topic_id=topic_id,
-            checkpoint=recovered if recovered is not None else checkpoint_of(folder, key),
+            checkpoint=recovered if recovered is not None else self._checkpoint_of(folder, key),
             producer_expiration_ms=self.producer_expiration_ms,
             rng=self._rng,
         )
@@ -305,7 +306,11 @@ class LogManager:
         key = (topic, partition)
         self._folders.check(key)
         folder, partition_dir = self._find(key, topic_id)
-        return folder.storage, LogToRecover(key, partition_dir.path, config, checkpoint_of(folder, key))
+        return folder.storage, LogToRecover(key, partition_dir.path, config, self._checkpoint_of(folder, key))
+
+    def _checkpoint_of(self, folder: DataFolder, key: TopicPartition) -> LogCheckpoint:
+        checkpoint = checkpoint_of(folder, key)
+        return checkpoint._replace(clean=checkpoint.clean and key not in self._unrecovered)
 
     def recovered(self, key: TopicPartition, log: RecoveredLog) -> None:
         """Use what a `RecoveryTask` has found, from now on: `open` then reads almost nothing.
@@ -318,6 +323,16 @@ class LogManager:
         self._unrecovered.discard(key)
         self._recovered[key] = log
         self.checkpoints.note_recovered(folder, key, log.start_offset, log.end_offset)
+
+    def give_up(self, topic: str, partition: int) -> None:
+        """Close a log whose `LogCut` found no room, without a flush. It has to be recovered before
+        its next use, as after a crash.
+        """
+        key = (topic, partition)
+        log = self._forget(key)
+        if log is not None:
+            log.abandon()
+            self._unrecovered.add(key)
 
     def delete(self, topic: str, partition: int) -> bool:
         """Remove the partition; jobs then close its log and delete its folder. False: it has no

@@ -62,9 +62,11 @@ class LogReader:
 
     Attributes: verifies: reads return a verification task for bytes that were in the file when it
         was opened and have not been compared with their checksums yet.
+        verifies_ahead: such a task takes more than the read needs, so that the next reads have
+            none. Not where those bytes must be fetched first.
     """
 
-    __slots__ = ("_damage", "_folder", "_hints", "_location", "_segments", "verifies")
+    __slots__ = ("_damage", "_folder", "_hints", "_location", "_segments", "verifies", "verifies_ahead")
 
     def __init__(self, segments: list[Segment], damage: list[Damage | str], location: str, folder: str) -> None:
         """Args: damage: receives what verification finds."""
@@ -73,7 +75,7 @@ class LogReader:
         self._location = location
         self._folder = folder
         self._hints: dict[int, LogPosition] = {}
-        self.verifies = True
+        self.verifies = self.verifies_ahead = True
 
     def read(
         self, offset: int, max_bytes: int, end_offset: int, log_end_offset: int, min_one_batch: bool
@@ -171,7 +173,8 @@ class LogReader:
         self, segment: Segment, start: int, end: int, until_offset: int, log_end_offset: int
     ) -> VerificationTask:
         size = segment.unverified_size
-        end = min(start + max(CHECK_AHEAD * (end - start), CHECK_BYTES_MIN), size)
+        if self.verifies_ahead:
+            end = min(start + max(CHECK_AHEAD * (end - start), CHECK_BYTES_MIN), size)
         region = segment.log.region(0, size)
         next_segment = self._next_base(segment, log_end_offset)
         return VerificationTask(

@@ -32,6 +32,10 @@ from kqueue.tier.stores.contract import TierStore
 
 CHUNK_BYTES = 1 * MiB
 CHUNKS_AHEAD = 4
+STEPS_IN_ORDER = 2
+"""After so many steps to the next chunk a reader has more fetched ahead. One step says nothing: it
+looks for a place in one chunk, and what it reads from there on ends in the next.
+"""
 MEMORY_BYTES = 32 * MiB
 KEYS_FOLLOWED = 1024
 _CRC = struct.Struct(">I")
@@ -75,7 +79,7 @@ class ChunkCache:
         self._chunks: OrderedDict[ChunkKey, bytes] = OrderedDict()
         self._memory_size = 0
         self._loading: dict[ChunkKey, Future[bytes]] = {}
-        self._last_numbers: OrderedDict[str, int] = OrderedDict()
+        self._followed: OrderedDict[str, tuple[int, int]] = OrderedDict()  # last chunk, steps in order
         self._disk = _DiskChunks(folder, disk_bytes) if folder is not None and disk_bytes > 0 else None
 
     def read(self, key: str, limit: int, position: int, size: int) -> bytes:
@@ -106,6 +110,14 @@ class ChunkCache:
         with self._lock:
             return all(self._has((key, number)) for number in range(first, last + 1))
 
+    def expect(self, key: str, limit: int, position: int, size: int) -> None:
+        """Fetch the chunks of a range in other threads, but the first, which the caller needs now.
+
+        It looks through that one for the place where a read begins, and then wants the others.
+        """
+        first, last = position // self._chunk_bytes, (position + size - 1) // self._chunk_bytes
+        self._fetch_later(key, limit, range(max(first, 0) + 1, last + 1))
+
     def fetch_ahead(self, key: str, limit: int) -> None:
         """Fetch the beginning of an object, which will be read next, in another thread."""
         self._fetch_later(key, limit, range(CHUNKS_AHEAD))
@@ -115,7 +127,7 @@ class ChunkCache:
         with self._lock:
             for chunk in [chunk for chunk in self._chunks if chunk[0] == key]:
                 self._memory_size -= len(self._chunks.pop(chunk))
-            self._last_numbers.pop(key, None)
+            self._followed.pop(key, None)
         if self._disk is not None:
             self._disk.forget(key)
 
@@ -188,13 +200,16 @@ class ChunkCache:
         if self._run_later is None:
             return
         with self._lock:
-            # Whoever begins an object at its start is likely to read on.
-            before = self._last_numbers.get(key, -1)
-            self._last_numbers[key] = last
-            self._last_numbers.move_to_end(key)
-            if len(self._last_numbers) > KEYS_FOLLOWED:
-                self._last_numbers.popitem(last=False)
-        if last != before and before + 1 >= first >= before:
+            before, steps = self._followed.get(key, (-1, 0))
+            if last != before:
+                is_step = before + 1 >= first >= before
+                # Whoever begins an object at its start is likely to read on.
+                steps = (STEPS_IN_ORDER if first == 0 else steps + 1) if is_step else 0
+                self._followed[key] = last, steps
+            self._followed.move_to_end(key)
+            if len(self._followed) > KEYS_FOLLOWED:
+                self._followed.popitem(last=False)
+        if last != before and steps >= STEPS_IN_ORDER:
             self._fetch_later(key, limit, range(last + 1, last + 1 + CHUNKS_AHEAD))
 
     def _fetch_later(self, key: str, limit: int, numbers: range) -> None:

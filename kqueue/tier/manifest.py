@@ -126,6 +126,29 @@ class Manifest:
         """Exclusive end of the newest segment; without one, what `removed_below` says."""
         return end_of(self.root)
 
+    def agreed_end(self, lineage: Lineage) -> int:
+        """Return the `end_offset` that a claim with this lineage would leave."""
+        return end_of(self._agreed_root(self.root, lineage))
+
+    def agreeing(self, lineage: Lineage) -> Manifest:
+        """Return the part of the present root that a log with this lineage agrees with, which is
+        what a claim would leave. For reads: it is not to be changed or refreshed.
+        """
+        part = Manifest(self._store, self.partition)
+        part.root = self._agreed_root(self.root, lineage)
+        part._pages, part._pages_lock = self._pages, self._pages_lock
+        return part
+
+    def _agreed_root(self, root: ManifestRoot, lineage: Lineage) -> ManifestRoot:
+        while True:
+            opened = self._with_newest_page_open(root)
+            kept, _ = _divided(opened.segments, lineage)
+            if kept == opened.segments:
+                return root
+            root = opened.next(segments=kept)
+            if kept or not root.levels:
+                return root
+
     def find(self, offset: int) -> TieredSegment | None:
         """Return the segment with `offset`, else the next one; None: all end at or before it."""
         return next(self.segments(offset), None)
@@ -198,7 +221,8 @@ class Manifest:
 
         Raises: LeaderFenced. ObjectChanged: the tier has part of its offsets already, which the
             caller did not know, for the answer to an earlier change was lost: look at `end_offset`.
-            TierCorrupt: the entry can't be one of a manifest, e.g. it has too many epochs.
+            TierCorrupt: the entry can't be one of a manifest: it has too many epochs, or begins
+            behind the end of the tier, where records would be missing.
         """
         read_segment(segment.to_json())
 
@@ -209,6 +233,7 @@ class Manifest:
                 raise ObjectChanged(
                     f"{self.partition}: the tier ends at {end_of(root)}, a copy from {segment.start_offset} on is late"
                 )
+            _check_no_gap(root, segment)
             return root.next(copying=(*root.copying, segment))
 
         with self._lock:
@@ -227,6 +252,7 @@ class Manifest:
                 return None
             if all(known.object_id != segment.object_id for known in root.copying):
                 raise LeaderFenced(f"{self.partition}: the copy of offset {segment.base_offset} was given up")
+            _check_no_gap(root, segment)
             others = tuple(known for known in root.copying if known.object_id != segment.object_id)
             size, count = root.size + segment.size, root.count + 1
             return self._with_pages(
@@ -464,6 +490,16 @@ def _divided(
             break
         removed.append(newest)
     return tuple(kept), removed
+
+
+def _check_no_gap(root: ManifestRoot, segment: TieredSegment) -> None:
+    """Raises: TierCorrupt: no segment has the records before this one, which have not expired."""
+    end = max(end_of(root), root.log_start_offset)
+    if segment.start_offset > end:
+        raise TierCorrupt(
+            f"{root.partition}: the tier ends at {end}, expected the next segment to begin there, found one at "
+            f"{segment.start_offset}"
+        )
 
 
 def _epochs_in(segments: tuple[TieredSegment, ...]) -> int:

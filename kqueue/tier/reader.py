@@ -17,7 +17,7 @@ from functools import cached_property, partial
 from threading import Lock
 from typing import NamedTuple, TypeVar
 
-from kqueue.base.errors import CorruptBatch, CorruptData, OffsetOutOfRange
+from kqueue.base.errors import CorruptBatch, CorruptData, CorruptIndex, OffsetOutOfRange
 from kqueue.base.settings import MiB
 from kqueue.base.sliced_task import run_to_end
 from kqueue.log.formats.leader_epochs import LeaderEpochCache, decode_epochs
@@ -71,7 +71,15 @@ class _SegmentReader:
         self._opened = opened
         self.segment = Segment.open(storage, storage.folder, entry.base_offset, 0, sizes=storage.sizes)
         self.log = LogReader([self.segment], opened.damage, storage.location, storage.folder)
+        self.log.verifies_ahead = False
         self._file_end = OFFSET_MAX if entry.is_cut else entry.end_offset
+
+    def position_of(self, offset: int) -> int:
+        """Return where the batch with `offset` is, or up to an index interval before."""
+        try:
+            return self.segment.index.lookup(offset).position
+        except CorruptIndex:
+            return 0  # the read goes without the index too
 
     def read(self, offset: int, max_bytes: int, end_offset: int, *, min_one_batch: bool) -> tuple[ReadResult, bytes]:
         """Return verified batches, as `LogReader.read`, and their bytes."""
@@ -191,6 +199,7 @@ class TierReader:
             return TierRead(b"", offset, [], continues_local=False)
 
         def read(reader: _SegmentReader) -> tuple[ReadResult, bytes]:
+            self.chunks.expect(segment.key(manifest.partition), segment.size, reader.position_of(offset), max_bytes)
             return reader.read(offset, max_bytes, end, min_one_batch=min_one_batch)
 
         result, records = self._with_reader(manifest.partition, segment, read)

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Lock as ThreadLock
 from threading import RLock
-from typing import NamedTuple, NoReturn, TypeVar
+from typing import NamedTuple, TypeVar
 
 from kqueue.base.errors import CorruptBatch, CorruptData, CorruptIndex, StorageFailed
 from kqueue.base.names import partition_folder
@@ -54,7 +54,7 @@ from kqueue.log.formats.transaction_index import ENTRY as TXN_ENTRY
 from kqueue.log.formats.transaction_index import decode_aborted
 from kqueue.log.scanner.batch_scanner import scan
 from kqueue.log.segment import Segment
-from kqueue.storage import File, FolderEntry, Lock, Region
+from kqueue.storage import File, FolderEntry
 from kqueue.storage.memory import MemoryFile
 from kqueue.tier.chunks import ChunkCache
 from kqueue.tier.errors import ObjectNotFound, TierCorrupt, TierError
@@ -62,7 +62,8 @@ from kqueue.tier.formats.keys import TieredPartition
 from kqueue.tier.formats.segment_object import index_range, split_indexes
 from kqueue.tier.formats.segments import TieredSegment
 from kqueue.tier.manifest import Manifest
-from kqueue.tier.segment_files import SegmentFilesStorage, read_indexes, read_only
+from kqueue.tier.read_only import ReadOnlyFile, RefusedWrites, read_only
+from kqueue.tier.segment_files import SegmentFilesStorage, read_indexes
 from kqueue.tier.stores.contract import TierStore
 
 T = TypeVar("T")
@@ -92,53 +93,23 @@ ReadObserver = Callable[[str, int, bytes], None]
 """Called with an object's key, a position in it, and the bytes of batches that were read there."""
 
 
-class PartFile:
-    """The batches between two positions of a segment object, as a file."""
+def _part_file(
+    chunks: ChunkCache, key: str, limit: int, start: int, end: int, observer: ReadObserver | None = None
+) -> ReadOnlyFile:
+    """Return the batches between two positions of a segment object as a file."""
 
-    def __init__(
-        self, chunks: ChunkCache, key: str, limit: int, start: int, end: int, observer: ReadObserver | None = None
-    ) -> None:
-        self._chunks = chunks
-        self._key = key
-        self._limit = limit
-        self._start = start
-        self._observer = observer
-        self.size = end - start
-
-    def read_at(self, position: int, size: int) -> bytes:
-        size = min(size, self.size - position)
+    def read_at(position: int, size: int) -> bytes:
+        size = min(size, end - start - position)
         with storage_errors():
-            data = self._chunks.read(self._key, self._limit, self._start + position, max(size, 0))
-        if self._observer is not None:
-            self._observer(self._key, self._start + position, data)
+            data = chunks.read(key, limit, start + position, max(size, 0))
+        if observer is not None:
+            observer(key, start + position, data)
         return data
 
-    def region(self, position: int, size: int) -> Region:
-        return Region(self, position, size)
-
-    def fileno(self) -> int | None:
-        return None
-
-    def is_cached(self, position: int, size: int) -> bool:
-        return self._chunks.is_cached(self._key, self._start + position, size)
-
-    def age_ms(self) -> int | None:
-        return None
-
-    def close(self) -> None:
-        pass
-
-    def append(self, data: bytes | bytearray | memoryview) -> NoReturn:
-        raise read_only(self._key)
-
-    def truncate(self, size: int) -> NoReturn:
-        raise read_only(self._key)
-
-    def sync(self) -> NoReturn:
-        raise read_only(self._key)
+    return ReadOnlyFile(key, end - start, read_at, lambda position, size: chunks.is_cached(key, start + position, size))
 
 
-class TierStorage:
+class TierStorage(RefusedWrites):
     """See `storage.contract.Storage`. Manifests are read once, at first use.
 
     Args:
@@ -149,8 +120,6 @@ class TierStorage:
     Raises: StorageFailed: the store fails, or an object is damaged. FileNotFoundError: there is no
         such file, or its object is gone.
     """
-
-    opener = None
 
     def __init__(
         self,
@@ -219,30 +188,6 @@ class TierStorage:
                 except (StorageFailed, FileNotFoundError):
                     continue  # reported where its folder is read
         return b"" if name == CLEAN_SHUTDOWN else encode_offsets(offsets)
-
-    def make_folder(self, path: str) -> NoReturn:
-        raise read_only(path)
-
-    def remove(self, path: str) -> NoReturn:
-        raise read_only(path)
-
-    def rename(self, old: str, new: str) -> NoReturn:
-        raise read_only(old)
-
-    def sync_folder(self, folder: str) -> NoReturn:
-        raise read_only(folder)
-
-    def write_atomic(self, path: str, data: bytes) -> NoReturn:
-        raise read_only(path)
-
-    def lock(self, name: str) -> Lock:
-        raise read_only(name)
-
-    def free_bytes(self) -> int | None:
-        return 0
-
-    def total_bytes(self) -> int | None:
-        return None
 
 
 class _ListedFile(NamedTuple):
@@ -322,7 +267,7 @@ class _PartitionFolder:
 
     def _files_of(self, part: _Part) -> Iterator[tuple[str, _ListedFile]]:
         segment, key = part.segment, part.segment.key(self.partition)
-        batches = partial(PartFile, self._chunks, key, segment.size, part.start, part.end, self._observer)
+        batches = partial(_part_file, self._chunks, key, segment.size, part.start, part.end, self._observer)
         yield file_name(part.first_offset, LOG), _ListedFile(part.end - part.start, batches)
         sizes = segment.indexes
         if part.is_whole:
@@ -373,7 +318,7 @@ class _PartitionFolder:
                 kept.append(TIME_ENTRY.pack(timestamp, relative + shift))
                 last = timestamp
         greatest = None
-        file = PartFile(self._chunks, segment.key(self.partition), segment.size, part.start, part.end)
+        file = _part_file(self._chunks, segment.key(self.partition), segment.size, part.start, part.end)
         with suppress(CorruptBatch, StorageFailed):  # its readers report the damage
             for batch in scan(file, 0, file.size):
                 if batch.header.max_timestamp > last:

@@ -123,8 +123,9 @@ class Replicas:
         """Cut the log of a follower in a job, then call `done(error or None)`.
 
         What is under way with its records is forgotten, and a deletion waits for the end.
-        Durability: see `LogCut`. Errors: StorageFailed: the log is offline, or as it was where the
-            recovery point could not be written.
+        Durability: see `LogCut`. Errors: StorageUnavailable: there was no room; the log is as it
+            was where the recovery point could not be written, else it is being recovered.
+            StorageFailed: it is offline.
         """
         # A copy to another data folder has the records that are cut now.
         self._moves.forget(partition)
@@ -138,12 +139,17 @@ class Replicas:
             end(error if isinstance(error, KqueueError) else StorageFailed(f"{partition!r}: {error!r}"))
 
         def finish(_: None, error: BaseException | None) -> None:
-            end(cut.end(error))
+            failure = cut.end(error)
+            if isinstance(failure, StorageUnavailable):
+                self._give_up_log(partition)
+                end(failure, recovers=partition)
+            else:
+                end(failure)
 
-        def end(error: KqueueError | None) -> None:
+        def end(error: KqueueError | None, recovers: Partition | None = None) -> None:
             # Before the release: a deletion that waited must find the log in use again, not locked.
             done(error)
-            self._recovery.release(topic, index)
+            self._recovery.release(topic, index, recovers)
 
         # The recovery point is on disk before the log is cut: a start after a crash would report as
         # lost what was cut, and go on at the old recovery point. Before a restart the log start is
@@ -154,6 +160,15 @@ class Replicas:
         cut.lock()
         checkpoints = self._logs.checkpoints
         (checkpoints.save_log_starts if cut.restarts else checkpoints.save_recovery_point)(key, saved)
+
+    def _give_up_log(self, partition: Partition) -> None:
+        """Let the log be recovered from its files: what it has in memory is that of neither side of
+        a cut that found no room.
+        """
+        partition.detach_log()
+        self._logs.give_up(partition.topic, partition.index)
+        if self.host.tier is not None:
+            self.host.tier.log_given_up(partition)
 
     def drop_below_start(self, partition: Partition) -> None:
         """Drop the segments of a follower that are wholly below the log start."""

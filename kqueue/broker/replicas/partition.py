@@ -298,6 +298,8 @@ class Partition:
             self.log_start_moved()
         if self.replica.is_leader:
             self._lead(log)
+        if self._host.tier is not None:
+            self._host.tier.log_was_cut(self)
         self._host.purgatory.wake(self)
 
     def detach_log(self) -> Log | None:

@@ -94,6 +94,12 @@ class Tier(Protocol):
         nothing is here.
         """
 
+    def log_was_cut(self, partition: Any) -> None:
+        """Records of a follower were removed: what was read for its clients may be of these."""
+
+    def log_given_up(self, partition: Any) -> None:
+        """The log of a partition was cut in part, and is to be recovered from its files."""
+
     def restart_state(self, partition: Any, offset: int, done: Callable[[RestartState | KqueueError], None]) -> None:
         """Find the state with which a follower goes on at `offset`, its leader's local log start;
         then call `done` with it, or with an error.

@@ -10,6 +10,7 @@ at the end of it.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 
 from kqueue.base import events
@@ -18,6 +19,7 @@ from kqueue.broker.replicas.partition import Partition
 from kqueue.broker.tier.partition_tier import PartitionTier
 from kqueue.broker.tier.restarts import Restart, restart_at_end
 from kqueue.broker.tier.tier_host import TierHost
+from kqueue.log.log import Log
 from kqueue.log.log_cut import LogCut
 from kqueue.tier.errors import LeaderFenced
 
@@ -25,10 +27,14 @@ logger = logging.getLogger("kqueue.broker")
 
 
 class Adoptions:
-    """The logs that wait for the tier's answer. Thread: owner thread."""
+    """The logs that wait for the tier's answer. Thread: owner thread.
 
-    def __init__(self, host: TierHost) -> None:
+    Args: open_log: opens the log of a topic's partition. Raises StorageFailed, LogRecovering.
+    """
+
+    def __init__(self, host: TierHost, open_log: Callable[[str, int], Log]) -> None:
         self._host = host
+        self._open_log = open_log
         self._waiting: dict[tuple[str, int], PartitionTier] = {}
 
     def check_open(self, topic: str, index: int) -> None:
@@ -109,7 +115,6 @@ class Adoptions:
 
     def _restart(self, state: PartitionTier, restart: Restart) -> None:
         host, partition = self._host, state.partition
-        topic = host.topics.get(partition.topic)
         state.is_busy = True
 
         def cut(error: KqueueError | None) -> None:
@@ -130,8 +135,17 @@ class Adoptions:
 
         try:
             # For the cut only: the partition does not use it before that has ended.
-            log = host.logs.open(topic.name, partition.index, topic.id, topic.log_config)
+            log = self._open_log(partition.topic, partition.index)
+            if log.health.failure is not None:
+                raise log.health.failure
+            if log.end_offset > restart.offset:
+                # It was emptied by retention; its offsets are used, though the tier ends before.
+                state.is_busy, state.claimed_epoch = False, -1
+                self._release(state)
+                return
             host.partitions.replicas.cut_log(partition, LogCut(log, restart.offset, state=restart.state), cut)
+        except LogRecovering:
+            state.is_busy = False  # the next round finds it recovered
         except KqueueError as error:
             cut(error)
 

@@ -32,6 +32,7 @@ from kqueue.tier.copier import copy_segment
 from kqueue.tier.errors import LeaderFenced, ObjectChanged, TierCorrupt
 from kqueue.tier.formats.segments import EpochEntry, TieredSegment
 from kqueue.tier.lineage import Lineage
+from kqueue.tier.manifest import Manifest
 
 T = TypeVar("T")
 logger = logging.getLogger("kqueue.broker")
@@ -91,19 +92,17 @@ class LeaderTasks:
         epoch = state.partition.leader_epoch
         end = log.end_offset
         lineage = Lineage(log.epochs.entries(), epoch, end)
-        lacks_start, reader = log.lacks_start, self._host.reader
+        lacks_epochs, reader = log.lacks_start or _lacks_epochs(log), self._host.reader
         local_start = log.local_start_offset if log.start_offset < log.local_start_offset else 0
 
         def run() -> list[EpochEntry]:
             manifest = state.manifest
             manifest.refresh()
-            if manifest.end_offset < local_start:
-                # A new manifest, or copies behind the gap, would hide that.
-                raise TierCorrupt(
-                    f"{manifest.partition}: the tier ends at {manifest.end_offset}, and the disk begins at "
-                    f"{local_start}: what is between is lost. Restore the bucket, or have `kqueue tier recover` make "
-                    "the manifest again; or delete the records before that offset"
-                )
+            agreed_end = manifest.agreed_end(lineage)
+            if max(agreed_end, manifest.root.log_start_offset) < local_start:
+                # A new manifest, or copies behind the gap, would hide that. It comes before the
+                # claim, which cuts off what the tier has of another lineage.
+                raise TierCorrupt(_gap_text(manifest, agreed_end, local_start))
             manifest.claim(epoch, lineage)
             if manifest.end_offset > end:
                 # What is left there agrees with the log in its epochs. Records that are appended
@@ -113,7 +112,7 @@ class LeaderTasks:
                     f"same leader epoch: the disk is older than the tier, as one that was restored. Begin with an "
                     "empty one: the log goes on at the end of the tier"
                 )
-            return reader.epochs_at(manifest, manifest.end_offset) if lacks_start else []
+            return reader.epochs_at(manifest, manifest.end_offset) if lacks_epochs else []
 
         self._submit(self._host.manifests, state, "claim", run, partial(self._claimed, state, epoch))
 
@@ -124,6 +123,8 @@ class LeaderTasks:
             # First: with the log start at its first segment, all that only the tier has would
             # expire. It stays unclaimed if the epochs there contradict those here.
             log.adopt_tier(state.manifest.start_offset, tiered_epochs)
+        elif tiered_epochs:
+            log.adopt_tier(log.start_offset, tiered_epochs)
         state.claimed_epoch = epoch
         log.tiered_end = state.manifest.end_offset
         if root.log_start_offset > log.start_offset:
@@ -142,8 +143,12 @@ class LeaderTasks:
             self._flush(state, source.end_offset)
             return
         object_id, epoch, now_ms = host.object_id(), partition.leader_epoch, host.clock.wall_ms()
+        log_start = partition.log.start_offset
 
         def run() -> TieredSegment:
+            if source.start_offset > state.manifest.end_offset:
+                # What is between was deleted before it was copied, and is not missing.
+                state.manifest.raise_start(epoch, log_start)
             return copy_segment(
                 host.store,
                 state.manifest,
@@ -198,7 +203,8 @@ class LeaderTasks:
         def run() -> int:
             offset = max(min(expired_end(manifest, retention), committed), start)
             manifest.raise_start(epoch, offset)
-            # A former leader may have raised it above what was known to be committed at the claim.
+            # The start here may lag behind it: what was committed was not known at the claim, or a full
+            # disk did not take it.
             return max(offset, min(manifest.root.log_start_offset, committed))
 
         self._submit(self._host.manifests, state, "expire", run, partial(self._expired, state), self._delete_failed)
@@ -302,3 +308,28 @@ class LeaderTasks:
         elif isinstance(error, FileNotFoundError):
             return  # the segment was deleted, or the log moved to another folder
         self._host.failed(state, error)
+
+
+def _gap_text(manifest: Manifest, agreed_end: int, local_start: int) -> str:
+    """Return what is wrong where the tier ends before the disk begins, and what to do."""
+    found = f"the tier ends at {agreed_end}"
+    if agreed_end < manifest.end_offset:
+        found = (
+            f"the tier has the records of this log up to {agreed_end}, then others of leader epoch "
+            f"{manifest.root.leader_epoch} (an unclean election)"
+        )
+    return (
+        f"{manifest.partition}: {found}, and the disk begins at {local_start}: what is between is lost. Restore the "
+        f"bucket, or have `kqueue tier recover` make the manifest again; or go on without: `kqueue topics "
+        f"delete-records {manifest.partition.topic} --partition {manifest.partition.partition} --before-offset "
+        f"{local_start}` gives up all before it"
+    )
+
+
+def _lacks_epochs(log: Log) -> bool:
+    """Whether epochs of records that only the tier has are unknown: a crash, or a full disk, came
+    between the restart of the log and its epochs (see `LogCut`), or they have none.
+    """
+    epochs = log.epochs.entries()
+    known_from = epochs[0][1] if epochs else log.end_offset
+    return log.start_offset < min(log.local_start_offset, known_from)

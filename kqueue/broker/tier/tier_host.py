@@ -28,6 +28,7 @@ from kqueue.broker.tier_config import (
 from kqueue.broker.topics.topics import Topics
 from kqueue.log.manager import LogManager
 from kqueue.tier.chunks import ChunkCache
+from kqueue.tier.errors import TierCorrupt
 from kqueue.tier.reader import TierReader
 from kqueue.tier.stores.contract import TierStore
 
@@ -103,7 +104,8 @@ class TierHost:
     def failed(self, state: PartitionTier, error: BaseException) -> None:
         """Log that a job for a partition failed."""
         if self.is_news(state, error):
-            events.TIER_FAILED.log(
+            event = events.TIER_CORRUPT if isinstance(error, TierCorrupt) else events.TIER_FAILED
+            event.log(
                 logger,
                 "%s-%d: the tier can't be written, trying again: %s",
                 topic=state.partition.topic,

@@ -37,6 +37,7 @@ from kqueue.broker.topics.topics import Topic, TopicEvents
 from kqueue.broker.upkeep.log_upkeep import LogUpkeep
 from kqueue.log.log_cut import RestartState
 from kqueue.log.results import TieredReadResult, TimestampAndOffset
+from kqueue.tier.errors import TierUnavailable
 from kqueue.tier.formats.topic_record import TopicRecord
 from kqueue.tier.lineage import Lineage
 
@@ -62,7 +63,7 @@ class TierManager(TopicEvents):
         self._written: dict[bytes, TopicRecord] = {}  # topic records, as written last
         self.leaders = LeaderTasks(host, upkeep.cleanup.drop_below_start)
         self.reads = TierReads(host)
-        self.adoptions = Adoptions(host)
+        self.adoptions = Adoptions(host, upkeep.folders.open_log)
         self.deletions = TierDeletions(host, metadata.cache, upkeep.folders)
         host.partitions.tier = self
 
@@ -118,13 +119,28 @@ class TierManager(TopicEvents):
     def check_open(self, topic: str, index: int) -> None:
         self.adoptions.check_open(topic, index)
 
+    def log_was_cut(self, partition: Partition) -> None:
+        self.reads.forget(partition)
+
+    def log_given_up(self, partition: Partition) -> None:
+        self.reads.forget(partition)
+        topic = self._topics.find(partition.topic)
+        if topic is not None and topic.log_config.tiered and partition.is_leader:
+            self.adoptions.begin(partition)  # elected during the cut, which may have left no batch
+
     def restart_state(
         self, partition: Partition, offset: int, done: Callable[[RestartState | KqueueError], None]
     ) -> None:
-        state, reader = self.host.state_of(partition), self.host.reader
+        state, reader, epoch = self.host.state_of(partition), self.host.reader, partition.leader_epoch
 
         def run() -> RestartState:
-            state.view.refresh()
+            root = state.view.refresh()
+            if root.leader_epoch < epoch:
+                # It may have records, and so epochs, that the leader's log contradicts.
+                raise TierUnavailable(
+                    f"{state.view.partition}: the leader of epoch {epoch} has not claimed the tier yet, which is that "
+                    f"of epoch {root.leader_epoch}"
+                )
             return restart_at(reader, state.view, offset)
 
         def finish(restart: RestartState | None, error: BaseException | None) -> None:
@@ -315,12 +331,22 @@ class TierManager(TopicEvents):
         if not topic.log_config.tiered:
             self.deletions.resume(topic, partition)
             return
+        self._forget_end(partition)
         if partition.leader_epoch > 0:  # else it is new, and the tier can't have it
             self.adoptions.begin(partition)
         self._scheduler.purgatory.run_in_later_turn(lambda: self._look_at(partition))
 
     def became_follower(self, partition: Partition) -> None:
         self.adoptions.end(partition)
+        self._forget_end(partition)
+
+    def _forget_end(self, partition: Partition) -> None:
+        """Delete nothing here until it is known what the tier has in this leader epoch: that of an
+        unclean election may have cut it.
+        """
+        state = self.host.states.get(partition)
+        if partition.is_open and (state is None or not state.is_claimed):
+            partition.log.tiered_end = 0
 
     def removed(self, partition: Partition) -> None:
         self._forget(partition)

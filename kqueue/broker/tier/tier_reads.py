@@ -26,6 +26,7 @@ from kqueue.log.results import TieredReadResult, TimestampAndOffset
 from kqueue.records.batch import iter_batches
 from kqueue.storage.region import BytesSource, Region
 from kqueue.tier.errors import ObjectNotFound, TierCorrupt
+from kqueue.tier.lineage import Lineage
 from kqueue.tier.manifest import Manifest
 from kqueue.tier.reader import TierRead, TierReader
 
@@ -137,16 +138,18 @@ class TierReads:
         if self.pool.waiting >= self._config[READER_QUEUE] or self._rate.debt_ms() > 0:
             return
         state, end_offset = self._state_of(partition), partition.log.local_start_offset
+        lineage = _lineage(partition)
         size = min(max(max_bytes, 1), READ_BYTES_MAX)
         self._drop(key)
         read = self._reads[key] = _Read()
         self.requests += 1
 
         def run() -> TierRead:
-            return _read(self._reader, state.view, offset, size, end_offset, read_committed=read_committed)
+            return _read(self._reader, state.view, lineage, offset, size, end_offset, read_committed=read_committed)
 
         def finish(result: TierRead | None, error: BaseException | None) -> None:
-            if isinstance(error, OffsetOutOfRange) and _is_tiered(partition, offset):
+            is_lost = _is_tiered(partition, offset) and offset >= state.view.root.log_start_offset
+            if isinstance(error, OffsetOutOfRange) and is_lost:
                 error = TierCorrupt(f"{partition!r}: offset {offset} is neither here nor in the tier: {error}")
             read.result, read.error, read.ended_ms = result, self._known(state, error), self._clock.monotonic_ms()
             if result is not None:
@@ -169,10 +172,12 @@ class TierReads:
     ) -> None:
         """See `partition_host.TierReads`."""
         state, start_offset = self._state_of(partition), partition.log.start_offset
+        reader, lineage = self._reader, _lineage(partition)
 
         def run() -> TimestampAndOffset | None:
-            view, reader = state.view, self._reader
-            return _fresh(view, lambda: reader.offset_for_time(view, timestamp, start_offset, end_offset))
+            return _fresh(
+                state.view, lineage, lambda part: reader.offset_for_time(part, timestamp, start_offset, end_offset)
+            )
 
         def finish(result: TimestampAndOffset | None, error: BaseException | None) -> None:
             done(result if error is None else self._known(state, error))
@@ -232,34 +237,53 @@ def _is_tiered(partition: Partition, offset: int) -> bool:
     return partition.is_open and partition.log.start_offset <= offset < partition.log.local_start_offset
 
 
+def _lineage(partition: Partition) -> Lineage:
+    """Return the leader epochs of the log here.
+
+    Until the leader of an unclean election has claimed the manifest, and for good where that is
+    refused, the tier may have others' records at offsets of this log.
+    """
+    log = partition.log
+    return Lineage(log.epochs.entries(), partition.leader_epoch, log.end_offset)
+
+
 def _read(
-    reader: TierReader, view: Manifest, offset: int, max_bytes: int, end_offset: int, *, read_committed: bool
+    reader: TierReader,
+    view: Manifest,
+    lineage: Lineage,
+    offset: int,
+    max_bytes: int,
+    end_offset: int,
+    *,
+    read_committed: bool,
 ) -> TierRead:
     """Read whole batches; the manifest is read again where it is older than what it is asked for.
     Blocks.
     """
 
-    def read_from(offset: int) -> TierRead:
-        return reader.read(view, offset, max_bytes, end_offset=end_offset, read_committed=read_committed)
+    def read_part(part: Manifest) -> TierRead:
+        start = offset
+        while True:
+            read = reader.read(part, start, max_bytes, end_offset=end_offset, read_committed=read_committed)
+            if read.records or not start < read.next_offset < min(end_offset, part.end_offset):
+                return read
+            start = read.next_offset  # no batch has the offsets in between
 
-    read = _fresh(view, lambda: read_from(offset), stale=offset >= view.end_offset)
-    while not read.records and offset < read.next_offset < min(end_offset, view.end_offset):
-        offset = read.next_offset  # no batch has the offsets in between
-        read = read_from(offset)
-    return read
+    return _fresh(view, lineage, read_part, stale=offset >= view.end_offset)
 
 
-def _fresh(view: Manifest, read: Callable[[], T], *, stale: bool = False) -> T:
-    """Return what `read` returns; read the manifest again before, where it was never read or is
-    `stale`, and again where a segment that it names is not there any more.
+def _fresh(view: Manifest, lineage: Lineage, read: Callable[[Manifest], T], *, stale: bool = False) -> T:
+    """Return what `read` returns for the part of the manifest that agrees with `lineage`; read the
+    manifest again before, where it was never read or is `stale`, and again where a segment that it
+    names is not there any more.
     """
     if stale or not view.root.sequence:
         view.refresh()
     try:
-        return read()
+        return read(view.agreeing(lineage))
     except (ObjectNotFound, OffsetOutOfRange):
         view.refresh()  # the leader has deleted segments since, or copied others
-        return read()
+        return read(view.agreeing(lineage))
 
 
 def _whole_batches(records: bytes, offset: int, max_bytes: int, *, min_one_batch: bool) -> tuple[int, int]:

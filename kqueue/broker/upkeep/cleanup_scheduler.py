@@ -248,7 +248,12 @@ class CleanupScheduler:
                 bytes=dropped.size,
                 reason=drop.why,
             )
-            self._deleter.delete_segments((topic.name, partition.index), dropped, topic.config["file.delete.delay.ms"])
+            self._deleter.delete_segments(
+                (topic.name, partition.index),
+                dropped,
+                topic.config["file.delete.delay.ms"],
+                lambda: partition.uses(log),
+            )
             partition.log_start_moved()
 
     # --- compaction

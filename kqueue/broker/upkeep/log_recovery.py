@@ -60,8 +60,7 @@ class _Folder:
     urgent: dict[TopicPartition, None] = field(default_factory=dict)
     alone: set[TopicPartition] = field(default_factory=set)
     running: int = 0
-    is_measured: bool = False
-    is_measuring: bool = False
+    is_measured: bool = True
 
 
 class _Failure(NamedTuple):
@@ -123,7 +122,7 @@ class LogRecovery:
             self._add(each)
         self._count = len(self._pending)
         for folder in self._folders.values():
-            self._begin(folder)
+            self._measure(folder)
 
     def check(self, topic: str, index: int) -> None:
         """Check that a partition's log can be opened; what waits is recovered next, and what failed
@@ -140,7 +139,7 @@ class LogRecovery:
             del self._failed[key]
             self._add(failure.partition)
             for folder in self._folders.values():
-                self._begin(folder)
+                self._start_jobs(folder)
         if key in self._pending or key in self._under_way:
             self.hurry(topic, index)
             raise LogRecovering(f"the log of {topic}-{index} is being recovered after a crash, or cut")
@@ -158,10 +157,19 @@ class LogRecovery:
         """Let `drop` wait for another job that has a log for itself, until `release`."""
         self._under_way.add((topic, index))
 
-    def release(self, topic: str, index: int) -> None:
-        """The job of `hold` has ended."""
-        self._under_way.discard((topic, index))
-        self._end_drops([(topic, index)])
+    def release(self, topic: str, index: int, recovers: Partition | None = None) -> None:
+        """The job of `hold` has ended.
+
+        Args: recovers: the partition, if the job has left a log that has to be recovered; that is
+            not done for one that `drop` waits for.
+        """
+        key = (topic, index)
+        self._under_way.discard(key)
+        if recovers is not None and not any(key in keys for keys, _ in self._dropped):
+            self._add(recovers)
+        self._end_drops([key])
+        for folder in self._folders.values():
+            self._start_jobs(folder)
 
     def drop(self, keys: Sequence[TopicPartition], then: Callable[[], None]) -> None:
         """Recover these logs no more, and call `then` when no job reads one of them."""
@@ -195,17 +203,10 @@ class LogRecovery:
         folder.waiting[log.key] = log
         self._pending[log.key] = partition
 
-    def _begin(self, folder: _Folder) -> None:
-        """Start jobs, once it is known how much there is to read."""
-        if folder.is_measured:
-            self._start_jobs(folder)
-        elif not folder.is_measuring:  # also at a later try: at the start the folder may have failed
-            self._measure(folder)
-
     def _measure(self, folder: _Folder) -> None:
         """Find out how much there is to read, in a job; then begin."""
+        folder.is_measured = False
         logs = list(folder.waiting.values())
-        folder.is_measuring = True
 
         def finish(sizes: dict[TopicPartition, int] | None, error: BaseException | None) -> None:
             if error is not None:

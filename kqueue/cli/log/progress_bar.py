@@ -1,4 +1,4 @@
-"""A progress bar on standard error while a folder is read; nothing without a terminal."""
+"""Progress bars on standard error while much is read; nothing without a terminal."""
 
 from __future__ import annotations
 
@@ -6,20 +6,37 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
 from kqueue.cli.output import new_console
 
 
-@contextlib.contextmanager
-def progress_bar(title: str) -> Iterator[Callable[[int, int], None]]:
+def progress_bar(title: str) -> contextlib.AbstractContextManager[Callable[[int, int], None]]:
     """Yield a function that receives the bytes that are done, and their total."""
+    return _bar(title, DownloadColumn(), TransferSpeedColumn())
+
+
+def count_bar(title: str) -> contextlib.AbstractContextManager[Callable[[int, int], None]]:
+    """As `progress_bar`, for a number of things."""
+    return _bar(title, MofNCompleteColumn())
+
+
+@contextlib.contextmanager
+def _bar(title: str, *figures: ProgressColumn) -> Iterator[Callable[[int, int], None]]:
     console = new_console(sys.stderr)
     progress = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=24),
-        DownloadColumn(),
-        TransferSpeedColumn(),
+        *figures,
         TimeRemainingColumn(),
         console=console,
         disable=not console.is_terminal,

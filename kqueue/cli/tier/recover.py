@@ -88,6 +88,7 @@ def recover(
     Exit status: 0 if all is recovered, 1 if something is missing or was left out, 2 if there is no
     tier.
     """
+    from kqueue.cli.log.progress_bar import count_bar
     from kqueue.log_tools.tier.recovery import plan_recovery, rebuild_manifests
 
     if not dry_run and folder is None and store is None and file is None:
@@ -95,7 +96,8 @@ def recover(
     if folder is not None and (store is not None or file is not None):
         raise click.UsageError("name either --folder or the store of a cluster, not both")
     with opened_tier(url, topics) as tier:
-        plans = plan_recovery(tier, topics, check_setting=_check_setting)
+        with count_bar("Reading partitions") as progress:
+            plans = plan_recovery(tier, topics, check_setting=_check_setting, progress=progress)
         result: dict[str, Any] = {"location": tier.location, "topics": [plan.as_json() for plan in plans]}
         made: list[str] = []
         refusals: list[str] = []
@@ -208,12 +210,14 @@ def _recover(
 ) -> tuple[list[str], list[str]]:
     """Return the topics that were made, and why others were not. Raises: KqueueError."""
     from kqueue.broker.cluster import topic_recovery
+    from kqueue.cli.log.progress_bar import count_bar
     from kqueue.log_tools.tier.recovery import producer_ids
 
     wanted = {plan.topic.topic: plan for plan in plans if not plan.skipped}
     topics = [_topic_of(plan, factor) for plan in wanted.values()]
     missing, refusals = topic_recovery.missing_topics(target.store, topics)
-    ids = producer_ids(tier, [one for topic in missing for one in wanted[topic.name].partitions])
+    with count_bar("Reading producers") as progress:
+        ids = producer_ids(tier, [one for topic in missing for one in wanted[topic.name].partitions], progress=progress)
     known = None if ids is None else topic_recovery.ProducerIdRange(*ids)
     if not missing:
         return [], refusals

@@ -37,7 +37,8 @@ def status(topics: tuple[str, ...], url: str | None, as_json: bool, bootstrap: s
     --tier, IN TIER is the end by the manifest. It may be ahead of TIERED END for a moment.
 
     The exit status is 1 if a partition can't be asked, a broker has tiered storage disabled or
-    another URL than the others, or the tier ends before TIERED END.
+    another URL than the others, or the tier ends before TIERED END, or before LOCAL START: what is
+    between is lost.
     """
     from kqueue.admin.tier_status import tier_status, tier_urls, tiered_topics
 
@@ -89,6 +90,13 @@ def _problems(partitions: Sequence[PartitionTierStatus], ends: Ends) -> list[str
             problems.append(
                 f"{topic}-{index}: the leader has copied up to {one.tiered_end}, and the tier ends at {end}"
             )
+        if isinstance(end, int) and one.log_start is not None and one.local_start is not None:
+            lost = one.local_start - max(end, one.log_start)
+            if lost > 0:
+                problems.append(
+                    f"{topic}-{index}: the tier ends at {end}, and the disk of the leader begins at {one.local_start}: "
+                    f"{counted(lost, 'offset')} between {'is' if lost == 1 else 'are'} lost"
+                )
     return problems
 
 

@@ -37,6 +37,8 @@ GUESSED_CONFIGS = {REMOTE_ENABLE: "true", "retention.ms": "-1", "retention.bytes
 """Of a topic whose record is lost: nothing of it is deleted."""
 CheckSetting = Callable[[str, str], str | None]
 """Returns why a broker would not accept a topic's setting; None: it does."""
+CountCallback = Callable[[int, int], None]
+"""Called with the number of things that are done, and of all."""
 
 
 @dataclass(slots=True)
@@ -100,13 +102,18 @@ class TopicPlan:
 
 
 def plan_recovery(
-    store: TierStore, topics: Sequence[str] = (), *, check_setting: CheckSetting = lambda name, value: None
+    store: TierStore,
+    topics: Sequence[str] = (),
+    *,
+    check_setting: CheckSetting = lambda name, value: None,
+    progress: CountCallback = lambda done, total: None,
 ) -> list[TopicPlan]:
     """Return what can be recovered. Nothing is written.
 
     Args:
         topics: only these; empty: all.
         check_setting: settings that it refuses are left out: a broker could not start with them.
+        progress: receives the number of partitions that were looked at, and of all.
     Raises: TierError: the store can't be read.
     """
     plans: list[TopicPlan] = []
@@ -117,8 +124,11 @@ def plan_recovery(
             plan.skipped = "a newer topic of this name is recovered"
         if not plan.skipped:
             names.add(topic.topic)
-            plan.partitions = [_plan_partition(store, one) for one in _partitions(topic)]
         plans.append(plan)
+    partitions = [(plan, one) for plan in plans if not plan.skipped for one in _partitions(plan.topic)]
+    for done, (plan, one) in enumerate(partitions, start=1):
+        plan.partitions.append(_plan_partition(store, one))
+        progress(done, len(partitions))
     return plans
 
 
@@ -135,17 +145,24 @@ def rebuild_manifests(store: TierStore, plans: Sequence[TopicPlan]) -> int:
     return count
 
 
-def producer_ids(store: TierStore, partitions: Sequence[PartitionPlan]) -> tuple[int, int] | None:
+def producer_ids(
+    store: TierStore,
+    partitions: Sequence[PartitionPlan],
+    *,
+    progress: CountCallback = lambda done, total: None,
+) -> tuple[int, int] | None:
     """Return the lowest and highest id of the producers at the ends of partitions; None: none.
 
+    Args: progress: as of `plan_recovery`.
     Raises: TierError, CorruptData: a manifest or segment can't be read.
     """
     reader = TierReader(store, ChunkCache(store))
     ids: set[int] = set()
-    for one in partitions:
+    for done, one in enumerate(partitions, start=1):
         if one.end_offset > one.start_offset:
             manifest = Manifest.open(store, one.partition)
             ids.update(id for id, _ in reader.producers_at(manifest, manifest.end_offset).items())
+        progress(done, len(partitions))
     return (min(ids), max(ids)) if ids else None
 
 

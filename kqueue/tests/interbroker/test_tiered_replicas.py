@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import itertools
+import logging
 from collections.abc import Iterator
 
 import pytest
@@ -10,27 +13,33 @@ from kqueue.base.config_resources import ConfigChange, ConfigOperation, Resource
 from kqueue.broker.configs.dynamic_configs import ConfigResource
 from kqueue.broker.replicas.partition import Partition
 from kqueue.broker.tier.tier_host import TierHost
-from kqueue.storage import MemoryStorage
-from kqueue.tests.api.fetch_client import request, values, want
+from kqueue.storage import MemoryStorage, Storage
+from kqueue.testing.faulty_storage import FaultyStorage
+from kqueue.tests.api.fetch_client import one, request, values, want
 from kqueue.tests.api.harness import SimulatedClient
 from kqueue.tests.broker.replicas.test_partition import append
 from kqueue.tests.broker.replication import elect
+from kqueue.tests.broker.tier.test_tier_manager import alter
 from kqueue.tests.broker.tier.tiered_brokers import STORES, TIERED, FailingStore, scheme_of_tests
 from kqueue.tests.interbroker.fetching_members import FetchingMembers
 from kqueue.tests.tables import for_each
+from kqueue.tier.catalog import all_topics
 from kqueue.tier.errors import TierUnavailable
+from kqueue.tier.manifest import Manifest
 from kqueue.tier.stores.memory import MemoryTierStore
+from kqueue.wire.error_codes import ErrorCode
 
 ROUND_MS = 3000
+STORE_NUMBERS = itertools.count()
 
 
 @pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[FailingStore]:
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[FailingStore]:
     """The tier of the members. Their ids of objects differ, though their random numbers do not."""
     numbers = iter(range(10**6))
     monkeypatch.setattr(TierHost, "object_id", lambda host: f"{next(numbers):032x}")
     with scheme_of_tests():
-        STORES["cluster"] = FailingStore(MemoryTierStore(f"cluster-{id(request)}-{request.node.name[:40]}"))
+        STORES["cluster"] = FailingStore(MemoryTierStore(f"cluster-{next(STORE_NUMBERS)}"))
         yield STORES["cluster"]
 
 
@@ -72,10 +81,10 @@ def bounds(partition: Partition) -> tuple[int, int, int]:
     return log.start_offset, log.local_start_offset, log.end_offset
 
 
-def lose_disk(members: FetchingMembers, node: int) -> None:
+def lose_disk(members: FetchingMembers, node: int, storage: Storage | None = None) -> None:
     """Kill a broker and start it with an empty disk."""
     members.kill(node)
-    members._storages[node] = MemoryStorage(members.clock)
+    members._storages[node] = storage or MemoryStorage(members.clock)
     members.peers.pop(node)
     members.start(node)
     members.join(node)
@@ -116,6 +125,28 @@ def test_follower_with_an_empty_disk_begins_at_the_local_start_of_its_leader(sto
     elect(members, 2, 2)
     members.advance(ROUND_MS)
     assert read_all(members, 2) == expected(24)
+
+
+@pytest.mark.parametrize(
+    ("file", "kind"), [(".snapshot", "append"), ("18.log", "create"), ("leader-epoch-checkpoint", "append")]
+)
+def test_follower_skips_the_tier_when_its_full_disk_has_room_again(store: FailingStore, file: str, kind: str) -> None:
+    members = tiered_members(2)
+    fill(members, 1, 0, 20)
+    members.advance(ROUND_MS)
+    storage = FaultyStorage(clock=members.clock)
+    storage.fail(kind, lambda path: path.startswith("t-0/") and file in path, number=errno.ENOSPC)
+    lose_disk(members, 2, storage)
+    members.advance(ROUND_MS)
+    storage.mend()
+    members.advance(ROUND_MS)
+    assert bounds(members.partition(2)) == (0, 18, 20)
+    fill(members, 1, 20, 24)
+    members.advance(ROUND_MS)
+    elect(members, 2, 2)
+    members.advance(ROUND_MS)
+    assert read_all(members, 2) == expected(24)
+    assert members.partition(2).log.epochs.entries()[0] == (0, 0), "the tier knows the epochs that were not written"
 
 
 def test_new_leader_goes_on_copying_where_the_former_stopped(store: FailingStore) -> None:
@@ -179,6 +210,124 @@ def test_records_that_an_unclean_election_loses_leave_the_tier_too(store: Failin
     elect(members, 1)
     members.advance(ROUND_MS)
     assert read_all(members, 1) == expected(9) + new
+
+
+def elected_back(new: int) -> FetchingMembers:
+    """Broker 2 was elected uncleanly without offsets 9 to 19 and wrote `new` others, then broker 1,
+    whose disk begins at 18.
+    """
+    members = tiered_members(2)
+    fill(members, 1, 0, 9)
+    members.advance(ROUND_MS)
+    stop(members, 2)
+    members.write(lambda old: old._replace(isr=(1,)))
+    fill(members, 1, 9, 20)
+    members.advance(ROUND_MS)
+    stop(members, 1)
+    members.start(2)
+    members.join(2)
+    members.peers[2].down = {1}
+    elect(members, 2, 2)
+    for number in range(9, 9 + new):
+        append(members.partition(2), b"new%d" % number)
+        members.settle()
+    members.advance(ROUND_MS)
+    stop(members, 2)
+    members.start(1)
+    members.join(1)
+    members.peers[1].down = {2}
+    elect(members, 1, 1)
+    members.advance(ROUND_MS)
+    return members
+
+
+@pytest.mark.parametrize("new", [0, 4, 21])
+def test_leader_of_an_opposite_unclean_election_goes_on_once_the_lost_records_are_given_up(
+    store: FailingStore, caplog: pytest.LogCaptureFixture, new: int
+) -> None:
+    members = elected_back(new)
+    partition = members.partition(1)
+    assert bounds(partition) == (0, 18, 20)
+    (line,) = [line for line in caplog.records if "what is between is lost" in line.getMessage()]
+    assert line.levelno == logging.ERROR
+    fill(members, 1, 20, 26)
+    members.advance(ROUND_MS)
+    assert partition.log.tiered_end == 0
+    assert read_all(members, 1, 18) == expected(26)[18:]
+    broker = members[1].broker
+    assert members.result(broker.upkeep.deletion.delete_before(broker.topics.get("t"), 0, 18)) == 18
+    members.advance(2 * ROUND_MS)
+    assert bounds(partition)[::2] == (18, 26)
+    assert partition.log.tiered_end >= 24
+    assert read_all(members, 1, 18) == expected(26)[18:]
+    (segments,) = [list(Manifest.open(store, topic.partition(0)).segments()) for topic in all_topics(store, ())]
+    assert segments[0].start_offset == 18
+    assert all(one.end_offset == other.start_offset for one, other in itertools.pairwise(segments))
+    members.start(2)
+    members.join(2)
+    members.peers[1].down.clear()
+    members.advance(ROUND_MS)
+    assert read_all(members, 2, 18) == expected(26)[18:]
+
+
+def test_leader_deletes_nothing_here_by_what_it_knew_of_the_tier_in_an_earlier_epoch(store: FailingStore) -> None:
+    members = tiered_members(2)
+    alter(members[1], local_retention_bytes="700")
+    fill(members, 1, 0, 9)
+    stop(members, 2)
+    members.write(lambda old: old._replace(isr=(1,)))
+    fill(members, 1, 9, 24)
+    members.advance(ROUND_MS)
+    log = members.partition(1).log
+    start = log.local_start_offset
+    assert 9 < start < log.tiered_end
+    members.peers[1].down = {2}
+    members[1].jobs.held = "tier follows"
+    members.start(2)
+    members.join(2)
+    members.peers[2].down = {1}
+    elect(members, 2, 2)
+    append(members.partition(2), b"new9")
+    members.settle()
+    members.advance(ROUND_MS)
+    elect(members, 1, 1)
+    alter(members[1], local_retention_bytes="1")
+    members.advance(2 * ROUND_MS)
+    assert log.local_start_offset == start, "the tier does not have it any more"
+    assert read_all(members, 1, start) == expected(24)[start:]
+
+
+def test_leader_serves_no_record_of_the_tier_that_its_log_contradicts(store: FailingStore) -> None:
+    members = elected_back(21)
+    client = SimulatedClient(sim=members[1])
+    assert read_values(client, 0) == expected(9)[:2]
+    assert read_values(client, 8) == expected(9)[8:]
+    assert read_values(client, 9) == ErrorCode.CORRUPT_MESSAGE
+    assert read_values(client, 15) == ErrorCode.CORRUPT_MESSAGE
+    assert read_values(client, 18) == expected(20)[18:]
+
+
+def read_values(client: SimulatedClient, offset: int) -> list[bytes | None] | int:
+    """Return the values of one fetch, or its error."""
+    started = client.start(request(client, 11, want(offset=offset)), 11)
+    client.sim.settle()
+    data = one(started.response)
+    return data.error_code or values(data)
+
+
+def test_follower_restarts_from_the_tier_only_when_its_leader_has_claimed_it(store: FailingStore) -> None:
+    members = elected_back(21)
+    members._storages[2] = MemoryStorage(members.clock)
+    members.start(2)
+    members.join(2)
+    members.peers[1].down.clear()
+    members.advance(ROUND_MS)
+    assert bounds(members.partition(2)) == (0, 0, 0), "the tier has epochs of another lineage"
+    broker = members[1].broker
+    members.result(broker.upkeep.deletion.delete_before(broker.topics.get("t"), 0, 18))
+    members.advance(ROUND_MS)
+    assert bounds(members.partition(2))[::2] == (18, 20)
+    assert members.partition(2).log.epochs.entries() == members.partition(1).log.epochs.entries()
 
 
 def test_follower_keeps_what_the_tier_has_of_a_lost_leader_only(store: FailingStore) -> None:
@@ -270,6 +419,25 @@ def test_leader_that_knows_too_little_is_committed_raises_its_log_start_later(st
     members.peers[1].down.clear()
     members.advance(ROUND_MS)
     assert members.partition(2).log.start_offset == 19
+
+
+def test_offsets_of_a_log_that_retention_has_emptied_are_not_used_again_after_a_crash(store: FailingStore) -> None:
+    members = tiered_members(1)
+    fill(members, 1, 0, 10)
+    members.advance(ROUND_MS)
+    configs = {"retention.ms": "5000", "local.retention.bytes": "-2", "remote.log.copy.disable": "true"}
+    alter(members[1], **configs)
+    fill(members, 1, 10, 16)
+    store.error = TierUnavailable("no route")
+    members.advance(3 * ROUND_MS)
+    assert members.partition(1).log.local_start_offset == 16
+    store.error = None
+    members.kill(1)
+    members.start(1, recovers=False)
+    elect(members, 1, 1)
+    members.join(1)
+    members.advance(ROUND_MS)
+    assert bounds(members.partition(1)) == (16, 16, 16)
 
 
 def test_topic_that_is_tiered_no_more_starts_with_the_disk_of_its_leader_and_leaves_the_tier(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kqueue.base.errors import OffsetOutOfRange, StorageFailed
+from kqueue.base.errors import DiskFull, OffsetOutOfRange, StorageFailed
 from kqueue.base.timers import Timers
 from kqueue.log.deletion import AsyncDeleter, DeletedSegments, Done, TopicPartition
 from kqueue.log.log import Log
@@ -210,9 +210,23 @@ def test_nothing_is_removed_from_a_folder_that_is_held() -> None:
 def test_without_the_checkpoint_the_files_keep_their_names() -> None:
     storage, desk = MemoryStorage(), Desk()
     desk.deleter.delete_segments(("t", 0), drop(filled(storage), 3), 1000)
-    desk.saved[0][1](StorageFailed("the disk is full"))
-    desk.advance(10_000)
+    desk.saved[0][1](StorageFailed("the disk is bad"))
+    desk.advance(60_000)
     assert sum(name.endswith(".log") for name in names(storage)) == 6
+    assert len(desk.saved) == 1
+
+
+@for_each("is_current, left", [(True, 3), (False, 6)])
+def test_checkpoint_that_found_no_room_is_written_again_unless_the_log_is_gone(is_current: bool, left: int) -> None:
+    storage, desk, used = MemoryStorage(), Desk(), [True]
+    desk.deleter.delete_segments(("t", 0), drop(filled(storage), 3), 1000, lambda: used[0])
+    used[0] = is_current
+    desk.saved.pop()[1](DiskFull("no room"))
+    desk.advance(10_000)
+    for _, done in desk.saved:
+        done(None)
+    desk.advance(1000)
+    assert sum(name.endswith(".log") for name in names(storage)) == left
 
 
 def test_names_that_could_not_be_synced_for_lack_of_files_are_synced_later(caplog: pytest.LogCaptureFixture) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kqueue.base.errors import CorruptIndex, DiskFull, StorageFailed
+from kqueue.base.errors import CorruptIndex, DiskFull, StorageFailed, TooManyOpenFiles
 from kqueue.log.formats.producer_snapshot import encode_snapshot
 from kqueue.log.log import Log
 from kqueue.log.log_cut import LogCut, RestartState
@@ -50,7 +50,7 @@ def finish(made: LogCut) -> None:
     try:
         made.run()
     except StorageFailed as error:
-        assert made.end(error) is error
+        made.end(error)
         raise
     assert made.end(None) is None
 
@@ -185,22 +185,41 @@ def test_a_restart_that_is_given_up_leaves_the_log_start_as_it_was() -> None:
     replicate(log, sent(20, 30, b"y"), epoch=1000)
 
 
-@for_each("first", [0, 60, 150])
-def test_a_restart_without_room_leaves_an_empty_log_that_restarts_later(first: int) -> None:
+@for_each("file, kind", [(".snapshot", "append"), ("100.log", "create"), ("leader-epoch-checkpoint", "create")])
+def test_a_restart_that_finds_no_room_leaves_a_log_that_is_recovered_from_its_files(file: str, kind: str) -> None:
     storage = FaultyStorage()
-    manager, log = tiered_log(storage, first)
-    log.advance_start(first + 3)
-    storage.fail("append", lambda path: ".snapshot" in path, number=errno.ENOSPC)
+    manager, _ = tiered_log(storage)
+    manager.close()  # a clean stop is no reason to trust what the cut leaves
+    manager = LogManager([storage], clock=ManualClock(START_MS), rng=random.Random(5))
+    log, state = manager.open(*KEY, TOPIC_ID, TIERED), RestartState(0, EPOCHS, snapshot_at(NEW_START))
+    storage.fail(kind, lambda path: file in path, number=errno.ENOSPC)
     with pytest.raises(DiskFull):
-        restart_with(manager, log, NEW_START, RestartState(45, EPOCHS, snapshot_at(NEW_START)))
-    assert log.health.state is LogState.ONLINE
-    assert log.health.failure is None
-    assert log.start_offset <= log.local_start_offset == log.end_offset == first
+        restart_with(manager, log, NEW_START, state)
+    assert log.health.state is LogState.OFFLINE
+    manager.give_up(*KEY)
+    assert manager.unrecovered() == [KEY]
+    assert manager.log_to_recover(*KEY, TOPIC_ID, TIERED)[1].checkpoint.clean is False
     storage.mend()
-    restart_with(manager, log, NEW_START, RestartState(45, EPOCHS, snapshot_at(NEW_START)))
-    replicate(log, sent(NEW_START, 7, b"y"))
-    assert (log.start_offset, log.local_start_offset) == (45, NEW_START)
-    assert [record.offset for record in read_records(log)] == [NEW_START]
+    log = manager.open(*KEY, TOPIC_ID, TIERED)
+    assert (log.damage, log.start_offset) == ([], 0)
+    restart_with(manager, log, NEW_START, state)
+    assert (log.local_start_offset, log.end_offset) == (NEW_START, NEW_START)
+    assert log.epochs.entries() == [(0, 0), (2, 40), (6, 70)]
+
+
+def test_a_cut_that_finds_no_room_leaves_no_name_of_a_segment_that_was_deleted() -> None:
+    storage = FaultyStorage()
+    manager, log = tiered_log(storage)
+    log.tiered_end = 20
+    keep_producers(log, 20)
+    assert log.delete_local(10, high_watermark=20, why="old") is not None
+    start = log.local_start_offset
+    storage.fail("truncate", lambda path: path.startswith("t-0/"), number=errno.EMFILE)
+    with pytest.raises(TooManyOpenFiles):
+        cut(log, start + 1)
+    storage.mend()
+    manager.give_up(*KEY)
+    assert manager.open(*KEY, TOPIC_ID, TIERED).local_start_offset == start
 
 
 def test_a_restart_takes_the_name_of_a_segment_whose_deletion_waits() -> None:

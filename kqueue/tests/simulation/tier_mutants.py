@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from types import SimpleNamespace
 from unittest.mock import patch
 
@@ -19,8 +20,8 @@ from kqueue.broker.replicas.replica import LeadingReplica
 from kqueue.broker.tier import leader_tasks
 from kqueue.broker.tier.adoptions import Adoptions
 from kqueue.broker.tier.leader_tasks import LeaderTasks
+from kqueue.broker.upkeep import log_recovery
 from kqueue.broker.upkeep.cleanup_scheduler import CleanupScheduler
-from kqueue.broker.upkeep.log_recovery import LogRecovery
 from kqueue.log.log_cut import RestartState
 from kqueue.tests.simulation.cluster_simulation import STEPS, run_seeds
 from kqueue.tests.simulation.tier_simulation import TierSimulation
@@ -189,12 +190,7 @@ def a_batch_around_the_log_start_is_refused():
 
 @mutant
 def a_folder_that_failed_at_the_start_is_not_listed():
-    def begin(self, folder):
-        if folder.is_measured or self._count:
-            original(self, folder)
-
-    original = LogRecovery._begin
-    return patch.object(LogRecovery, "_begin", begin)
+    return patch.object(log_recovery, "_Folder", partial(log_recovery._Folder, is_measured=False))
 
 
 @click.command()

@@ -182,6 +182,27 @@ def test_reader_that_jumps_has_nothing_fetched_ahead() -> None:
     assert numbers(store, chunks) == [2, 5, 7]
 
 
+def test_reader_that_jumps_and_looks_for_its_place_has_nothing_fetched_ahead() -> None:
+    store, later = store_of(), Later()
+    chunks = ChunkCache(store, chunk_bytes=100, run_later=later)
+    for start in (500, 200, 700):
+        chunks.read(KEY, 1000, start + 20, 10)
+        for _ in range(2):
+            chunks.read(KEY, 1000, start + 30, 100)
+        later.run()
+    assert numbers(store, chunks) == [2, 3, 5, 6, 7, 8]
+
+
+def test_reader_that_goes_on_from_the_middle_has_the_next_chunks_fetched() -> None:
+    store, later = store_of(), Later()
+    chunks = ChunkCache(store, chunk_bytes=100, run_later=later)
+    for start in (330, 430):
+        chunks.read(KEY, 1000, start, 10)
+        chunks.read(KEY, 1000, start, 100)
+        later.run()
+    assert numbers(store, chunks) == [3, 4, 5, *range(6, 6 + CHUNKS_AHEAD)]
+
+
 def test_chunks_of_a_long_read_are_fetched_at_the_same_time() -> None:
     store, later = store_of(), Later()
     chunks = ChunkCache(store, chunk_bytes=100, run_later=later)
@@ -190,6 +211,18 @@ def test_chunks_of_a_long_read_are_fetched_at_the_same_time() -> None:
     assert chunks.read(KEY, 1000, 500, 400) == DATA[500:900]
     assert chunks.misses == 1
     assert len(store.calls) == 4
+
+
+def test_expected_chunks_are_fetched_but_the_first_up_to_the_end() -> None:
+    store, later = store_of(), Later()
+    chunks = ChunkCache(store, chunk_bytes=100, run_later=later)
+    chunks.expect(KEY, 450, 150, 1000)
+    later.run()
+    assert numbers(store, chunks) == [2, 3, 4]
+    chunks.expect(KEY, 450, 150, 1)
+    chunks.expect(KEY, 450, -500, 550)
+    later.run()
+    assert len(store.calls) == 3
 
 
 def test_beginning_of_the_next_object_is_fetched_ahead_up_to_its_end() -> None:

@@ -117,6 +117,7 @@ def test_segment_of_a_new_leader_counts_from_the_end_of_the_tier_on() -> None:
     store, manifest = tier_of(log)
     [source] = to_copy(log, 6)
     assert source.start_offset == 6
+    manifest.raise_start(3, 6)
     copy_all(store, manifest, log, leader_epoch=3, tiered_end=6)
     [entry] = manifest.segments()
     assert (entry.base_offset, entry.start_offset, entry.epochs) == (0, 6, ((1, 6), (2, 8)))
@@ -158,6 +159,7 @@ def test_aborted_transaction_whose_begin_is_no_longer_known_is_taken_from_the_in
     store, manifest = tier_of(log)
     source = to_copy(log, 0)[1]
     log.storage.remove(f"t-0/{file_name(2, SNAPSHOT)}")
+    manifest.raise_start(3, 2)
     entry = copy(store, manifest, replace(source, snapshots=(), bases=(2,)))
     assert reader_of(store).aborted(manifest, 2, 4)[0] == [AbortedTxn(5, 0, 3, 1)]
     assert entry.indexes.transaction_index > 0

@@ -16,6 +16,7 @@ from kqueue.testing.tier_faults import (
     lost_answer,
     slow,
 )
+from kqueue.tests.tables import for_each
 from kqueue.tests.tier.segment_entries import entry
 from kqueue.tests.tier.tiered_logs import ORDERS, keys_named_by
 from kqueue.tier import manifest as manifest_module
@@ -251,8 +252,8 @@ def test_later_leader_wins_and_the_deposed_one_is_fenced() -> None:
     new = leader(store, 2)
     copy_until(store, new, 40, epoch=2)
     for change in (
-        lambda: old.begin_copy(1, entry(40, 50, leader_epoch=1)),
-        lambda: old.finish_copy(1, entry(40, 50, leader_epoch=1)),
+        lambda: old.begin_copy(1, entry(30, 50, leader_epoch=1)),
+        lambda: old.finish_copy(1, entry(30, 50, leader_epoch=1)),
         lambda: old.raise_start(1, 20),
         lambda: old.claim(1, None),
     ):
@@ -288,6 +289,29 @@ def test_claim_of_a_log_that_begins_behind_the_tier_cuts_nothing() -> None:
     manifest = Manifest.open(store, ORDERS)
     manifest.claim(2, Lineage([(1, 70)], 2, 100))
     assert len(spans(manifest)) == 10
+
+
+@for_each("end", [0, 7, 120, 123, 600, 995, 1000, 2000])
+def test_end_that_a_claim_would_leave_is_known_before_it(end: int) -> None:
+    store = MemoryTierStore()
+    copy_until(store, leader(store, 1), 1000, epoch=1)
+    manifest, lineage = Manifest.open(store, ORDERS), Lineage([(1, 0)], 2, end)
+    agreed = manifest.agreed_end(lineage)
+    assert manifest.root == Manifest.open(store, ORDERS).root, "nothing is changed"
+    manifest.claim(2, lineage)
+    assert agreed == manifest.end_offset == min(end, 1000)
+
+
+def test_copy_that_would_leave_a_gap_is_refused() -> None:
+    store = MemoryTierStore()
+    manifest = leader(store, 1)
+    copy_until(store, manifest, 100, epoch=1)
+    with pytest.raises(TierCorrupt, match="the tier ends at 100, expected the next segment to begin there, found"):
+        manifest.begin_copy(1, entry(110, 120))
+    assert manifest.root.copying == ()
+    manifest.raise_start(1, 110)
+    copy(store, manifest, entry(110, 120, leader_epoch=1))
+    assert spans(manifest)[-2:] == [(90, 100), (110, 120)], "what is between was deleted before"
 
 
 def test_claim_of_a_large_tier_by_an_empty_log_takes_few_changes() -> None:

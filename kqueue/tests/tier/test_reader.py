@@ -3,7 +3,7 @@ from __future__ import annotations
 import contextlib
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -28,10 +28,12 @@ from kqueue.testing.tier_faults import FaultyTierStore, TierFault, missing, slow
 from kqueue.tests.log.helpers import START_MS, append, batch, end_transaction, open_log
 from kqueue.tests.thorough import examples
 from kqueue.tests.tier.drawn_logs import DrawnLog, drawn_logs
+from kqueue.tests.tier.test_copier import transactional_log
 from kqueue.tests.tier.tiered_logs import ORDERS, claim, copy_all, log_bytes, read_all, reader_of
 from kqueue.tier import copier
 from kqueue.tier.chunks import ChunkCache
 from kqueue.tier.errors import ObjectNotFound, TierCorrupt, TierUnavailable
+from kqueue.tier.lineage import Lineage
 from kqueue.tier.manifest import Manifest
 from kqueue.tier.reader import TierReader
 from kqueue.tier.stores.memory import MemoryTierStore
@@ -171,13 +173,31 @@ def test_gap_between_two_segments_is_passed_over() -> None:
     manifest = Manifest.open(store, ORDERS)
     log = small_tier()[0]
     claim(manifest, log, 3)
-    copy_all(store, manifest, log, leader_epoch=3, limit=1)
-    copy_all(store, manifest, log, leader_epoch=3, tiered_end=20)
+    first, _, *others = copy_all(store, manifest, log, leader_epoch=3)
+    manifest.rebuild([first, *others], 3)
     reader = reader_of(store)
     read = reader.read(manifest, 12, 1 << 20, end_offset=50)
     assert (read.next_offset, read.records) == (30, log.read(20, 1 << 20, end_offset=30).read())
     assert reader.read(manifest, 12, 1 << 20, end_offset=20) == (b"", 20, [], False)
     assert rows(reader.producers_at(manifest, 15)) == []
+
+
+def test_part_that_a_log_agrees_with_has_no_record_and_no_marker_of_another() -> None:
+    store = FaultyTierStore(MemoryTierStore())
+    manifest = Manifest.open(store, ORDERS)
+    log = transactional_log()
+    claim(manifest, log, 3)
+    copy_all(store, manifest, log, leader_epoch=3)
+    reader, lineage = reader_of(store), Lineage([(0, 0), (1, 2)], 3, 3)
+    whole = reader.read(manifest, 2, 1 << 20, end_offset=6, read_committed=True)
+    part = manifest.agreeing(lineage)
+    read = reader.read(part, 2, 1 << 20, end_offset=6, read_committed=True)
+    assert (whole.next_offset, read.next_offset, part.end_offset) == (4, 3, 3)
+    assert whole.aborted, "a marker behind the end of the part aborts what is in it"
+    assert (read.aborted, read.continues_local) == ([], True), "the log here says what became of it"
+    manifest.claim(3, lineage)
+    assert manifest.root.segments == part.root.segments
+    assert reader.read(manifest, 2, 1 << 20, end_offset=6, read_committed=True) == read
 
 
 def test_offsets_without_batches_at_the_end_of_a_segment_are_passed_over() -> None:
@@ -367,6 +387,47 @@ def test_failure_to_fetch_the_next_segment_ahead_does_not_fail_the_read() -> Non
     reader.read(manifest, 0, 1 << 20, end_offset=50)
     following = list(manifest.segments())[1]
     assert chunks.is_cached(following.key(ORDERS), 0, following.size)
+
+
+def tier_of_large_batches() -> tuple[FaultyTierStore, Manifest]:
+    """Return a tier of one segment, with twenty batches of 100 KB: more than a search reads."""
+    log = open_log()
+    for _ in range(20):
+        append(log, b"v" * 100_000)
+    log.roll()
+    store = FaultyTierStore(MemoryTierStore())
+    manifest = Manifest.open(store, ORDERS)
+    claim(manifest, log, 0)
+    copy_all(store, manifest, log)
+    return store, manifest
+
+
+def test_all_chunks_of_a_read_are_asked_for_before_the_first_is_there() -> None:
+    store, manifest = tier_of_large_batches()
+    later: list[Callable[[], object]] = []
+    chunks = ChunkCache(store, chunk_bytes=100_000, run_later=later.append)
+    reader = TierReader(store, chunks)
+    reader.read(manifest, 0, 1, end_offset=20)
+    [segment] = manifest.segments()
+    chunks.forget(segment.key(ORDERS))
+    later.clear()
+    store.fail(unavailable("get*"), times=1)
+    with pytest.raises(TierUnavailable):
+        reader.read(manifest, 5, 400_000, end_offset=20)
+    for task in later:
+        task()
+    assert chunks.is_cached(segment.key(ORDERS), 600_000, 300_000)
+
+
+def test_read_of_a_random_place_fetches_what_it_returns() -> None:
+    store, manifest = tier_of_large_batches()
+    chunks = ChunkCache(store, chunk_bytes=200_000, run_later=lambda task: task())
+    reader = TierReader(store, chunks)
+    for offset in (7, 15, 3):
+        fetched = chunks.fetched_bytes
+        read = reader.read(manifest, offset, 150_000, end_offset=20)
+        assert read.next_offset == offset + 1
+        assert chunks.fetched_bytes - fetched <= 2 * 200_000
 
 
 def _raise_unavailable(call: object) -> None:

@@ -1,11 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from crc32c import crc32c
 
-from kqueue.base.errors import StorageFailed
 from kqueue.log.segment import Segment
 from kqueue.testing.tier_faults import FaultyTierStore, truncated
 from kqueue.tests.tier.segment_entries import entry
@@ -13,7 +10,8 @@ from kqueue.tests.tier.tiered_logs import ORDERS
 from kqueue.tier.chunks import ChunkCache
 from kqueue.tier.errors import TierCorrupt
 from kqueue.tier.formats.segment_object import parts_of
-from kqueue.tier.segment_files import BatchesFile, SegmentFilesStorage, read_indexes
+from kqueue.tier.read_only import ReadOnlyFile
+from kqueue.tier.segment_files import SegmentFilesStorage, read_indexes
 from kqueue.tier.stores.memory import MemoryTierStore
 
 INDEXES = (b"i" * 16, b"t" * 12, b"x" * 34, b"s" * 10, b"e" * 8)
@@ -61,7 +59,7 @@ def test_missing_file_and_folder_are_not_found() -> None:
 
 def test_batches_end_where_the_indexes_begin() -> None:
     file = files_of().open(f"orders-0/{NAME}.log")
-    assert isinstance(file, BatchesFile)
+    assert isinstance(file, ReadOnlyFile)
     assert file.size == 1000
     assert file.read_at(990, 100) == b"b" * 10
     assert file.read_at(1000, 10) == b""
@@ -70,25 +68,6 @@ def test_batches_end_where_the_indexes_begin() -> None:
     assert not file.is_cached(0, 400)
     assert (file.fileno(), file.age_ms()) == (None, None)
     file.close()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda files: files.make_folder("a"),
-        lambda files: files.remove("a"),
-        lambda files: files.rename("a", "b"),
-        lambda files: files.sync_folder("a"),
-        lambda files: files.write_atomic("a", b""),
-        lambda files: files.lock("a"),
-        lambda files: files.open(f"orders-0/{NAME}.log").append(b""),
-        lambda files: files.open(f"orders-0/{NAME}.log").truncate(0),
-        lambda files: files.open(f"orders-0/{NAME}.log").sync(),
-    ],
-)
-def test_nothing_is_written(change: Callable[[SegmentFilesStorage], object]) -> None:
-    with pytest.raises(StorageFailed, match="is in the tier, where segments never change"):
-        change(files_of())
 
 
 def test_indexes_with_a_wrong_checksum_are_read_once_more_and_then_refused() -> None:

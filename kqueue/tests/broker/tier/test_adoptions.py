@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from kqueue.storage import MemoryStorage
+import errno
+
+from kqueue.storage import MemoryStorage, Storage
+from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.harness import batch
 from kqueue.tests.broker.tier.test_tier_reads import tiered
 from kqueue.tests.broker.tier.tiered_brokers import INTERVAL_MS, TieredClient
+from kqueue.tests.tables import for_each
 from kqueue.tier.errors import TierUnavailable
 from kqueue.wire.error_codes import ErrorCode
 
 
-def without_logs(client: TieredClient) -> TieredClient:
+def without_logs(client: TieredClient, storage: Storage | None = None) -> TieredClient:
     """The broker with an empty disk, whose cluster id stays."""
     client.sim.stop()
-    old, storage = client.sim.storage, MemoryStorage(client.sim.clock)
+    old, storage = client.sim.storage, storage or MemoryStorage(client.sim.clock)
     storage.write_atomic("meta.properties", old.read("meta.properties"))
     sim = Simulation(client.sim.settings, storage=storage, store=client.sim.store, clock=client.sim.clock, seed=5)
     return TieredClient(client.store, sim=sim)
@@ -90,3 +94,20 @@ def test_producer_goes_on_with_its_sequence_after_the_logs_were_lost() -> None:
     again = client.produce("t", batch(b"p", producer_id=9, epoch=0, base_sequence=end - 1))
     assert (again.error_code, again.base_offset) == (0, end - 1), "a duplicate, which only the tier has"
     assert client.produce("t", batch(b"p", producer_id=9, epoch=0, base_sequence=end)).base_offset == end
+
+
+@for_each("kind", ["create", "append"])
+@for_each("file", [".snapshot", ".log", "leader-epoch-checkpoint", "recovery-point", "log-start"])
+def test_leader_goes_on_from_the_tier_when_its_full_disk_has_room_again(file: str, kind: str) -> None:
+    client = tiered()
+    storage = FaultyStorage(clock=client.sim.clock)
+    storage.fail(kind, lambda path: file in path, number=errno.ENOSPC)
+    client = without_logs(client, storage)
+    client.tick()
+    storage.mend()
+    client.tick(3)
+    log = client.sim.broker.topics.get("t").partition(0).log
+    assert (log.start_offset, log.local_start_offset, log.end_offset) == (0, 18, 18)
+    client.fill(6, start=18)
+    client.tick()
+    assert client.read_all() == [b"v%d" % number for number in range(24)]

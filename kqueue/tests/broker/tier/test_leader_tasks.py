@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 
 import pytest
 
 from kqueue.storage import MemoryStorage
+from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.manual_clock import ManualClock
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.broker.tier.test_tier_reads import tiered
@@ -165,6 +167,23 @@ def test_disk_that_is_older_than_the_tier_is_refused(caplog: pytest.LogCaptureFi
     assert len([line for line in caplog.messages if "the disk is older than the tier" in line]) == 1
     assert (client.objects(), log.tiered_end) == (objects, 0)
     assert log.local_start_offset == 8, "nothing is deleted here, as nothing is copied"
+
+
+def test_log_start_that_a_full_disk_did_not_take_is_raised_when_there_is_room() -> None:
+    storage = FaultyStorage()
+    client = TieredClient(storage=storage)
+    partition = client.topic(retention_ms="60000").partition(0)
+    client.fill(20)
+    client.tick()
+    storage.fail("append", lambda path: path.startswith("log-start"), number=errno.ENOSPC)
+    client.sim.advance(61_000)
+    assert partition.log.start_offset == 0
+    assert client.read(3).error_code == ErrorCode.OFFSET_OUT_OF_RANGE, "it has expired, and is not damaged"
+    assert len(client.objects()) > 2, "nothing is deleted in the tier before the log start is on the disk"
+    storage.mend()
+    client.tick(3)
+    assert partition.log.start_offset == 20
+    assert len(client.objects()) == 2
 
 
 def test_start_that_the_manifest_has_raised_holds_after_a_crash() -> None:

@@ -42,6 +42,17 @@ def test_fetch_of_a_slow_tier_is_empty_after_its_wait_and_the_next_one_has_the_r
     assert client.tier.reads.requests == 1
 
 
+def test_what_was_read_is_read_again_after_the_log_was_cut() -> None:
+    client = tiered()
+    partition = client.sim.broker.topics.get("t").partition(0)
+    for _ in range(2):
+        assert values(client.read(2)) == [b"v2", b"v3"]
+    assert client.tier.reads.requests == 1
+    partition.log_was_cut(partition.log)
+    assert values(client.read(2)) == [b"v2", b"v3"]
+    assert client.tier.reads.requests == 2
+
+
 def test_slow_tier_holds_up_no_records_that_are_here() -> None:
     client = tiered()
     client.topic("local", remote_storage_enable="false")

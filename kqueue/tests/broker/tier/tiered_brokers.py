@@ -14,6 +14,7 @@ from kqueue.broker.tier import opening
 from kqueue.broker.tier.partition_tier import PartitionTier
 from kqueue.broker.tier.tier_manager import TierManager
 from kqueue.broker.topics.topics import Topic
+from kqueue.storage import Storage
 from kqueue.testing.simulation import Simulation
 from kqueue.tests.api.fetch_client import one, request, values, want
 from kqueue.tests.api.harness import SimulatedClient, batch
@@ -96,13 +97,19 @@ class TieredClient(SimulatedClient):
     """A client of a broker with a tier; `store` outlives restarts."""
 
     def __init__(
-        self, store: FailingStore | None = None, *, sim: Simulation | None = None, seed: int = 0, **settings: object
+        self,
+        store: FailingStore | None = None,
+        *,
+        sim: Simulation | None = None,
+        storage: Storage | None = None,
+        seed: int = 0,
+        **settings: object,
     ) -> None:
         self.store = store or FailingStore(MemoryTierStore(f"tests-{next(_NUMBERS)}"))
         name = str(id(self.store))
         STORES[name] = self.store
         own = {**TIERED, "kqueue.tier.url": f"tests://{name}", **settings}
-        super().__init__(sim=sim or Simulation(own, seed=seed))
+        super().__init__(sim=sim or Simulation(own, storage=storage, seed=seed))
 
     @property
     def tier(self) -> TierManager:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import random
 from pathlib import Path
@@ -143,22 +142,24 @@ def test_a_log_that_fails_is_refused_and_tried_again_later(caplog: pytest.LogCap
     assert bad.high_watermark == 1
 
 
-def test_a_folder_whose_only_log_could_not_be_looked_at_is_recovered_later(caplog: pytest.LogCaptureFixture) -> None:
-    storage = FaultyStorage()
-    before = crashed({"bad": 1}, storage)
-    storage.remove("bad-0/partition.metadata")  # the start writes it again, and finds no room
-    storage.fail("append", lambda path: "partition.metadata" in path, number=errno.ENOSPC)
-    sim = started(before)
-    sim.settle()
-    bad = sim.broker.topics.partition("bad", 0)
-    with pytest.raises(StorageFailed, match="ENOSPC"):
-        bad.high_watermark  # noqa: B018
-    storage.mend()
+def test_the_only_log_is_tried_again_though_nothing_was_measured_at_the_start() -> None:
+    before = crashed({"bad": 1})
+    storage = before.storage
+    sim = Simulation(
+        SETTINGS,
+        storage=storage,
+        store=before.store,
+        clock=before.clock,
+        before_start=lambda broker: storage.rename("bad-0", "elsewhere"),
+    )
+    with pytest.raises(StorageFailed, match="is gone"):
+        sim.broker.topics.partition("bad", 0).log  # noqa: B018
+    storage.rename("elsewhere", "bad-0")
     sim.clock.advance(log_recovery.RETRY_MS)
     with pytest.raises(LogRecovering):
-        bad.high_watermark  # noqa: B018
+        sim.broker.topics.partition("bad", 0).log  # noqa: B018
     sim.settle()
-    assert bad.high_watermark == 1
+    assert sim.broker.topics.partition("bad", 0).high_watermark == 1
 
 
 def test_a_stop_during_recovery_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

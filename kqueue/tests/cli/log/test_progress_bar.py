@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import re
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from kqueue.cli.log.progress_bar import progress_bar
+from kqueue.cli.log.progress_bar import count_bar, progress_bar
 
 
 class Terminal(io.StringIO):
@@ -16,13 +18,19 @@ class Terminal(io.StringIO):
         return True
 
 
-def shown(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO, done: int = 2_500_000, total: int = 5_000_000) -> str:
+def shown(
+    monkeypatch: pytest.MonkeyPatch,
+    stream: io.StringIO,
+    done: int = 2_500_000,
+    total: int = 5_000_000,
+    bar: Callable[[str], Any] = progress_bar,
+) -> str:
     for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setattr(sys, "stderr", stream)
-    with progress_bar("Checking [all]") as progress:
+    with bar("Checking [all]") as progress:
         progress(done, total)
     return stream.getvalue()
 
@@ -43,6 +51,11 @@ def test_terminal_shows_progress_and_is_cleared_afterwards(
     assert "2.5/5.0 MB" in plain
     assert text.endswith("\x1b[2K"), "the progress bar is cleared"
     assert capsys.readouterr().out == ""
+
+
+def test_bar_of_a_number_of_things_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", shown(monkeypatch, Terminal(), 3, 12, count_bar))
+    assert " 3/12" in plain
 
 
 def test_an_error_passes_through_and_leaves_the_cursor(monkeypatch: pytest.MonkeyPatch) -> None:

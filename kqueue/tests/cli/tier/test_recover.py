@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from click.testing import CliRunner
 
 import kqueue
 from kqueue.cli.app import kqueue as app
+from kqueue.cli.log import progress_bar
 from kqueue.cli.offline_store import offline_store
 from kqueue.client import Client
 from kqueue.metadata.sqlite import SqliteStore
@@ -41,6 +44,20 @@ def test_dry_run_reports_and_changes_nothing(run: Run, store: TierStore) -> None
     assert "Missing: orders-0: the manifest of orders-0" in result.stdout
     assert "1 topic would be recovered. Nothing was changed." in result.stdout
     assert store.get(ORDERS.manifest_key, max_bytes=10).body == b"x"
+
+
+def test_progress_is_shown_while_the_tier_is_read(
+    run: Run, store: TierStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[tuple[str, int, int]] = []
+
+    @contextlib.contextmanager
+    def bar(title: str) -> Iterator[Callable[[int, int], None]]:
+        yield lambda done, total: shown.append((title, done, total))
+
+    monkeypatch.setattr(progress_bar, "count_bar", bar)
+    assert run("recover", store.location, "--folder", tmp_path / "data").exit_code == 0
+    assert shown == [("Reading partitions", 1, 1), ("Reading producers", 1, 1)]
 
 
 def test_topics_are_made_again_in_a_new_data_folder(run: Run, store: TierStore, tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 import kqueue
+from kqueue.admin.tier_status import PartitionTierStatus
 from kqueue.cli.tier import status as module
+from kqueue.client import TopicPartition
 from kqueue.tests.cli.tier.conftest import Run
 from kqueue.tests.waits import eventually
 from kqueue.tier.catalog import topics_named
@@ -74,6 +76,16 @@ def test_tier_that_lacks_what_was_copied_is_an_error(run: Run, broker: kqueue.Br
     result = run("status", "--tier", tier.location, "-b", broker.bootstrap)
     tier.put(key, (body,), len(body))
     assert (result.exit_code, "has no manifest" in result.stderr) == (1, True), result.output
+
+
+def test_offsets_between_the_end_of_the_tier_and_the_disk_are_a_problem() -> None:
+    orders = TopicPartition("orders", 0)
+    status = PartitionTierStatus(orders, 1, log_start=0, local_start=18, tiered_end=None, end=20)
+    assert module._problems([status], {orders: 9}) == [
+        "orders-0: the tier ends at 9, and the disk of the leader begins at 18: 9 offsets between are lost"
+    ]
+    for whole in (status._replace(log_start=18), status._replace(local_start=9), status._replace(local_start=0)):
+        assert module._problems([whole], {orders: 9}) == []
 
 
 def test_brokers_that_differ_are_problems() -> None:

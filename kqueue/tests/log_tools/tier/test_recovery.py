@@ -109,6 +109,13 @@ def test_producer_ids_are_those_at_the_ends_of_partitions(store: TierStore) -> N
     assert producer_ids(store, plan.partitions[1:]) is None
 
 
+def test_progress_counts_partitions(store: TierStore) -> None:
+    counts: list[tuple[int, int]] = []
+    (plan,) = plan_recovery(store, progress=lambda done, total: counts.append((done, total)))
+    producer_ids(store, plan.partitions, progress=lambda done, total: counts.append((done, total)))
+    assert counts == [(1, 2), (2, 2)] * 2
+
+
 def test_json_has_what_is_missing(store: TierStore) -> None:
     values = plan_recovery(store)[0].as_json()
     assert (values["topic"], values["skipped"]) == ("orders", None)

@@ -144,8 +144,11 @@ def test_orphan_is_a_note_and_is_deleted_once_it_is_old(store: TierStore) -> Non
 def test_announced_copies_pages_and_objects_of_others_are_no_orphans(store: TierStore) -> None:
     manifest = Manifest.open(store, ORDERS)
     last = segments_of(store)[-1]
-    announced = last._replace(object_id=ID, base_offset=500, start_offset=500, end_offset=600, unstable_offset=600)
-    manifest.begin_copy(0, announced._replace(epochs=((0, 500),)))
+    start, end = last.end_offset, last.end_offset + 100
+    announced = last._replace(
+        object_id=ID, base_offset=start, start_offset=start, end_offset=end, unstable_offset=end, epochs=((0, start),)
+    )
+    manifest.begin_copy(0, announced)
     put(store, announced.key(ORDERS), b"half")
     put(store, ORDERS.page_key(0, ID), b"{}")
     put(store, f"{ORDERS.prefix}/segments/deeper/x", b"")
