@@ -11,7 +11,6 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from kqueue.base.clock import Clock
 from kqueue.tests.simulation.event_queue import EventQueue
 from kqueue.tests.simulation.job_threads import JobThread, wait_until
 from kqueue.tier.errors import ObjectChanged, ObjectNotFound, TierCorrupt, TierError, TierUnavailable
@@ -92,7 +91,7 @@ class TierObjects:
             if key in self.by_key:
                 self._undo.append((self._queue.now_ms, key, self.by_key.pop(key)))
 
-    def list(self, prefix: str, age_ms: float = 0.0) -> list[ObjectEntry]:
+    def listed(self, prefix: str, age_ms: float = 0.0) -> Sequence[ObjectEntry]:
         """Return the objects below a prefix, as they were some time ago, in order."""
         shown: dict[str, StoredObject | None] = dict(self.by_key)
         for time_ms, key, before in reversed(self._undo):
@@ -134,9 +133,7 @@ class TierLink:
 
     location = "memory://simulation"
 
-    def __init__(
-        self, objects: TierObjects, rng: random.Random, queue: EventQueue, note: Callable[..., None]
-    ) -> None:
+    def __init__(self, objects: TierObjects, rng: random.Random, queue: EventQueue, note: Callable[..., None]) -> None:
         self.is_away = self.is_slow = self._is_closed = False
         self.faults = TierFaults()
         self._objects = objects
@@ -183,9 +180,9 @@ class TierLink:
         names = [entry.key[len(prefix) :].partition("/") for entry in self._listed("list_folders", prefix)]
         return sorted({name for name, slash, _ in names if slash})
 
-    def _listed(self, operation: str, prefix: str) -> list[ObjectEntry]:
+    def _listed(self, operation: str, prefix: str) -> Sequence[ObjectEntry]:
         age_ms = STALE_MS * self._rng.random() if self._rng.random() < self.faults.stale else 0.0
-        return self._call(operation, prefix, lambda: self._objects.list(prefix, age_ms))
+        return self._call(operation, prefix, lambda: self._objects.listed(prefix, age_ms))
 
     def delete(self, keys: Sequence[str]) -> None:
         keys = [check_key(key) for key in keys]

@@ -109,8 +109,8 @@ def test_stale_list_is_that_of_an_earlier_time() -> None:
     world.queue.run_until(5000)
     world.objects.put("a/new", b"1")
     world.objects.delete(["a/old"])
-    assert [entry.key for entry in world.objects.list("a/")] == ["a/new"]
-    assert [entry.key for entry in world.objects.list("a/", 100.0)] == ["a/old"]
+    assert [entry.key for entry in world.objects.listed("a/")] == ["a/new"]
+    assert [entry.key for entry in world.objects.listed("a/", 100.0)] == ["a/old"]
     world.link.faults = TierFaults(stale=1.0)
     assert [entry.key for entry in world.run(lambda: list(world.link.list("a")))] in (["a/old"], ["a/new"])
 

@@ -2,6 +2,7 @@ import pytest
 
 from kqueue.tests.simulation.cluster_faults import LONG_MS
 from kqueue.tests.simulation.simulated_clusters import run_for, tiered_simulation_at_work
+from kqueue.tests.simulation.tier_faults import TieredFaults
 from kqueue.tests.thorough import corners
 
 KINDS = ("_lose_tier", "_lose_tier_everywhere", "_slow_tier", "_lose_disk", "_become_a_zombie", "_lead_alone")
@@ -32,8 +33,9 @@ def test_all_kinds_are_drawn() -> None:
 
 def test_the_end_of_all_faults_mends_the_store() -> None:
     with tiered_simulation_at_work(steps=1) as simulation:
-        simulation.faults._lose_tier_everywhere(simulation.brokers[1])
-        simulation.faults._slow_tier(simulation.brokers[2])
-        simulation.faults.end()
+        faults = TieredFaults(simulation)
+        faults._lose_tier_everywhere(simulation.brokers[1])
+        faults._slow_tier(simulation.brokers[2])
+        faults.end()
         assert not any(link.is_away or link.is_slow for link in simulation.tier_links.values())
         assert not simulation.is_tier_away

@@ -68,7 +68,7 @@ def test_a_tier_that_gets_no_segment_is_found() -> None:
         for _ in range(10):
             simulation._work()
             simulation._advance(100)
-        with pytest.raises(InvariantViolated, match="this does not come: all sealed segments of t0-0 are copied"):
+        with pytest.raises(InvariantViolated, match="this does not come: t0-0 has all sealed segments in the tier"):
             simulation._heal()
 
 

@@ -85,8 +85,8 @@ class TieredFaults(ClusterFaults):
         self._lasts(broker.start)
 
     def _lead_alone(self, broker: SimulatedBroker) -> None:
-        """Cut a broker off from the other ones until it is alone in sync with what it leads; then let
-        it die, and the others go on without it. One of them may not reach the store at first.
+        """Cut a broker off from the others until it is alone in sync with what it leads; then let it
+        die, and the others go on without it. One of them may not reach the store at first.
         """
         world, others = self._world, [each for each in self._world.brokers.values() if each is not broker]
         ways = [way for node in world.brokers if node != broker.number for way in _both(broker.number, node)]

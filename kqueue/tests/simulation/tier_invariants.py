@@ -300,7 +300,9 @@ class TierInvariants(StoreObserver):
         """Check that a leader without a record of former leaders goes on behind the tier."""
         epochs, end = partition.log.epochs.entries(), tree.segments[-1].end_offset if tree.segments else 0
         if epochs and epochs[0][0] == partition.leader_epoch > tree.root.leader_epoch and epochs[0][1] < end:
-            raise InvariantViolated(f"{who} had no records, and begins at {epochs[0][1]}; the tier has them up to {end}")
+            raise InvariantViolated(
+                f"{who} had no records, and begins at {epochs[0][1]}; the tier has them up to {end}"
+            )
 
     def _check_claim(
         self, who: str, process: BrokerProcess, partition: Partition, key: Key, seen: _Seen, tree: Tree

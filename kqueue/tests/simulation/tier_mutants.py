@@ -17,7 +17,7 @@ import click
 from kqueue.broker.cluster import isr_changes
 from kqueue.broker.replicas.log_follower import LogFollower
 from kqueue.broker.replicas.replica import LeadingReplica
-from kqueue.broker.tier import leader_tasks
+from kqueue.broker.tier import copies, leader_tasks
 from kqueue.broker.tier.adoptions import Adoptions
 from kqueue.broker.tier.leader_tasks import LeaderTasks
 from kqueue.broker.upkeep import log_recovery
@@ -58,7 +58,7 @@ def uncommitted_segments_are_copied():
     def next_to_copy(partition):
         return original(SimpleNamespace(log=partition.log, last_stable_offset=partition.log_end_offset))
 
-    original = leader_tasks.next_to_copy
+    original = copies.next_to_copy
     return patch.object(leader_tasks, "next_to_copy", next_to_copy)
 
 

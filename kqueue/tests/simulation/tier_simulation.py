@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -47,7 +48,6 @@ SETTINGS: dict[str, object] = {
     "log.retention.check.interval.ms": 200,
     "log.segment.delete.delay.ms": 50,
 }
-EVERY_LOG_PRODUCER = 2
 Topics = tuple[tuple[int, int, int], ...]
 TOPICS: tuple[Topics, ...] = (
     ((1, 3, 2),), ((1, 3, 2),), ((1, 3, 1),), ((1, 2, 1), (1, 3, 2)), ((1, 1, 1), (1, 3, 2)),
@@ -100,7 +100,14 @@ class TierProfile(NamedTuple):
         )
         coordinates = not has_retention and not deletes and rng.random() < 0.3
         return cls(
-            topics, settings, is_unclean, has_retention, deletes, faults, rng.choice((0.03, 0.1, 0.2, 0.35)), coordinates
+            topics,
+            settings,
+            is_unclean,
+            has_retention,
+            deletes,
+            faults,
+            rng.choice((0.03, 0.1, 0.2, 0.35)),
+            coordinates,
         )
 
 
@@ -123,9 +130,10 @@ class TierSimulation(ClusterSimulation):
         has_retention = tiered.has_retention
         self.tier_invariants = TierInvariants(self.objects, self.invariants, has_retention=has_retention)
         self.objects.observer = self.tier_invariants
-        self.producers[EVERY_LOG_PRODUCER] = EveryLogProducer(self, 3, 1)
-        self.consumers = [TierConsumer(self, 4, self._start_known), TierConsumer(self, 5, self._start_known)]
-        self.bank_reader = TierBankReader(self, 8)
+        self.producers[-1] = self.every_log_producer = EveryLogProducer(self, 3, 1)
+        self._tier_consumers = [TierConsumer(self, number, self._start_known) for number in (4, 5)]
+        self.consumers[:] = self._tier_consumers
+        self.bank_reader: TierBankReader = TierBankReader(self, 8)
         self.faults = TieredFaults(self)
 
     def _settings(self) -> dict[str, object]:
@@ -173,10 +181,10 @@ class TierSimulation(ClusterSimulation):
         over = [key for key in self.tiered_keys() if self.invariants.histories[key].is_over]
         for key in over:
             if self.rng.random() < 0.6:
-                self.producers[EVERY_LOG_PRODUCER].produce(key)
+                self.every_log_producer.produce(key)
         keys = self.keys()
         if keys and self.rng.random() < 0.2:
-            consumer, key = self.rng.choice(self.consumers), self.rng.choice(keys)
+            consumer, key = self.rng.choice(self._tier_consumers), self.rng.choice(keys)
             consumer.begin_again(key)
         if keys and self.tier_profile.deletes and self.rng.random() < 0.08:
             key = self.rng.choice(keys)
@@ -204,34 +212,37 @@ class TierSimulation(ClusterSimulation):
 
     def _heal(self) -> None:
         self._healed_ms = self.queue.now_ms
-        self.bank_reader.reads = 1.0  # type: ignore[attr-defined]
+        self.bank_reader.reads = 1.0
         super()._heal()
-        keys = self.tiered_keys()
-        for key in keys:
-            if self.invariants.histories[key].is_over:
-                self._until(f"{self.invariants.histories[key].name} takes records", lambda key=key: self._takes(key))  # type: ignore[misc]
-        for key in keys:
-            name = self.invariants.histories[key].name
-            self._until(f"the replicas of {name} are equal", lambda key=key: self._is_partition_equal(key))  # type: ignore[misc]
-            self._until(f"all sealed segments of {name} are copied", lambda key=key: self._is_copied(key))  # type: ignore[misc]
-            self._until(f"the disks keep what they should of {name}", lambda key=key: self._is_dropped(key))  # type: ignore[misc]
-            self._until(f"the replicas of {name} start where their leader does", lambda key=key: self._starts_are_equal(key))  # type: ignore[misc]
-            self._until(f"{name} is claimed", lambda key=key: self._is_claimed(key))  # type: ignore[misc]
+        conditions: tuple[tuple[str, Callable[[Key], bool]], ...] = (
+            ("takes records", self._takes),
+            ("has equal replicas", self._is_partition_equal),
+            ("has all sealed segments in the tier", self._is_copied),
+            ("has on each disk what it should", self._is_dropped),
+            ("starts where its leader does", self._starts_are_equal),
+            ("is claimed", self._is_claimed),
+        )
+        for key in self.tiered_keys():
+            for what, holds in conditions:
+                self._until(f"{self.invariants.histories[key].name} {what}", partial(holds, key))
             self._check_whole(key)
 
     def _takes(self, key: Key) -> bool:
-        """Whether a batch was confirmed to the producer that goes on everywhere; send another."""
-        producer = self.producers[EVERY_LOG_PRODUCER]
-        assert isinstance(producer, EveryLogProducer)
+        """Whether a log that lost records has confirmed one since; send another."""
+        producer = self.every_log_producer
+        if not self.invariants.histories[key].is_over:
+            return True
         if producer.confirmed.get(key, 0.0) >= self._healed_ms:
             return key not in producer.sending
         producer.produce(key)
         return False
 
     def _accept_loss(self, key: Key) -> None:
-        """Delete the records before the leader's disk where the tier lacks some, as the broker's
-        error says. One of two unclean elections cut the tier, and the next leader had deleted on its
-        disk what was cut.
+        """Delete the records before the leader's disk where the tier lacks some, as the error of the
+        broker says.
+
+        One of two unclean elections cut the tier, and the next leader had deleted on its disk what
+        was cut.
         """
         partition = self.leader_of(key)
         log = None if partition is None or not partition.is_open else partition.log
@@ -242,7 +253,7 @@ class TierSimulation(ClusterSimulation):
     def _is_partition_equal(self, key: Key) -> bool:
         partition = self.leader_of(key)
         if key in self.tiered_keys() and (partition is None or not partition.is_open):
-            self.producers[EVERY_LOG_PRODUCER].produce(key)  # opens a log that has no other replicas
+            self.every_log_producer.produce(key)  # opens a log that has no other replicas
             return False
         if self.invariants.histories[key].is_over:
             self._accept_loss(key)
@@ -323,7 +334,9 @@ class TierSimulation(ClusterSimulation):
         offset = log.start_offset
         for batch in expected:
             if batch.base_offset > offset:
-                raise InvariantViolated(f"{history.name}: {batch} comes at offset {offset}; log start {log.start_offset}")
+                raise InvariantViolated(
+                    f"{history.name}: {batch} comes at {offset}; the log starts at {log.start_offset}"
+                )
             offset = batch.last_offset + 1
         if offset != log.end_offset:
             raise InvariantViolated(f"{history.name}: the log ends at {log.end_offset}, its batches at {offset}")
@@ -356,10 +369,9 @@ class TierSimulation(ClusterSimulation):
         return ordered
 
 
-
-
 def _needs_claim(log: Log) -> bool:
-    """Whether a leader claims the tier for this log. Before its first segment is sealed it does not,
-    and the tier may have records of a former leader.
+    """Whether a leader claims the tier for this log.
+
+    Before its first segment is sealed it does not, and the tier may have records of a former leader.
     """
     return len(log.segments) > 1 or log.segments.base_offset > 0 or log.start_offset > 0
