@@ -85,7 +85,7 @@ class TieredFaults(ClusterFaults):
         self._lasts(broker.start)
 
     def _lead_alone(self, broker: SimulatedBroker) -> None:
-        """Cut a broker off from the others until it is alone in sync with what it leads; then let it
+        """Cut a broker off from the others until it is alone in sync where it leads; then let it
         die, and the others go on without it. One of them may not reach the store at first.
         """
         world, others = self._world, [each for each in self._world.brokers.values() if each is not broker]

@@ -144,7 +144,7 @@ class TierInvariants(StoreObserver):
         size, count = sum(segment.size for segment in tree.segments), len(tree.segments)
         if (root.size, root.count) != (size, count):
             raise InvariantViolated(
-                f"{history.name}: the manifest counts {root.count} segments of {root.size} bytes, found {count} of {size}"
+                f"{history.name}: the manifest counts {root.count} segments, {root.size} bytes; found {count}, {size}"
             )
 
     def _check_root(self, key: Key, history: History, old: ManifestRoot, new: ManifestRoot) -> None:
@@ -155,11 +155,11 @@ class TierInvariants(StoreObserver):
             )
         if new.log_start_offset < old.log_start_offset or new.removed_below < old.removed_below:
             raise InvariantViolated(f"{history.name}: the log start in the tier falls: {old} -> {new}")
-        if new.log_start_offset > old.log_start_offset and not self._has_retention:
-            if new.log_start_offset > self.deleted_to.get(key, 0):
-                raise InvariantViolated(
-                    f"{history.name}: the log start in the tier rises to {new.log_start_offset}, which nobody asked for"
-                )
+        is_asked_for = self._has_retention or new.log_start_offset <= self.deleted_to.get(key, 0)
+        if new.log_start_offset > old.log_start_offset and not is_asked_for:
+            raise InvariantViolated(
+                f"{history.name}: the log start in the tier rises to {new.log_start_offset}, which nobody asked for"
+            )
         if not history.is_over and new.log_start_offset > history.end:
             raise InvariantViolated(f"{history.name}: the log starts at {new.log_start_offset}, beyond {history.end}")
 
@@ -207,12 +207,14 @@ class TierInvariants(StoreObserver):
     def tiered(self, key: Key) -> list[Batch]:
         """Return the batches that the tier has of a partition now, each once."""
         tree = self.trees.get(key)
-        batches: list[Batch] = []
-        for segment in [] if tree is None else tree.segments:
-            for batch in self.batches(tree.root.partition, segment):  # type: ignore[union-attr]
-                if segment.start_offset <= batch.last_offset and batch.base_offset < segment.end_offset:
-                    batches.append(batch)
-        return batches
+        if tree is None:
+            return []
+        return [
+            batch
+            for segment in tree.segments
+            for batch in self.batches(tree.root.partition, segment)
+            if segment.start_offset <= batch.last_offset and batch.base_offset < segment.end_offset
+        ]
 
     def orphans(self, key: Key) -> list[str]:
         """Return the objects that the manifest of a partition does not name, though they should be
@@ -270,7 +272,7 @@ class TierInvariants(StoreObserver):
             seen.start = start
         is_current = partition.leader_epoch == history.registration.leader_epoch
         needed = max(seen.local_start, start, 0 if tree is None else tree.root.log_start_offset)
-        # Where records were lost, the tier may have been cut since the deletions of an earlier process.
+        # Where records were lost, the tier may have been cut since an earlier process deleted here.
         is_checked = not history.is_over or (is_current and seen.is_known)
         if log.local_start_offset > needed and is_checked:
             self._check_deleted(who, key, log, needed)

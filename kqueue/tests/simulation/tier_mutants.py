@@ -170,7 +170,7 @@ def sealed_segments_are_not_flushed():
 
 @mutant
 def a_recovering_leader_fails_all_proposals():
-    """Its log has no end yet, and the error ends the turn; it leads although its log is not open."""
+    """It leads while its log is not open; the error of asking for the end of that ends the turn."""
     stack = contextlib.ExitStack()
     stack.enter_context(patch.object(isr_changes, "KqueueError", type("_Nothing", (Exception,), {})))
     stack.enter_context(patch.object(LeadingReplica, "log_detached", lambda self: None))

@@ -238,8 +238,7 @@ class TierSimulation(ClusterSimulation):
         return False
 
     def _accept_loss(self, key: Key) -> None:
-        """Delete the records before the leader's disk where the tier lacks some, as the error of the
-        broker says.
+        """Delete the records before the leader's disk that the tier lacks in part, as the broker says.
 
         One of two unclean elections cut the tier, and the next leader had deleted on its disk what
         was cut.
@@ -372,6 +371,6 @@ class TierSimulation(ClusterSimulation):
 def _needs_claim(log: Log) -> bool:
     """Whether a leader claims the tier for this log.
 
-    Before its first segment is sealed it does not, and the tier may have records of a former leader.
+    Before its first segment is sealed it does not, and the tier may have those of a former leader.
     """
     return len(log.segments) > 1 or log.segments.base_offset > 0 or log.start_offset > 0
