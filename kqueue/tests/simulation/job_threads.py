@@ -20,7 +20,7 @@ from kqueue.tier import chunks, manifest
 
 
 class Killed(BaseException):
-    """The process of the job has ended; no `Exception`, so that the code under test lets it pass."""
+    """The process of the job has ended; no `Exception`, so that code under test lets it pass."""
 
 
 class JobThread:

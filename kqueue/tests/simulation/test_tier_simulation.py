@@ -57,7 +57,8 @@ def test_profiles_are_valid_and_differ() -> None:
     assert not any(profile.has_retention and profile.coordinates for profile in profiles)
 
 
-def test_a_tier_that_gets_no_segment_is_found() -> None:
+def test_a_tier_that_gets_no_segment_is_found(monkeypatch) -> None:
+    monkeypatch.setattr(cluster_simulation, "HEAL_STEPS_MAX", 60)
     with tiered_simulation_at_work() as simulation:
         key = simulation.keys()[0]
         simulation.faults.end = lambda: None

@@ -238,7 +238,7 @@ class TierSimulation(ClusterSimulation):
         return False
 
     def _accept_loss(self, key: Key) -> None:
-        """Delete the records before the leader's disk that the tier lacks in part, as the broker says.
+        """Delete what is before the leader's disk, and lacking in the tier, as the broker says.
 
         One of two unclean elections cut the tier, and the next leader had deleted on its disk what
         was cut.
