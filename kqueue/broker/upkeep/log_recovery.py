@@ -60,7 +60,8 @@ class _Folder:
     urgent: dict[TopicPartition, None] = field(default_factory=dict)
     alone: set[TopicPartition] = field(default_factory=set)
     running: int = 0
-    is_measured: bool = True
+    is_measured: bool = False
+    is_measuring: bool = False
 
 
 class _Failure(NamedTuple):
@@ -122,7 +123,7 @@ class LogRecovery:
             self._add(each)
         self._count = len(self._pending)
         for folder in self._folders.values():
-            self._measure(folder)
+            self._begin(folder)
 
     def check(self, topic: str, index: int) -> None:
         """Check that a partition's log can be opened; what waits is recovered next, and what failed
@@ -139,7 +140,7 @@ class LogRecovery:
             del self._failed[key]
             self._add(failure.partition)
             for folder in self._folders.values():
-                self._start_jobs(folder)
+                self._begin(folder)
         if key in self._pending or key in self._under_way:
             self.hurry(topic, index)
             raise LogRecovering(f"the log of {topic}-{index} is being recovered after a crash, or cut")
@@ -168,8 +169,8 @@ class LogRecovery:
         if recovers is not None and not any(key in keys for keys, _ in self._dropped):
             self._add(recovers)
         self._end_drops([key])
-        for folder in self._folders.values():
-            self._start_jobs(folder)
+        for folder in () if self._is_stopped else self._folders.values():
+            self._begin(folder)
 
     def drop(self, keys: Sequence[TopicPartition], then: Callable[[], None]) -> None:
         """Recover these logs no more, and call `then` when no job reads one of them."""
@@ -203,10 +204,17 @@ class LogRecovery:
         folder.waiting[log.key] = log
         self._pending[log.key] = partition
 
+    def _begin(self, folder: _Folder) -> None:
+        """Start jobs, once it is known how much there is to read."""
+        if folder.is_measured:
+            self._start_jobs(folder)
+        elif not folder.is_measuring:  # also at a later try: at the start the folder may have failed
+            self._measure(folder)
+
     def _measure(self, folder: _Folder) -> None:
         """Find out how much there is to read, in a job; then begin."""
-        folder.is_measured = False
         logs = list(folder.waiting.values())
+        folder.is_measuring = True
 
         def finish(sizes: dict[TopicPartition, int] | None, error: BaseException | None) -> None:
             if error is not None:
