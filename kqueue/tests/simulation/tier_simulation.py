@@ -281,7 +281,9 @@ class TierSimulation(ClusterSimulation):
             return False
         end = self._tier_end(key)
         is_gone = not tree.segments or tree.segments[0].end_offset > tree.root.log_start_offset
-        is_copied = max(end, log.start_offset) >= log.segments.active.base
+        # A transaction whose coordinator lost it stays open where records were lost.
+        sealed_end = max(segment.base for segment in log.segments if segment.base <= partition.last_stable_offset)
+        is_copied = max(end, log.start_offset) >= sealed_end
         return is_copied and is_gone and log.start_offset == tree.root.log_start_offset
 
     def _tier_end(self, key: Key) -> int:
