@@ -360,6 +360,22 @@ def test_follower_keeps_what_the_tier_has_of_a_lost_leader_only(store: FailingSt
     assert read_all(members, 3) == expected(9) + [b"new%d" % number for number in range(9, 30)]
 
 
+def test_follower_that_is_cut_while_it_reads_the_manifest_keeps_what_comes_next(store: FailingStore) -> None:
+    members = tiered_members(2)
+    alter(members[1], **{"local.retention.bytes": "-2"})
+    fill(members, 1, 0, 20)
+    members.advance(ROUND_MS)
+    log = members.partition(2).log
+    assert (log.tiered_end, log.local_start_offset) == (18, 0)
+    members.peers[2].down.add(1)
+    members[2].jobs.held = "tier follows"
+    members.advance(1500)
+    log.truncate_to(9)  # within the epoch of all its records
+    members[2].jobs.release()
+    members.settle()
+    assert log.tiered_end == 9
+
+
 def test_sole_replica_with_an_empty_disk_goes_on_from_the_tier(store: FailingStore) -> None:
     members = tiered_members(1)
     fill(members, 1, 0, 20)
