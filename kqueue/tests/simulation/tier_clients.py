@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from kqueue.broker.replicas.partition import Partition
 from kqueue.interbroker.errors import PeerError
 from kqueue.records.batch import iter_batches
 from kqueue.tests.simulation.cluster_invariants import History, Key
@@ -105,6 +106,62 @@ class TierConsumer(Consumer):
         if position != self.positions.get(key, 0):
             self.positions[key] = position
             self.host.note("read", self.number, history.name, position)
+
+
+class LineageReader(Client):
+    """Reads logs that have lost records, from any offset on: what a leader answers must be
+    of the leader epochs of its log, whatever the tier still has of another one.
+
+    Args: replica_of: returns a broker's replica of a partition; None: it has none.
+    """
+
+    def __init__(self, host: ClientHost, number: int, replica_of: Callable[[Key, int], Partition | None]) -> None:
+        super().__init__(host, number)
+        self._replica_of = replica_of
+        self._positions: dict[Key, int] = {}
+        self._busy: dict[Key, None] = {}
+
+    def read(self, key: Key) -> None:
+        """Fetch a partition once, unless a fetch is under way."""
+        if key in self._busy:
+            return
+        self._busy[key] = None
+        leader = self.leaders.pop(key, None)
+        partition = None if leader is None else self._replica_of(key, leader[0])
+        if leader is None or partition is None or not partition.is_open:
+            self.find_leader(key, lambda: self._busy.pop(key))
+            return
+        log = partition.log
+        position = self._positions.get(key)
+        if position is None:
+            position = log.start_offset + int(self.host.rng.random() * (log.end_offset - log.start_offset))
+            self._positions[key] = position
+        wanted = FetchPartition(
+            partition=key[1], current_leader_epoch=leader[1], fetch_offset=position, partition_max_bytes=2000
+        )
+        topics = [FetchTopic(topic_id=key[0], partitions=[wanted])]
+        request = FetchRequest(max_wait_ms=FETCH_WAIT_MS, min_bytes=1, max_bytes=10_000, topics=topics)
+        self.send(leader[0], request, lambda response: self._answered(key, *leader, response))
+
+    def _answered(self, key: Key, node: int, epoch: int, response: Any) -> None:
+        del self._busy[key]
+        data = None if isinstance(response, PeerError) or not response.responses else response.responses[0]
+        data = None if data is None else data.partitions[0]
+        if data is None or data.error_code:
+            self._positions.pop(key, None)
+            return
+        self.leaders[key] = (node, epoch)
+        partition = self._replica_of(key, node)
+        if data.records:  # else it is being read: the next fetch gets it
+            del self._positions[key]
+        if partition is None or not partition.is_open or partition.leader_epoch != epoch or not partition.is_leader:
+            return
+        log = partition.log
+        for _, header in iter_batches(data.records or b""):
+            expected = log.epochs.epoch_at(header.base_offset)
+            if header.base_offset >= log.start_offset and header.leader_epoch != expected:
+                name = self.host.invariants.histories[key].name
+                raise InvariantViolated(f"{name}: broker {node} serves {header}, its log has epoch {expected} there")
 
 
 class TierBankReader(BankReader):

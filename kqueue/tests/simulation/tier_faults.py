@@ -8,6 +8,11 @@ from kqueue.tests.simulation.cluster_faults import LONG_MS, ClusterFaults, Fault
 from kqueue.tests.simulation.simulated_broker import SimulatedBroker
 from kqueue.tests.simulation.simulated_tier import TierFaults, TierLink
 
+ALONE_MS = 1400.0
+"""After so long without the others a leader is alone in sync."""
+TURN_MS = 2200.0
+"""So long another broker leads: sessions end after 900 ms."""
+
 
 class FaultyTier(FaultyCluster, Protocol):
     """Attributes: see `tiered_brokers.TieredHost`."""
@@ -102,6 +107,35 @@ class TieredFaults(ClusterFaults):
                 self._lose_tier(others[int(world.rng.random() * len(others))])
 
         world.queue.after(LONG_MS * (0.4 + 0.6 * world.rng.random()), end)
+
+    def take_turns(self, first: SimulatedBroker) -> None:
+        """Two brokers lead one after the other, each without the records of the other's turn: the
+        first until it is alone in sync, the second alone, the first again; then all come back.
+        """
+        world, (second, third) = self._world, [each for each in self._world.brokers.values() if each is not first]
+        ways = [way for node in world.brokers if node != first.number for way in _both(first.number, node)]
+
+        def turn() -> None:
+            world.note("turn", second.number)
+            for broker in (first, third):
+                if broker.process is not None:
+                    broker.kill()
+            world.network.mend(*ways)
+
+        def turn_back() -> None:
+            world.note("turn", first.number)
+            if second.process is not None:
+                second.kill()
+            first.start()
+
+        def end() -> None:
+            for broker in (first, second, third):
+                broker.start()
+
+        world.note("turn", first.number)
+        world.network.cuts.update(ways)
+        for turn_ms, run in ((ALONE_MS, turn), (ALONE_MS + TURN_MS, turn_back), (ALONE_MS + 2 * TURN_MS, end)):
+            world.queue.after(turn_ms, run)
 
     def _become_a_zombie(self, broker: SimulatedBroker) -> None:
         """A broker goes on with the object store, and reaches nobody else."""

@@ -20,6 +20,7 @@ from kqueue.broker.replicas.replica import LeadingReplica
 from kqueue.broker.tier import copies, leader_tasks
 from kqueue.broker.tier.adoptions import Adoptions
 from kqueue.broker.tier.leader_tasks import LeaderTasks
+from kqueue.broker.tier.tier_manager import TierManager
 from kqueue.broker.upkeep import log_recovery
 from kqueue.broker.upkeep.cleanup_scheduler import CleanupScheduler
 from kqueue.log.log_cut import RestartState
@@ -122,6 +123,18 @@ def disks_lose_what_the_tier_lacks():
 def followers_take_all_of_the_tier_for_theirs():
     """They do not compare its leader epochs with those of their logs."""
     return patch.object(Lineage, "agreed_end", lambda self, segments, start: OFFSET_MAX)
+
+
+@mutant
+def disks_lose_what_the_tier_had_in_another_leader_epoch():
+    """A new leader, or follower, does not forget what the tier had before it."""
+    return patch.object(TierManager, "_forget_end", lambda self, partition: None)
+
+
+@mutant
+def all_of_the_tier_is_served():
+    """Also what the log of the leader contradicts, before the tier is claimed."""
+    return patch.object(Manifest, "agreeing", lambda self, lineage: self)
 
 
 @mutant

@@ -24,12 +24,13 @@ from kqueue.broker.replicas.partition import Partition
 from kqueue.interbroker.errors import PeerError
 from kqueue.log.log import Log
 from kqueue.tests.simulation.cluster_invariants import Batch, Key, batches
-from kqueue.tests.simulation.cluster_simulation import ClusterSimulation
+from kqueue.tests.simulation.cluster_simulation import STEPS, ClusterSimulation
 from kqueue.tests.simulation.replication_world import InvariantViolated
 from kqueue.tests.simulation.simulated_broker import BrokerProcess
 from kqueue.tests.simulation.simulated_tier import TierFaults, TierLink, TierObjects
 from kqueue.tests.simulation.tier_clients import (
     EveryLogProducer,
+    LineageReader,
     LogSweep,
     SweptBatch,
     TierBankReader,
@@ -48,10 +49,14 @@ SETTINGS: dict[str, object] = {
     "log.retention.check.interval.ms": 200,
     "log.segment.delete.delay.ms": 50,
 }
+TURNS_STEP = 12
+TURNS_FACTOR = 3
+"""Leaders begin to take turns at that step, in a run of so many times the steps of others."""
 Topics = tuple[tuple[int, int, int], ...]
 TOPICS: tuple[Topics, ...] = (
     ((1, 3, 2),), ((1, 3, 2),), ((1, 3, 1),), ((1, 2, 1), (1, 3, 2)), ((1, 1, 1), (1, 3, 2)),
 )  # fmt: skip
+ONE_TOPIC: Topics = ((1, 3, 1),)
 UNCLEAN_TOPICS: tuple[Topics, ...] = (((1, 3, 2),), ((1, 3, 1),), ((1, 3, 1),), ((1, 2, 1),), ((1, 1, 1), (1, 3, 1)))
 
 
@@ -65,6 +70,7 @@ class TierProfile(NamedTuple):
             whole log, DeleteRecords.
         faults: of the store.
         faults_per_step: how often something breaks.
+        takes_turns: whether two leaders take turns, each without the other's records.
     """
 
     topics: Topics
@@ -75,6 +81,7 @@ class TierProfile(NamedTuple):
     faults: TierFaults
     faults_per_step: float
     coordinates: bool
+    takes_turns: bool
 
     @classmethod
     def of(cls, rng: random.Random) -> TierProfile:
@@ -99,6 +106,10 @@ class TierProfile(NamedTuple):
             torn=rng.choice((0.0, 0.0, 0.0, 0.02)),
         )
         coordinates = not has_retention and not deletes and rng.random() < 0.3
+        takes_turns = is_unclean and rng.random() < 0.3
+        faults_per_step = rng.choice((0.03, 0.1, 0.2, 0.35))
+        if takes_turns:
+            topics, faults_per_step = ONE_TOPIC, 0.02
         return cls(
             topics,
             settings,
@@ -106,8 +117,9 @@ class TierProfile(NamedTuple):
             has_retention,
             deletes,
             faults,
-            rng.choice((0.03, 0.1, 0.2, 0.35)),
+            faults_per_step,
             coordinates,
+            takes_turns,
         )
 
 
@@ -133,8 +145,10 @@ class TierSimulation(ClusterSimulation):
         self.producers[-1] = self.every_log_producer = EveryLogProducer(self, 3, 1)
         self._tier_consumers = [TierConsumer(self, number, self._start_known) for number in (4, 5)]
         self.consumers[:] = self._tier_consumers
+        self._lineage_reader = LineageReader(self, 11, self._replica)
         self.bank_reader: TierBankReader = TierBankReader(self, 8)
-        self.faults = TieredFaults(self)
+        self.faults = self._tier_faults = TieredFaults(self)
+        self._step = 0
 
     def _settings(self) -> dict[str, object]:
         return {**super()._settings(), **SETTINGS}
@@ -142,8 +156,10 @@ class TierSimulation(ClusterSimulation):
     def _topic_settings(self, name: str, min_isr: int) -> dict[str, str]:
         return {**super()._topic_settings(name, min_isr), **self.tier_profile.settings}
 
-    def run(self, steps: int = 40) -> None:
-        """See `ClusterSimulation`."""
+    def run(self, steps: int = STEPS) -> None:
+        """See `ClusterSimulation`; turns of leaders take more steps."""
+        if self.tier_profile.takes_turns:
+            steps *= TURNS_FACTOR
         with simulated_stores(self):
             try:
                 super().run(steps)
@@ -178,10 +194,15 @@ class TierSimulation(ClusterSimulation):
 
     def _work(self) -> None:
         super()._work()
+        self._step += 1
+        if self.tier_profile.takes_turns and self._step == TURNS_STEP:
+            leader = self.invariants.histories[self.tiered_keys()[0]].registration.leader
+            self._tier_faults.take_turns(self.brokers.get(leader, self.brokers[1]))
         over = [key for key in self.tiered_keys() if self.invariants.histories[key].is_over]
         for key in over:
             if self.rng.random() < 0.6:
                 self.every_log_producer.produce(key)
+            self._lineage_reader.read(key)
         keys = self.keys()
         if keys and self.rng.random() < 0.2:
             consumer, key = self.rng.choice(self._tier_consumers), self.rng.choice(keys)
@@ -245,9 +266,20 @@ class TierSimulation(ClusterSimulation):
         """
         partition = self.leader_of(key)
         log = None if partition is None or not partition.is_open else partition.log
-        if log is not None and max(log.start_offset, self._tier_end(key)) < log.local_start_offset:
+        if log is not None and self._agreed_end(key, log) < log.local_start_offset:
             self.note("accept loss", 0, log)
             self._delete_records(key, log.local_start_offset)
+
+    def _agreed_end(self, key: Key, log: Log) -> int:
+        """Return the end of what the tier has of a log from its log start on."""
+        end = log.start_offset
+        for batch in self.tier_invariants.tiered(key):
+            if batch.last_offset < end:
+                continue
+            if batch.base_offset > end or batch.leader_epoch != log.epochs.epoch_at(end):
+                break
+            end = batch.last_offset + 1
+        return end
 
     def _is_partition_equal(self, key: Key) -> bool:
         partition = self.leader_of(key)
