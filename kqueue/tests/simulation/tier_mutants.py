@@ -191,12 +191,6 @@ def a_recovering_leader_fails_all_proposals():
 
 
 @mutant
-def a_leader_keeps_the_ends_of_the_log_before():
-    """A leader whose log begins again at the end of the tier."""
-    return patch.object(LeadingReplica, "log_detached", lambda self: None)
-
-
-@mutant
 def a_batch_around_the_log_start_is_refused():
     return patch.object(LogFollower, "lacks_begin_of", lambda self, records: False)
 
