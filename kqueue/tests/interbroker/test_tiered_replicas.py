@@ -418,6 +418,26 @@ def test_offsets_of_a_log_that_retention_has_emptied_are_not_used_again_after_a_
     assert bounds(members.partition(1)) == (16, 16, 16)
 
 
+def test_follower_that_began_again_behind_deleted_records_starts_there_after_a_crash(store: FailingStore) -> None:
+    members = tiered_members(2)
+    store.error = TierUnavailable("no route")
+    fill(members, 1, 0, 20)
+    members.result(members[1].broker.upkeep.deletion.delete_before(members[1].broker.topics.get("t"), 0, 9))
+    lose_disk(members, 2)
+    members.advance(500)
+    assert bounds(members.partition(2))[::2] == (9, 20)
+    stop(members, 2)
+    stop(members, 1)
+    store.error = None
+    members.start(2)
+    members.join(2)
+    members.peers[2].down = {1}
+    elect(members, 2, 2)
+    members.advance(ROUND_MS)
+    assert bounds(members.partition(2)) == (9, 19, 20), "none of what was deleted is missing in the tier"
+    assert read_all(members, 2, 9) == expected(20)[9:]
+
+
 def test_topic_that_is_tiered_no_more_starts_with_the_disk_of_its_leader_and_leaves_the_tier(
     store: FailingStore,
 ) -> None:
