@@ -203,8 +203,8 @@ class LeaderTasks:
         def run() -> int:
             offset = max(min(expired_end(manifest, retention), committed), start)
             manifest.raise_start(epoch, offset)
-            # The start here may lag behind it: what was committed was not known at the claim, or a full
-            # disk did not take it.
+            # The start here may lag behind it: what was committed was not known at the claim, or a
+            # full disk did not take it.
             return max(offset, min(manifest.root.log_start_offset, committed))
 
         self._submit(self._host.manifests, state, "expire", run, partial(self._expired, state), self._delete_failed)
