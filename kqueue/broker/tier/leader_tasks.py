@@ -73,8 +73,8 @@ class LeaderTasks:
             if log.health.failure is not None:
                 return
             if not state.is_claimed:
-                # With one segment, from offset 0 on, there is nothing to copy or to delete; but after
-                # an unclean election the tier may have what this log contradicts.
+                # With one segment, from offset 0 on, there is nothing to copy or to delete. But
+                # after an unclean election the tier may have what this log contradicts.
                 epoch = partition.leader_epoch
                 has_work = len(log.segments) > 1 or log.segments.base_offset > 0 or log.start_offset > 0
                 if has_work or (epoch > 0 and log.end_offset > 0 and state.empty_epoch != epoch):

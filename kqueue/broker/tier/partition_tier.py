@@ -17,7 +17,8 @@ class PartitionTier:
             slow.
         claimed_epoch: the leader epoch in which this broker has claimed the manifest; -1: none.
         fenced_epoch: the leader epoch that a later leader's ended; nothing is written in it.
-        empty_epoch: the leader epoch in which there was no manifest, nor anything to copy; -1: none.
+        empty_epoch: the leader epoch in which there was no manifest, and nothing to copy yet; -1:
+            none.
         is_busy: whether a job changes the manifest, or reads it for a follower.
         is_due: whether expired segments are to be looked for, before the next copy.
         damaged_base: base offset of a segment that is damaged here, and so is not copied; -1: none.
