@@ -143,6 +143,8 @@ class Replicas:
             if isinstance(failure, StorageUnavailable):
                 self._give_up_log(partition)
                 end(failure, recovers=partition)
+            elif failure is None and cut.restarts:
+                self._save_start(partition, cut.log, end)
             else:
                 end(failure)
 
@@ -160,6 +162,22 @@ class Replicas:
         cut.lock()
         checkpoints = self._logs.checkpoints
         (checkpoints.save_log_starts if cut.restarts else checkpoints.save_recovery_point)(key, saved)
+
+    def _save_start(self, partition: Partition, log: Log, end: Callable[[KqueueError | None], None]) -> None:
+        """Write where a log starts that has restarted, before it is used; then call `end`.
+
+        With the start from before the cut, a leader would miss in the tier what was deleted. A
+        failed write is logged, and repeated at intervals.
+        """
+        key, checkpoints = (partition.topic, partition.index), self._logs.checkpoints
+        checkpoints.note_offsets(key)
+        log.health.suspend(StorageUnavailable(f"{log.folder} restarts: try again"))
+
+        def saved(_: BaseException | None) -> None:
+            log.health.resume()
+            end(log.health.failure)
+
+        checkpoints.save_log_starts(key, saved)
 
     def _give_up_log(self, partition: Partition) -> None:
         """Let the log be recovered from its files: what it has in memory is that of neither side of

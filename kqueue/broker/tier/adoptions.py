@@ -100,8 +100,10 @@ class Adoptions:
         partition = state.partition
         if self._waiting.get((partition.topic, partition.index)) is not state:
             return
-        if not partition.is_leader or partition.leader_epoch != epoch:
+        if not partition.is_leader:
             self.end(partition)
+        elif partition.leader_epoch != epoch:
+            self.retry(state)  # elected again: the log is as empty as before
         elif error is not None:
             if isinstance(error, LeaderFenced):
                 state.fenced_epoch = epoch

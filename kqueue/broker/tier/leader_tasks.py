@@ -73,9 +73,12 @@ class LeaderTasks:
             if log.health.failure is not None:
                 return
             if not state.is_claimed:
-                # With one segment, from offset 0 on, there is nothing to copy or to delete.
-                if len(log.segments) > 1 or log.segments.base_offset > 0 or log.start_offset > 0:
-                    self._claim(state, log)
+                # With one segment, from offset 0 on, there is nothing to copy or to delete. But
+                # after an unclean election the tier may have what this log contradicts.
+                epoch = partition.leader_epoch
+                has_work = len(log.segments) > 1 or log.segments.base_offset > 0 or log.start_offset > 0
+                if has_work or (epoch > 0 and log.end_offset > 0 and state.empty_epoch != epoch):
+                    self._claim(state, log, has_work=has_work)
             elif state.is_due:
                 state.is_due = False
                 self._expire(state, topic, log)
@@ -88,16 +91,18 @@ class LeaderTasks:
 
     # --- claim
 
-    def _claim(self, state: PartitionTier, log: Log) -> None:
+    def _claim(self, state: PartitionTier, log: Log, *, has_work: bool) -> None:
         epoch = state.partition.leader_epoch
         end = log.end_offset
         lineage = Lineage(log.epochs.entries(), epoch, end)
         lacks_epochs, reader = log.lacks_start or _lacks_epochs(log), self._host.reader
         local_start = log.local_start_offset if log.start_offset < log.local_start_offset else 0
 
-        def run() -> list[EpochEntry]:
+        def run() -> list[EpochEntry] | None:
             manifest = state.manifest
             manifest.refresh()
+            if not (has_work or manifest.exists):
+                return None
             agreed_end = manifest.agreed_end(lineage)
             if max(agreed_end, manifest.root.log_start_offset) < local_start:
                 # A new manifest, or copies behind the gap, would hide that. It comes before the
@@ -116,7 +121,10 @@ class LeaderTasks:
 
         self._submit(self._host.manifests, state, "claim", run, partial(self._claimed, state, epoch))
 
-    def _claimed(self, state: PartitionTier, epoch: int, tiered_epochs: list[EpochEntry]) -> None:
+    def _claimed(self, state: PartitionTier, epoch: int, tiered_epochs: list[EpochEntry] | None) -> None:
+        if tiered_epochs is None:
+            state.empty_epoch = epoch
+            return
         partition, root = state.partition, state.manifest.root
         log = partition.log
         if log.lacks_start:
@@ -203,8 +211,8 @@ class LeaderTasks:
         def run() -> int:
             offset = max(min(expired_end(manifest, retention), committed), start)
             manifest.raise_start(epoch, offset)
-            # The start here may lag behind it: what was committed was not known at the claim, or a full
-            # disk did not take it.
+            # The start here may lag behind it: what was committed was not known at the claim, or a
+            # full disk did not take it.
             return max(offset, min(manifest.root.log_start_offset, committed))
 
         self._submit(self._host.manifests, state, "expire", run, partial(self._expired, state), self._delete_failed)

@@ -17,6 +17,8 @@ class PartitionTier:
             slow.
         claimed_epoch: the leader epoch in which this broker has claimed the manifest; -1: none.
         fenced_epoch: the leader epoch that a later leader's ended; nothing is written in it.
+        empty_epoch: the leader epoch in which there was no manifest, and nothing to copy yet; -1:
+            none.
         is_busy: whether a job changes the manifest, or reads it for a follower.
         is_due: whether expired segments are to be looked for, before the next copy.
         damaged_base: base offset of a segment that is damaged here, and so is not copied; -1: none.
@@ -24,7 +26,8 @@ class PartitionTier:
     """
 
     __slots__ = (
-        "claimed_epoch", "damaged_base", "fenced_epoch", "is_busy", "is_due", "logged", "manifest", "partition", "view",
+        "claimed_epoch", "damaged_base", "empty_epoch", "fenced_epoch", "is_busy", "is_due", "logged", "manifest",
+        "partition", "view",
     )  # fmt: skip
 
     def __init__(self, store: TierStore, partition: Partition, topic_id: bytes) -> None:
@@ -32,7 +35,7 @@ class PartitionTier:
         self.partition = partition
         self.manifest = Manifest(store, tiered)
         self.view = Manifest(store, tiered)
-        self.claimed_epoch = self.fenced_epoch = -1
+        self.claimed_epoch = self.empty_epoch = self.fenced_epoch = -1
         self.is_busy = self.is_due = False
         self.damaged_base = -1
         self.logged = ""

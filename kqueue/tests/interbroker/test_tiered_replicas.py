@@ -26,6 +26,7 @@ from kqueue.tests.tables import for_each
 from kqueue.tier.catalog import all_topics
 from kqueue.tier.errors import TierUnavailable
 from kqueue.tier.manifest import Manifest
+from kqueue.tier.stores.contract import Object
 from kqueue.tier.stores.memory import MemoryTierStore
 from kqueue.wire.error_codes import ErrorCode
 
@@ -212,6 +213,26 @@ def test_records_that_an_unclean_election_loses_leave_the_tier_too(store: Failin
     assert read_all(members, 1) == expected(9) + new
 
 
+def test_leader_of_one_segment_cuts_what_the_tier_has_of_a_lost_leader(store: FailingStore) -> None:
+    members = tiered_members(2)
+    fill(members, 1, 0, 1)
+    members.advance(ROUND_MS)
+    stop(members, 2)
+    members.write(lambda old: old._replace(isr=(1,)))
+    fill(members, 1, 1, 20)
+    members.advance(ROUND_MS)
+    stop(members, 1)
+    members.start(2)
+    members.join(2)
+    members.peers[2].down = {1}
+    elect(members, 2, 2)
+    members.advance(ROUND_MS)
+    assert bounds(members.partition(2)) == (0, 0, 1)
+    assert len(members.partition(2).log.segments) == 1
+    (topic,) = all_topics(store, ())
+    assert Manifest.open(store, topic.partition(0)).end_offset == 1, "who reads the tier without brokers sees the same"
+
+
 def elected_back(new: int) -> FetchingMembers:
     """Broker 2 was elected uncleanly without offsets 9 to 19 and wrote `new` others, then broker 1,
     whose disk begins at 18.
@@ -396,6 +417,36 @@ def test_sole_replica_with_an_empty_disk_goes_on_from_the_tier(store: FailingSto
     assert read_all(members, 1) == expected(22)
 
 
+def test_leader_without_a_record_that_is_elected_again_still_waits_for_the_tier(
+    store: FailingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = tiered_members(1)
+    fill(members, 1, 0, 20)
+    members.advance(ROUND_MS)
+    stop(members, 1)
+    members._storages[1] = MemoryStorage(members.clock)
+    elect(members, 1, 1)
+    get = store.get
+
+    def without_manifests(key: str, *, max_bytes: int) -> Object:
+        if key.endswith("manifest"):
+            raise TierUnavailable("no route")
+        return get(key, max_bytes=max_bytes)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "get", without_manifests)
+        members.start(1)
+        members.join(1)
+        members.advance(100)
+    members[1].jobs.held = "tier manifests"
+    members.advance(ROUND_MS)
+    elect(members, 1, 1)
+    assert members[1].jobs.release() == 1
+    members.advance(ROUND_MS)
+    assert bounds(members.partition(1)) == (0, 18, 18)
+    assert read_all(members, 1) == expected(18)
+
+
 def test_follower_that_is_elected_before_it_copied_anything_goes_on_from_the_tier(store: FailingStore) -> None:
     members = tiered_members(2)
     fill(members, 1, 0, 20)
@@ -454,6 +505,26 @@ def test_offsets_of_a_log_that_retention_has_emptied_are_not_used_again_after_a_
     members.join(1)
     members.advance(ROUND_MS)
     assert bounds(members.partition(1)) == (16, 16, 16)
+
+
+def test_follower_that_began_again_behind_deleted_records_starts_there_after_a_crash(store: FailingStore) -> None:
+    members = tiered_members(2)
+    store.error = TierUnavailable("no route")
+    fill(members, 1, 0, 20)
+    members.result(members[1].broker.upkeep.deletion.delete_before(members[1].broker.topics.get("t"), 0, 9))
+    lose_disk(members, 2)
+    members.advance(500)
+    assert bounds(members.partition(2))[::2] == (9, 20)
+    stop(members, 2)
+    stop(members, 1)
+    store.error = None
+    members.start(2)
+    members.join(2)
+    members.peers[2].down = {1}
+    elect(members, 2, 2)
+    members.advance(ROUND_MS)
+    assert bounds(members.partition(2)) == (9, 19, 20), "none of what was deleted is missing in the tier"
+    assert read_all(members, 2, 9) == expected(20)[9:]
 
 
 def test_topic_that_is_tiered_no_more_starts_with_the_disk_of_its_leader_and_leaves_the_tier(
