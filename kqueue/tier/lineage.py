@@ -24,12 +24,13 @@ class Lineage:
         leader_epoch: of the leader, whose next record will be at `end_offset`.
     """
 
-    __slots__ = ("_epochs", "_starts")
+    __slots__ = ("_epochs", "_starts", "end_offset")
 
     def __init__(self, epochs: Sequence[EpochEntry], leader_epoch: int, end_offset: int) -> None:
         known = [entry for entry in epochs if entry[0] < leader_epoch or entry[1] < end_offset]
         if not known or known[-1][0] != leader_epoch:
             known.append((leader_epoch, end_offset))
+        self.end_offset = end_offset
         self._epochs = [epoch for epoch, _ in known]
         self._starts = [start for _, start in known]
 

@@ -204,7 +204,9 @@ class Manifest:
     def claim(self, leader_epoch: int, lineage: Lineage | None) -> ManifestRoot:
         """Take the manifest over for a leader: from here on no earlier one can write.
 
-        Removes what the leader's log contradicts, and what copies of earlier leaders have left.
+        Removes what the leader's log contradicts, and what copies of earlier leaders have left. A
+        log start beyond the end of that log is lowered to it: else the next records would be
+        deleted as soon as they are committed.
         Args: lineage: of the leader's log; None: its log is empty, and it will go on from the tier.
         Raises: LeaderFenced: a leader of a later epoch has written.
         """
@@ -214,7 +216,18 @@ class Manifest:
             self.finish_deletion(leader_epoch)
             while lineage is not None and self._cut_newest(leader_epoch, lineage):
                 self.finish_deletion(leader_epoch)
+            if lineage is not None:
+                self._lower_start(leader_epoch, lineage.end_offset)
             return self.root
+
+    def _lower_start(self, leader_epoch: int, end_offset: int) -> None:
+        """Lower the log start to a log's end, but not to offsets of segments that were removed."""
+
+        def lower(root: ManifestRoot) -> ManifestRoot | None:
+            start = max(end_offset, end_of(root))
+            return root.next(log_start_offset=start) if start < root.log_start_offset else None
+
+        self._change(leader_epoch, lower)
 
     def begin_copy(self, leader_epoch: int, segment: TieredSegment) -> None:
         """Announce a copy, whose object does not exist yet; drop the earlier ones that failed.

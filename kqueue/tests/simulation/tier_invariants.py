@@ -3,8 +3,8 @@
 In the store:
 - A manifest's segments follow each other without gap or overlap. Each has a whole object, with the
   bytes and checksums of its entry, whose batches are committed.
-- Its leader epoch and its log start never fall. A committed segment leaves it only below the log
-  start, which rises only where retention or DeleteRecords let it.
+- Its leader epoch never falls, nor its log start, but for an unclean election. A committed segment
+  leaves it only below the log start, which rises only where retention or DeleteRecords let it.
 - No object is deleted, or replaced, while a manifest names it.
 
 At a broker:
@@ -153,7 +153,8 @@ class TierInvariants(StoreObserver):
                 f"{history.name}: a manifest of epoch {old.leader_epoch} (change {old.sequence}) is replaced by one of "
                 f"epoch {new.leader_epoch} (change {new.sequence})"
             )
-        if new.log_start_offset < old.log_start_offset or new.removed_below < old.removed_below:
+        is_lower = new.log_start_offset < old.log_start_offset and not history.is_over
+        if is_lower or new.removed_below < old.removed_below:
             raise InvariantViolated(f"{history.name}: the log start in the tier falls: {old} -> {new}")
         is_asked_for = self._has_retention or new.log_start_offset <= self.deleted_to.get(key, 0)
         if new.log_start_offset > old.log_start_offset and not is_asked_for:

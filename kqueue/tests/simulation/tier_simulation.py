@@ -340,9 +340,7 @@ class TierSimulation(ClusterSimulation):
         partition, tree = self.leader_of(key), self.tier_invariants.trees.get(key)
         if partition is None or not partition.is_open:
             return False
-        return not _needs_claim(partition.log) or (
-            tree is not None and tree.root.leader_epoch == partition.leader_epoch
-        )
+        return tree is None or tree.root.leader_epoch == partition.leader_epoch
 
     def _is_dropped(self, key: Key) -> bool:
         """Whether each replica has deleted what it may."""
@@ -388,8 +386,7 @@ class TierSimulation(ClusterSimulation):
     def _whole_log(self, key: Key, partition: Partition) -> list[Batch]:
         """Return all batches, of the tier and the disk; those in both must be the same."""
         log = partition.log
-        tiered = self.tier_invariants.tiered(key) if _needs_claim(log) else []
-        found = {batch.base_offset: batch for batch in tiered}
+        found = {batch.base_offset: batch for batch in self.tier_invariants.tiered(key)}
         for batch in batches(partition, log.local_start_offset, log.end_offset):
             if found.setdefault(batch.base_offset, batch) != batch:
                 raise InvariantViolated(
@@ -400,11 +397,3 @@ class TierSimulation(ClusterSimulation):
             if other.base_offset != one.last_offset + 1:
                 raise InvariantViolated(f"{partition!r}: {other} comes after {one}")
         return ordered
-
-
-def _needs_claim(log: Log) -> bool:
-    """Whether a leader claims the tier for this log.
-
-    Before its first segment is sealed it does not, and the tier may have those of a former leader.
-    """
-    return len(log.segments) > 1 or log.segments.base_offset > 0 or log.start_offset > 0

@@ -283,6 +283,17 @@ def test_claim_cuts_what_an_unclean_election_has_undone() -> None:
     assert spans(manifest)[-2:] == [(120, 123), (123, 133)]
 
 
+@for_each("end, start", [(80, 90), (92, 92), (97, 95), (100, 95)])
+def test_claim_of_a_log_that_ends_before_the_log_start_lowers_it(end: int, start: int) -> None:
+    store = MemoryTierStore()
+    manifest = leader(store, 1)
+    copy_until(store, manifest, 90, epoch=1)
+    manifest.raise_start(1, 95)
+    manifest.delete_below_start(1)  # all of it
+    claimed = leader(store, 2, end=end)
+    assert (claimed.root.log_start_offset, claimed.end_offset) == (start, 90)
+
+
 def test_claim_of_a_log_that_begins_behind_the_tier_cuts_nothing() -> None:
     store = MemoryTierStore()
     copy_until(store, leader(store, 1), 100, epoch=1)
