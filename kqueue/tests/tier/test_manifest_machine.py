@@ -134,6 +134,9 @@ class ManifestMachine(RuleBasedStateMachine):
             self.segments = [each for each in self.segments if each.start_offset < self.log_end]
             if self.segments and self.segments[-1].end_offset > self.log_end:
                 self.segments[-1] = self.segments[-1].cut(self.log_end)
+            # The log start is within what the log and the tier have now.
+            tiered_end = self.segments[-1].end_offset if self.segments else 0
+            self.log_start = min(self.log_start, max(self.log_end, tiered_end, self.removed_below))
         self.former.append((self.manifest, self.epoch))
         self.begin_change()
         self.epoch += 1
