@@ -24,15 +24,19 @@ class Lineage:
         leader_epoch: of the leader, whose next record will be at `end_offset`.
     """
 
-    __slots__ = ("_epochs", "_starts", "end_offset")
+    __slots__ = ("_epochs", "_starts")
 
     def __init__(self, epochs: Sequence[EpochEntry], leader_epoch: int, end_offset: int) -> None:
         known = [entry for entry in epochs if entry[0] < leader_epoch or entry[1] < end_offset]
         if not known or known[-1][0] != leader_epoch:
             known.append((leader_epoch, end_offset))
-        self.end_offset = end_offset
         self._epochs = [epoch for epoch, _ in known]
         self._starts = [start for _, start in known]
+
+    @property
+    def leader_start(self) -> int:
+        """First offset of the leader's own records; the end of its log, if there is none yet."""
+        return self._starts[-1]
 
     def common_end(self, segment: TieredSegment) -> int:
         """Return the offset up to which `segment` has the records of this log; its `start_offset`

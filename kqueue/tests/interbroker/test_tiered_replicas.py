@@ -351,6 +351,33 @@ def test_follower_restarts_from_the_tier_only_when_its_leader_has_claimed_it(sto
     assert members.partition(2).log.epochs.entries() == members.partition(1).log.epochs.entries()
 
 
+def test_unclean_leader_goes_on_below_offsets_that_have_expired_in_the_tier(store: FailingStore) -> None:
+    members = tiered_members(2)
+    fill(members, 1, 0, 9)
+    members.advance(ROUND_MS)
+    stop(members, 2)
+    members.write(lambda old: old._replace(isr=(1,)))
+    fill(members, 1, 9, 20)
+    members.advance(ROUND_MS)
+    broker = members[1].broker
+    members.result(broker.upkeep.deletion.delete_before(broker.topics.get("t"), 0, 19))
+    members.advance(ROUND_MS)
+    assert not [entry for entry in store.store.list("topics") if "/segments/" in entry.key]
+    stop(members, 1)
+    members.start(2)
+    members.join(2)
+    members.peers[2].down = {1}
+    elect(members, 2, 2)
+    for number in range(9, 30):
+        append(members.partition(2), b"new%d" % number)
+        members.settle()
+    members.advance(ROUND_MS)
+    members.advance(ROUND_MS)
+    log = members.partition(2).log
+    assert (log.start_offset, log.tiered_end) == (9, 28)
+    assert read_all(members, 2, 9) == [b"new%d" % number for number in range(9, 30)]
+
+
 def test_follower_keeps_what_the_tier_has_of_a_lost_leader_only(store: FailingStore) -> None:
     members = tiered_members()
     fill(members, 1, 0, 9)
