@@ -153,8 +153,8 @@ class TierInvariants(StoreObserver):
                 f"{history.name}: a manifest of epoch {old.leader_epoch} (change {old.sequence}) is replaced by one of "
                 f"epoch {new.leader_epoch} (change {new.sequence})"
             )
-        is_lower = new.log_start_offset < old.log_start_offset and not history.is_over
-        if is_lower or new.removed_below < old.removed_below:
+        falls = new.log_start_offset < old.log_start_offset or new.removed_below < old.removed_below
+        if falls and not (history.is_over and (new.removed_below == old.removed_below or not new.count)):
             raise InvariantViolated(f"{history.name}: the log start in the tier falls: {old} -> {new}")
         is_asked_for = self._has_retention or new.log_start_offset <= self.deleted_to.get(key, 0)
         if new.log_start_offset > old.log_start_offset and not is_asked_for:
