@@ -291,7 +291,7 @@ class TierInvariants(StoreObserver):
                 continue
             if batch.base_offset > offset or offset >= end:
                 break
-            if batch.leader_epoch != log.epochs.epoch_at(offset):
+            if _contradicts(log, offset, batch):
                 raise InvariantViolated(
                     f"{who} has deleted offset {offset} of epoch {log.epochs.epoch_at(offset)}; the tier has {batch}"
                 )
@@ -321,11 +321,21 @@ class TierInvariants(StoreObserver):
         log = partition.log
         for batch in self.tiered(key):
             offset = max(batch.base_offset, log.start_offset)
-            if offset <= batch.last_offset and batch.leader_epoch != log.epochs.epoch_at(offset):
+            if offset <= batch.last_offset and _contradicts(log, offset, batch):
                 raise InvariantViolated(
                     f"{who} has claimed the tier, where offset {offset} has {batch}, and its log epoch "
                     f"{log.epochs.epoch_at(offset)}: {log.epochs.entries()}"
                 )
+
+
+def _contradicts(log: Log, offset: int, batch: Batch) -> bool:
+    """Whether a log has another leader epoch at an offset. Below the first one that it knows, after
+    a crash that brought an earlier log start back, it contradicts no older one.
+    """
+    epochs = log.epochs.entries()
+    if epochs and offset < epochs[0][1]:
+        return batch.leader_epoch > epochs[0][0]
+    return batch.leader_epoch != log.epochs.epoch_at(offset)
 
 
 def _batches(data: bytes) -> Iterator[Batch]:
