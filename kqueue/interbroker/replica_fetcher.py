@@ -382,7 +382,12 @@ class ReplicaFetcher:
             # What is copied counts before it is appended: the leader has sent it, and the network
             # has carried it, either way.
             self._host.throttle.count(partition, len(data.records))
-            end_offset = partition.follow(epoch).append(data.records)
+            follower = partition.follow(epoch)
+            if follower.lacks_begin_of(data.records):
+                self._leave_out(fetched)
+                follower.append_whole(data.records, partial(self._cut, fetched))
+                return
+            end_offset = follower.append(data.records)
             # After the append: high watermark and log start are bounded by this log's end.
             self._take_over(partition, data, epoch)
             if self._host.flush_before_fetch:

@@ -33,6 +33,11 @@ class Lineage:
         self._epochs = [epoch for epoch, _ in known]
         self._starts = [start for _, start in known]
 
+    @property
+    def leader_start(self) -> int:
+        """First offset of the leader's own records; the end of its log, if there is none yet."""
+        return self._starts[-1]
+
     def common_end(self, segment: TieredSegment) -> int:
         """Return the offset up to which `segment` has the records of this log; its `start_offset`
         or less: none of them.

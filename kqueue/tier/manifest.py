@@ -205,16 +205,32 @@ class Manifest:
         """Take the manifest over for a leader: from here on no earlier one can write.
 
         Removes what the leader's log contradicts, and what copies of earlier leaders have left.
+        A log start beyond the first record of the leader is lowered to it: after an unclean
+        election these offsets have new records, which would be deleted else, or never copied.
         Args: lineage: of the leader's log; None: its log is empty, and it will go on from the tier.
         Raises: LeaderFenced: a leader of a later epoch has written.
         """
         with self._lock:
-            self._change(leader_epoch, lambda root: root.next(leader_epoch=leader_epoch))
+            self._change(leader_epoch, lambda root: self._taken_over(root, leader_epoch, lineage))
             self._abandon_copies(leader_epoch)
             self.finish_deletion(leader_epoch)
             while lineage is not None and self._cut_newest(leader_epoch, lineage):
                 self.finish_deletion(leader_epoch)
+            self._change(leader_epoch, _with_lowered_end)
             return self.root
+
+    def _taken_over(self, root: ManifestRoot, leader_epoch: int, lineage: Lineage | None) -> ManifestRoot:
+        """Return the root with the epoch of a new leader.
+
+        In the same write its log start is lowered, but not below segments that stay. A later one
+        can't tell that from the start that this leader has raised since.
+        """
+        start = root.log_start_offset
+        if lineage is not None and root.leader_epoch < leader_epoch and lineage.leader_start < start:
+            left = self._agreed_root(root, lineage)
+            tier_end = end_of(left) if left.segments or left.levels else 0
+            start = min(start, max(lineage.leader_start, tier_end))
+        return root.next(leader_epoch=leader_epoch, log_start_offset=start)
 
     def begin_copy(self, leader_epoch: int, segment: TieredSegment) -> None:
         """Announce a copy, whose object does not exist yet; drop the earlier ones that failed.
@@ -475,6 +491,15 @@ class Manifest:
             else:
                 root = root.next(segments=_ending_above(page.segments, root.removed_below))
         return root
+
+
+def _with_lowered_end(root: ManifestRoot) -> ManifestRoot | None:
+    """Return the root whose end, without a segment, is the log start; None: it is not above it, as
+    it never is but after `_taken_over` has lowered the log start.
+    """
+    if root.count or root.removed_below <= root.log_start_offset:
+        return None
+    return root.next(removed_below=root.log_start_offset)
 
 
 def _divided(

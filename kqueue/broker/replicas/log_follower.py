@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from kqueue.base.errors import KqueueError, OffsetOutOfRange
 from kqueue.log import follower_log
+from kqueue.log.formats.producer_snapshot import encode_snapshot
 from kqueue.log.log_cut import LogCut, RestartState
+from kqueue.records.batch import BATCH_OVERHEAD, read_header
 
 if TYPE_CHECKING:
     from kqueue.base.errors import StorageUnavailable
@@ -93,6 +95,41 @@ class LogFollower:
                     partition.backlog.appended(log.end_offset, len(records))
                 partition.flush.appended(log)
         return log.end_offset
+
+    def lacks_begin_of(self, records: memoryview) -> bool:
+        """Return whether the local log is empty, and begins within the first batch that the leader
+        sent: DeleteRecords may let a log start there, and batches are copied whole.
+        """
+        log = self._log
+        if log.end_offset != log.local_start_offset or len(records) < BATCH_OVERHEAD:
+            return False
+        header = read_header(records, 0)
+        return header.base_offset < log.end_offset <= header.last_offset
+
+    def append_whole(self, records: memoryview, done: Done) -> None:
+        """Restart the empty log where the first batch begins, in a job, and append the records;
+        `done` as in `truncate`, once they are flushed. The log start is the leader's again then.
+
+        Source: Kafka's UnexpectedAppendOffsetException.
+        Raises: as `truncate` and `append`.
+        """
+        log, partition, epoch = self._log, self._partition, self._leader_epoch
+        base, start, copied = read_header(records, 0).base_offset, log.start_offset, bytes(records)
+        state = RestartState(min(start, base), log.epochs.entries(), encode_snapshot(log.producers))
+
+        def restarted(error: KqueueError | None) -> None:
+            try:
+                if error is not None:
+                    raise error
+                follower = partition.follow(epoch)
+                end_offset = follower.append(memoryview(copied))
+                follower.raise_start(start)
+            except KqueueError as failure:
+                done(failure)
+            else:
+                partition.after_flush(end_offset, lambda: done(None))
+
+        self.restart_at(base, restarted, state)
 
     def raise_high_watermark(self, leaders: int) -> None:
         """Raise the high watermark to the leader's, at most to the log end (rule 20)."""

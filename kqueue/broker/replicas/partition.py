@@ -308,6 +308,7 @@ class Partition:
         Returns: the log, if it was open.
         """
         log, self._log = self._log, None
+        self.replica.log_detached()
         if log is not None:
             flush = self.flush
             del self.flush, self.watermark  # first: a call of the flush may open the log again

@@ -114,6 +114,9 @@ class Replica(Protocol):
     def lead(self, log: Log, high_watermark: int, now_ms: float) -> None:
         """Begin to lead with an open log: rule 9. Does nothing if it leads already, or follows."""
 
+    def log_detached(self) -> None:
+        """Begin to lead anew with the log that is opened next."""
+
     def advance(self, high_watermark: HighWatermark, own_end: int, /) -> None:
         """Advance the high watermark to `own_end`, as far as the others have it too (rule 22)."""
 
@@ -166,6 +169,9 @@ class SoleReplica:
         return log.end_offset  # all that recovery kept is flushed, and no other replica can lack it
 
     def lead(self, log: Log, high_watermark: int, now_ms: float) -> None:
+        pass
+
+    def log_detached(self) -> None:
         pass
 
     def visible_end(self, log: Log) -> int:
@@ -244,6 +250,10 @@ class LeadingReplica(_ClusterReplica):
                 metadata.node_id, metadata.registration, log.end_offset, high_watermark, now_ms
             )
 
+    def log_detached(self) -> None:
+        # Its ends are those of the log that goes: another one begins elsewhere.
+        self.leadership = None
+
     def advance(self, high_watermark: HighWatermark, own_end: int, /) -> None:
         leadership = self.leadership
         if leadership is not None and leadership.advance(own_end, self.key.min_isr):
@@ -284,6 +294,9 @@ class FollowingReplica(_ClusterReplica):
         pass  # the append says who leads
 
     def lead(self, log: Log, high_watermark: int, now_ms: float) -> None:
+        pass
+
+    def log_detached(self) -> None:
         pass
 
     def advance(self, high_watermark: HighWatermark, own_end: int, /) -> None:

@@ -30,6 +30,9 @@ def restart_at_end(reader: TierReader, manifest: Manifest) -> Restart | None:
         return None
     if not root.count:  # all has expired: only the offsets go on
         return Restart(end, RestartState(end, [], b""))
+    if end > manifest.end_offset:  # so it has, up to records that were deleted before they were copied
+        producers = reader.producers_at(manifest, manifest.end_offset)
+        return Restart(end, RestartState(end, [], encode_snapshot(producers)))
     return Restart(end, _state_at(reader, manifest, end))
 
 

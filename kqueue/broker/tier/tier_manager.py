@@ -221,9 +221,10 @@ class TierManager(TopicEvents):
                 return
             state.logged = ""
             is_same = not partition.deleted and not partition.is_leader and partition.uses(log)
-            # With another epoch the log may have been cut since, and agree with less.
+            # With another epoch the log may have been cut since, and agree with less. It may have
+            # been cut within an epoch, too: what comes at its end may be of the next one.
             if is_same and log.epochs.entries() == epochs:
-                log.tiered_end = agreed_end or 0
+                log.tiered_end = min(agreed_end or 0, log.end_offset)
 
         self.host.follows.submit(f"read the manifest of {view.partition}", run, finish)
 

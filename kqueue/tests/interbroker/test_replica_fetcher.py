@@ -108,6 +108,31 @@ def test_a_follower_below_the_leaders_start_begins_again_there() -> None:
     assert (follower.log_start_offset, follower.log_end_offset) == (4, 6)
 
 
+@for_each("settings", [{}, KAFKA])
+def test_a_follower_begins_with_the_whole_of_a_batch_in_which_the_leaders_log_starts(
+    settings: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    members = FetchingMembers(2, settings)
+    members.topic("t", [1, 2])
+    members.peers[2].down.add(1)
+    members.advance(600)
+    members.write(lambda old: old._replace(isr=(1,)))
+    leader = members.partition(1)
+    for _ in range(3):
+        append(leader, b"a", b"b", b"c")
+    members.settle()
+    leader.log.advance_start(4)
+    members.peers[2].down.clear()
+    members.advance(5 * BACKOFF_MS)
+    follower = members.partition(2)
+    assert (follower.log_start_offset, follower.log_end_offset) == (4, 9)
+    assert "trying again" not in caplog.text.partition("begins again")[2]
+    append(leader, b"d")
+    members.advance(1000)
+    assert (follower.log_end_offset, follower.high_watermark) == (10, 10)
+    assert follower.log.read(4, 1000, end_offset=10).read() == leader.log.read(4, 1000, end_offset=10).read()
+
+
 def test_a_follower_that_starts_beyond_the_leaders_end_begins_anew(caplog: pytest.LogCaptureFixture) -> None:
     members = FetchingMembers(2)
     members.topic("t", [1, 2])

@@ -351,6 +351,33 @@ def test_follower_restarts_from_the_tier_only_when_its_leader_has_claimed_it(sto
     assert members.partition(2).log.epochs.entries() == members.partition(1).log.epochs.entries()
 
 
+def test_unclean_leader_goes_on_below_offsets_that_have_expired_in_the_tier(store: FailingStore) -> None:
+    members = tiered_members(2)
+    fill(members, 1, 0, 9)
+    members.advance(ROUND_MS)
+    stop(members, 2)
+    members.write(lambda old: old._replace(isr=(1,)))
+    fill(members, 1, 9, 20)
+    members.advance(ROUND_MS)
+    broker = members[1].broker
+    members.result(broker.upkeep.deletion.delete_before(broker.topics.get("t"), 0, 19))
+    members.advance(ROUND_MS)
+    assert not [entry for entry in store.store.list("topics") if "/segments/" in entry.key]
+    stop(members, 1)
+    members.start(2)
+    members.join(2)
+    members.peers[2].down = {1}
+    elect(members, 2, 2)
+    for number in range(9, 30):
+        append(members.partition(2), b"new%d" % number)
+        members.settle()
+    members.advance(ROUND_MS)
+    members.advance(ROUND_MS)
+    log = members.partition(2).log
+    assert (log.start_offset, log.tiered_end) == (9, 28)
+    assert read_all(members, 2, 9) == [b"new%d" % number for number in range(9, 30)]
+
+
 def test_follower_keeps_what_the_tier_has_of_a_lost_leader_only(store: FailingStore) -> None:
     members = tiered_members()
     fill(members, 1, 0, 9)
@@ -379,6 +406,22 @@ def test_follower_keeps_what_the_tier_has_of_a_lost_leader_only(store: FailingSt
     elect(members, 3, 3)
     members.advance(ROUND_MS)
     assert read_all(members, 3) == expected(9) + [b"new%d" % number for number in range(9, 30)]
+
+
+def test_follower_that_is_cut_while_it_reads_the_manifest_keeps_what_comes_next(store: FailingStore) -> None:
+    members = tiered_members(2)
+    alter(members[1], **{"local.retention.bytes": "-2"})
+    fill(members, 1, 0, 20)
+    members.advance(ROUND_MS)
+    log = members.partition(2).log
+    assert (log.tiered_end, log.local_start_offset) == (18, 0)
+    members.peers[2].down.add(1)
+    members[2].jobs.held = "tier follows"
+    members.advance(1500)
+    log.truncate_to(9)  # within the epoch of all its records
+    members[2].jobs.release()
+    members.settle()
+    assert log.tiered_end == 9
 
 
 def test_sole_replica_with_an_empty_disk_goes_on_from_the_tier(store: FailingStore) -> None:
@@ -446,8 +489,30 @@ def test_follower_that_is_elected_before_it_copied_anything_goes_on_from_the_tie
     elect(members, 2, 2)
     members.advance(ROUND_MS)
     assert bounds(members.partition(2)) == (0, 18, 18)
+    leadership = members.partition(2).replica.leadership
+    assert leadership is not None
+    assert (leadership.leso, leadership.high_watermark) == (18, 18), "not those of the empty log"
     fill(members, 2, 18, 22)
     assert read_all(members, 2) == expected(22)
+
+
+def test_leader_that_knows_too_little_is_committed_raises_its_log_start_later(store: FailingStore) -> None:
+    members = tiered_members(2, remote_log_manager_task_interval_ms=500)
+    fill(members, 1, 0, 20)
+    members.advance(ROUND_MS)
+    members[1].broker.upkeep.deletion.delete_before(members[1].broker.topics.get("t"), 0, 19)
+    members.advance(ROUND_MS)
+    follower = members.partition(2)
+    follower.watermark.value = 17  # as after a crash, which its checkpoint outlived
+    follower.log.start_offset = 5
+    follower.log.note_local_start()
+    members.peers[1].down.add(2)
+    elect(members, 2)
+    members.advance(200)
+    assert members.partition(2).log.start_offset == 17
+    members.peers[1].down.clear()
+    members.advance(ROUND_MS)
+    assert members.partition(2).log.start_offset == 19
 
 
 def test_offsets_of_a_log_that_retention_has_emptied_are_not_used_again_after_a_crash(store: FailingStore) -> None:

@@ -52,6 +52,7 @@ class History:
         leaders: by leader epoch, who led.
         min_isr: the lowest that the topic ever had.
         is_over: records were lost rightfully; the partition is checked no more.
+        is_deleted: the topic was deleted, which is over then, too.
     """
 
     def __init__(self, name: str, registration: PartitionRegistration, min_isr: int) -> None:
@@ -61,7 +62,7 @@ class History:
         self.committed: dict[int, Batch] = {}
         self.end = 0
         self.leaders: dict[int, int] = {}
-        self.is_over = False
+        self.is_over = self.is_deleted = False
 
 
 class _Checked:
@@ -118,10 +119,11 @@ class ClusterInvariants:
     def _topic_changed(self, name: str, old: TopicRegistration | None, new: TopicRegistration | None) -> None:
         if old is not None and (new is None or new.id != old.id):
             for index in range(len(old.partitions)):
-                self.histories[old.id, index].is_over = True
+                history = self.histories[old.id, index]
+                history.is_over = history.is_deleted = True
         if new is None:
             return
-        min_isr = int(new.configs.get("min.insync.replicas", self._min_isr))
+        min_isr, allows_unclean = int(new.configs.get("min.insync.replicas", self._min_isr)), _allows_unclean(new)
         known = old.partitions if old is not None and old.id == new.id else ()
         for index, registration in enumerate(new.partitions):
             key = (new.id, index)
@@ -129,19 +131,21 @@ class ClusterInvariants:
                 history = self.histories[key]
                 history.min_isr = min(history.min_isr, min_isr)
                 if registration != known[index]:
-                    self._check_change(history, known[index], registration)
+                    self._check_change(history, known[index], registration, allows_unclean=allows_unclean)
                     history.registration = registration
                     self._grown[key] = None
             else:
                 self.histories[key] = History(f"{name}-{index}", registration, min_isr)
 
-    def _check_change(self, history: History, old: PartitionRegistration, new: PartitionRegistration) -> None:
+    def _check_change(
+        self, history: History, old: PartitionRegistration, new: PartitionRegistration, *, allows_unclean: bool
+    ) -> None:
         if new.partition_epoch != old.partition_epoch + 1 or new.leader_epoch < old.leader_epoch:
             raise InvariantViolated(f"{history.name}: the epochs do not rise: {old} -> {new}")
         if new.leader != old.leader and new.leader_epoch == old.leader_epoch:
             raise InvariantViolated(f"{history.name}: another leader in the same epoch: {old} -> {new}")
         if new.leader not in (NO_LEADER, old.leader) and new.leader not in {*old.isr, *old.elr}:
-            if self.lossy_crashes < history.min_isr:
+            if self.lossy_crashes < history.min_isr and not allows_unclean:
                 raise InvariantViolated(
                     f"{history.name}: unclean election after {self.lossy_crashes} lossy crashes: {old} -> {new}"
                 )
@@ -202,6 +206,8 @@ class ClusterInvariants:
             if high_watermark > history.end:
                 history.end = high_watermark
                 self._grown[key] = None
+        elif high_watermark < known.high_watermark and process.number not in history.registration.isr:
+            known.high_watermark = high_watermark  # one that is out of sync may begin again further back
         elif high_watermark < known.high_watermark:
             raise InvariantViolated(
                 f"{history.name}: the high watermark of broker {process.number} falls from {known.high_watermark} "
@@ -245,8 +251,9 @@ class ClusterInvariants:
     ) -> None:
         """Compare the log of a replica with what is committed, up to `end`, and add what is new."""
         committed = history.committed
+        known.end = max(known.end, partition.log.local_start_offset)  # what is below is in the tier
         for batch in batches(partition, known.end, end):
-            if batch.base_offset < known.end:
+            if batch.last_offset < known.end:
                 continue
             if committed.setdefault(batch.base_offset, batch) != batch:
                 raise InvariantViolated(
@@ -255,6 +262,10 @@ class ClusterInvariants:
             known.end = batch.last_offset + 1
         if known.end < end:
             raise InvariantViolated(f"{history.name}: broker {process.number} lacks offset {known.end} of {end}")
+
+
+def _allows_unclean(topic: TopicRegistration) -> bool:
+    return topic.configs.get("unclean.leader.election.enable") == "true"
 
 
 def _is_cut(partition: Partition) -> bool:

@@ -9,6 +9,8 @@ A seed determines everything; even seeds flush before anything is visible, odd o
 
     python -m kqueue.tests.simulation.cluster_simulation --seeds 100000 --jobs 4
     python -m kqueue.tests.simulation.cluster_simulation --seed 4711 --trace
+
+With `--tier` topics are tiered: see `tier_simulation`.
 """
 
 from __future__ import annotations
@@ -111,6 +113,8 @@ class ClusterSimulation:
     Args: trace: called with a line for each thing that happens; None: there is no trace.
     """
 
+    process_type: type[BrokerProcess] = BrokerProcess
+
     def __init__(self, seed: int, trace: Callable[[str], None] | None = None) -> None:
         self.rng = random.Random(seed)
         self._trace = trace
@@ -121,11 +125,7 @@ class ClusterSimulation:
         self.network = Network(self.queue, self.rng)
         self.invariants = ClusterInvariants(min_isr=2)
         self.store = SharedStore(DriftingClock(self.queue), self._committed)
-        settings = {
-            **SETTINGS,
-            "kqueue.flush": self.profile.flush,
-            "replica.fetch.max.bytes": self.profile.fetch_bytes,
-        }
+        settings = self._settings()
         self.brokers = {node: self._broker(node, settings) for node in range(1, BROKERS + 1)}
         self.producers = [Producer(self, 1, -1), Producer(self, 2, -1), Producer(self, 3, 1)]
         self.consumers = [Consumer(self, 4), Consumer(self, 5)]
@@ -137,9 +137,16 @@ class ClusterSimulation:
         self._names: list[str] = []
         self._violated: InvariantViolated | None = None
 
+    def _settings(self) -> dict[str, object]:
+        return {
+            **SETTINGS,
+            "kqueue.flush": self.profile.flush,
+            "replica.fetch.max.bytes": self.profile.fetch_bytes,
+        }
+
     def _broker(self, node: int, settings: dict[str, object]) -> SimulatedBroker:
         rate = 1 + (self.rng.random() - 0.5) * 2 * DRIFT
-        return SimulatedBroker(self, node, settings, DriftingClock(self.queue, rate))
+        return SimulatedBroker(self, node, settings, DriftingClock(self.queue, rate), self.process_type)
 
     # --- what brokers and clients ask for
 
@@ -242,7 +249,8 @@ class ClusterSimulation:
         raise InvariantViolated(f"this does not come: {what}")
 
     def _create(self, name: str, partitions: int, factor: int, min_isr: int) -> None:
-        configs = [CreatableTopicConfig(name="min.insync.replicas", value=str(min_isr))]
+        settings = self._topic_settings(name, min_isr)
+        configs = [CreatableTopicConfig(name=setting, value=value) for setting, value in settings.items()]
         topic = CreatableTopic(
             name=name, num_partitions=partitions, replication_factor=factor, assignments=[], configs=configs
         )
@@ -252,6 +260,9 @@ class ClusterSimulation:
                 self.admin.later(lambda: self._create(name, partitions, factor, min_isr))
 
         self.admin.send(self.admin.any_node(), CreateTopicsRequest(topics=[topic], timeout_ms=1000), done)
+
+    def _topic_settings(self, name: str, min_isr: int) -> dict[str, str]:
+        return {"min.insync.replicas": str(min_isr)}
 
     def keys(self) -> list[Key]:
         """Return the partitions that producers write to, and that are checked."""
@@ -329,7 +340,7 @@ class ClusterSimulation:
         history = self.invariants.histories[key]
         if set(history.registration.isr) != set(history.registration.replicas) or history.registration.adding:
             return False
-        logs = []
+        replicas = []
         for node in history.registration.replicas:
             process = self.process_of(node)
             topic = None if process is None else process.broker.topics.find_by_id(key[0])
@@ -338,7 +349,9 @@ class ClusterSimulation:
                 return False
             if partition.high_watermark != partition.log_end_offset:
                 return False
-            logs.append(batches(partition, 0, partition.log_end_offset))
+            replicas.append(partition)
+        start = max(partition.log.local_start_offset for partition in replicas)
+        logs = [batches(partition, start, partition.log_end_offset) for partition in replicas]
         return all(log == logs[0] for log in logs)
 
     def _has_read(self, consumer: Consumer | BankReader) -> bool:
@@ -403,8 +416,17 @@ def run_seeds(seeds: range, steps: int = STEPS, make: Run = ClusterSimulation) -
         yield seed, run_seed(seed, steps, make=make)
 
 
-def _run_task(seeds: range, steps: int) -> list[tuple[int, str]]:
-    return [(seed, violated) for seed, violated in run_seeds(seeds, steps) if violated is not None]
+def _run_task(seeds: range, steps: int, tier: bool) -> list[tuple[int, str]]:
+    return [(seed, violated) for seed, violated in run_seeds(seeds, steps, _kind(tier)) if violated is not None]
+
+
+def _kind(tier: bool) -> Run:
+    """Return what runs a seed, with a tier or without."""
+    if not tier:
+        return ClusterSimulation
+    from kqueue.tests.simulation.tier_simulation import TierSimulation  # it is made of this module
+
+    return TierSimulation
 
 
 def trace_of(seed: int, steps: int = STEPS, make: Run = ClusterSimulation) -> list[str]:
@@ -419,13 +441,16 @@ def trace_of(seed: int, steps: int = STEPS, make: Run = ClusterSimulation) -> li
 @click.option("--first", default=0, help="The first seed.")
 @click.option("--steps", default=STEPS, help="Steps of each seed.")
 @click.option("--jobs", default=1, help="Processes.")
+@click.option("--tier", is_flag=True, help="Topics are tiered, and an object store fails too.")
 @click.option("--seed", type=int, help="Run only this seed.")
 @click.option("--trace", is_flag=True, help="Print all that happens with --seed, or with the seed that fails.")
 @click.option("--keep-going", is_flag=True, help="Go on after a violation, and print them all.")
-def main(seeds: int, first: int, steps: int, jobs: int, seed: int | None, trace: bool, keep_going: bool) -> None:
+def main(
+    seeds: int, first: int, steps: int, jobs: int, tier: bool, seed: int | None, trace: bool, keep_going: bool
+) -> None:
     """Simulate clusters; print a seed that violates an invariant, and how to repeat it."""
     if seed is not None:
-        _report(seed, steps, trace)
+        _report(seed, steps, trace, tier)
         return
     failing_seeds: list[int] = []
     parts = [
@@ -439,24 +464,26 @@ def main(seeds: int, first: int, steps: int, jobs: int, seed: int | None, trace:
             stack.callback(pool.shutdown, cancel_futures=True)
             run = pool.map
         bar = stack.enter_context(click.progressbar(length=seeds, label="seeds", show_pos=True, file=sys.stderr))
-        for part, violations in zip(parts, run(_run_task, parts, [steps] * len(parts)), strict=True):
+        count = len(parts)
+        for part, violations in zip(parts, run(_run_task, parts, [steps] * count, [tier] * count), strict=True):
             bar.update(len(part))
             for each, violated in violations:
                 failing_seeds.append(each)
                 click.echo(f"seed {each}: {violated}")
                 if not keep_going:
-                    _report(each, steps, trace)
+                    _report(each, steps, trace, tier)
     if failing_seeds:
         raise click.ClickException(f"{len(failing_seeds)} of {seeds:,} seeds violated an invariant: {failing_seeds}")
     click.echo(f"{seeds:,} seeds of {steps} steps: no invariant was violated")
 
 
-def _report(seed: int, steps: int, trace: bool) -> None:
-    lines = trace_of(seed, steps)
+def _report(seed: int, steps: int, trace: bool, tier: bool) -> None:
+    lines = trace_of(seed, steps, _kind(tier))
     for line in lines if trace else lines[-1:]:
         click.echo(line)
     if lines and lines[-1].startswith("VIOLATED"):
-        command = f"python -m kqueue.tests.simulation.cluster_simulation --seed {seed} --steps {steps} --trace"
+        options = f"{'--tier ' if tier else ''}--seed {seed} --steps {steps} --trace"
+        command = f"python -m kqueue.tests.simulation.cluster_simulation {options}"
         raise click.ClickException(f"seed {seed} violates an invariant; to see all that happens: {command}")
     click.echo(f"seed {seed}: no invariant was violated")
 

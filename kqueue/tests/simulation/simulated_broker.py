@@ -84,8 +84,16 @@ class SimulatedBroker:
         wants_to_run: whether a process that can't start is started again.
     """
 
-    def __init__(self, host: BrokerHost, number: int, settings: dict[str, object], clock: DriftingClock) -> None:
+    def __init__(
+        self,
+        host: BrokerHost,
+        number: int,
+        settings: dict[str, object],
+        clock: DriftingClock,
+        process_type: type[BrokerProcess] | None = None,
+    ) -> None:
         self.number = number
+        self._process_type = process_type or BrokerProcess
         self.clock = clock
         self.storage = FaultyStorage(clock=clock)
         self.process: BrokerProcess | None = None
@@ -102,7 +110,7 @@ class SimulatedBroker:
             return
         self._host.note("start", self.number)
         self.is_paused = False
-        process = BrokerProcess(self, self._host, self._settings)
+        process = self._process_type(self, self._host, self._settings)
         try:
             process.start()
         except PowerCut:
@@ -168,6 +176,11 @@ class SimulatedBroker:
         self._host.note("put the copy back", self.number)
         self.storage = self._copy
 
+    def lose_disk(self) -> None:
+        """End the process at once; the next one finds an empty disk."""
+        self._end("disk lost")
+        self.storage = FaultyStorage(clock=self.clock)
+
     def pause(self) -> None:
         """Let the process do nothing until `resume`."""
         if self.process is not None and not self.is_paused:
@@ -186,6 +199,8 @@ class SimulatedBroker:
 class BrokerProcess:
     """One life of a broker."""
 
+    jobs_type: type[SimulatedJobs]
+
     def __init__(self, node: SimulatedBroker, host: BrokerHost, settings: dict[str, object]) -> None:
         self.node = node
         self.number = node.number
@@ -194,7 +209,7 @@ class BrokerProcess:
         self.is_leaving = False
         self._host = host
         self._settings = settings
-        self._jobs = SimulatedJobs(self, host)
+        self._jobs = self.jobs_type(self, host)
         self._kept: list[Callable[[], object]] = []  # while it is paused
         self._alarm_ms = float("inf")
         self.link = StoreLink(host.store, host.rng, host.queue)
@@ -314,6 +329,7 @@ class BrokerProcess:
         """Do nothing more."""
         self.is_alive = False
         self._kept.clear()
+        self._jobs.end()
         self._host.network.gone(self)
         self._host.ended(self)
 
@@ -386,12 +402,19 @@ class SimulatedJobs:
             if self._process.is_alive:
                 self._process.node.lose_power()
             return
-        if self._host.rng.random() < 0.3:  # the result comes later, maybe after a pause
+        self.tell(number, finish)
+
+    def tell(self, number: int, finish: Callable[[], object]) -> None:
+        """Tell a result on the owner thread; sometimes later, maybe after a pause."""
+        if self._host.rng.random() < 0.3:
             self._late[number] = finish
             delay_ms = self._host.network.delay_ms()
             self._host.queue.after(delay_ms, lambda: self._process.execute(lambda: self._tell(number)))
         else:
             self._process.execute(finish)
+
+    def end(self) -> None:
+        """The process has ended: nothing more is run."""
 
     def _tell(self, number: int) -> None:
         finish = self._late.pop(number, None)
@@ -408,6 +431,9 @@ class SimulatedJobs:
             _outcome(self._pending.pop(next(iter(self._pending))))()
             count += 1
         return count
+
+
+BrokerProcess.jobs_type = SimulatedJobs
 
 
 def _outcome(job: IoJob[Any] | CpuJob[Any]) -> Callable[[], object]:

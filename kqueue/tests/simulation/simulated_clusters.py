@@ -1,6 +1,12 @@
 """Clusters in simulation, at work, for tests of what checks and disturbs them."""
 
+import contextlib
+from collections.abc import Iterator
+
 from kqueue.tests.simulation.cluster_simulation import ClusterSimulation
+from kqueue.tests.simulation.simulated_tier import TierFaults
+from kqueue.tests.simulation.tier_simulation import TierSimulation
+from kqueue.tests.simulation.tiered_brokers import simulated_stores
 
 
 def simulation_at_work(*, coordinates=True) -> ClusterSimulation:
@@ -9,6 +15,20 @@ def simulation_at_work(*, coordinates=True) -> ClusterSimulation:
     simulation.profile = simulation.profile._replace(faults=0.0, store_failures=0.0, coordinates=coordinates)
     simulation.run(20)
     return simulation
+
+
+@contextlib.contextmanager
+def tiered_simulation_at_work(*, steps: int = 25) -> Iterator[TierSimulation]:
+    """A cluster with a tiered topic, of which some segments are in the tier only."""
+    simulation = TierSimulation(6)  # without retention, deletions and unclean elections
+    topics = ((1, 3, 2),)
+    settings = {**simulation.tier_profile.settings, "local.retention.bytes": "1", "segment.bytes": "200"}
+    simulation.tier_profile = simulation.tier_profile._replace(settings=settings)
+    simulation.tier_faults = TierFaults()
+    simulation.profile = simulation.profile._replace(topics=topics, faults=0.0, store_failures=0.0, coordinates=False)
+    with simulated_stores(simulation), contextlib.closing(simulation):
+        ClusterSimulation.run(simulation, steps)
+        yield simulation
 
 
 def replica(simulation, *, of_leader):

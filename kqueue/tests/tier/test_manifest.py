@@ -283,6 +283,41 @@ def test_claim_cuts_what_an_unclean_election_has_undone() -> None:
     assert spans(manifest)[-2:] == [(120, 123), (123, 133)]
 
 
+@for_each("end, start, tier_end", [(80, 80, 80), (92, 92, 90), (97, 95, 90), (100, 95, 90)])
+def test_claim_of_a_log_that_ends_before_the_log_start_lowers_it(end: int, start: int, tier_end: int) -> None:
+    store = MemoryTierStore()
+    manifest = leader(store, 1)
+    copy_until(store, manifest, 90, epoch=1)
+    manifest.raise_start(1, 95)
+    manifest.delete_below_start(1)  # all of it
+    claimed = leader(store, 2, end=end)
+    assert (claimed.root.log_start_offset, claimed.end_offset) == (start, tier_end)
+
+
+def test_late_claim_lowers_the_log_start_to_the_first_record_of_the_leader() -> None:
+    store = MemoryTierStore()
+    manifest = leader(store, 1)
+    copy_until(store, manifest, 90, epoch=1)
+    manifest.raise_start(1, 95)
+    manifest.delete_below_start(1)
+    lineage = Lineage([(1, 0), (2, 80)], 2, 120)
+    manifest.claim(2, lineage)
+    assert (manifest.root.log_start_offset, manifest.end_offset) == (80, 80)
+    manifest.raise_start(2, 110)
+    manifest.claim(2, lineage)
+    assert manifest.root.log_start_offset == 110, "it is this leader that has raised it"
+
+
+def test_claim_of_a_log_that_lacks_records_of_its_own_epoch_lowers_nothing() -> None:
+    store = MemoryTierStore()
+    manifest = leader(store, 1)
+    copy_until(store, manifest, 90, epoch=1)
+    manifest.raise_start(1, 40)
+    manifest.delete_below_start(1)
+    manifest.claim(1, Lineage([(1, 0)], 1, 20))
+    assert (manifest.root.log_start_offset, manifest.root.removed_below, manifest.end_offset) == (40, 40, 90)
+
+
 def test_claim_of_a_log_that_begins_behind_the_tier_cuts_nothing() -> None:
     store = MemoryTierStore()
     copy_until(store, leader(store, 1), 100, epoch=1)

@@ -134,6 +134,10 @@ class ManifestMachine(RuleBasedStateMachine):
             self.segments = [each for each in self.segments if each.start_offset < self.log_end]
             if self.segments and self.segments[-1].end_offset > self.log_end:
                 self.segments[-1] = self.segments[-1].cut(self.log_end)
+            # The log start is within what the log and the tier have now.
+            tiered_end = self.segments[-1].end_offset if self.segments else 0
+            self.log_start = min(self.log_start, max(self.log_end, tiered_end))
+            self.removed_below = self.removed_below if self.segments else min(self.removed_below, self.log_start)
         self.former.append((self.manifest, self.epoch))
         self.begin_change()
         self.epoch += 1
@@ -143,6 +147,7 @@ class ManifestMachine(RuleBasedStateMachine):
         lineage = Lineage(self.epochs, self.epoch, self.log_end)
         self.retry(lambda: self.manifest.claim(self.epoch, lineage))
         assert self.manifest.root.copying == self.manifest.root.deleting == ()
+        assert self.manifest.root.log_start_offset == self.log_start
         self.log_end = max(self.log_end, self.manifest.end_offset)
 
     @rule()

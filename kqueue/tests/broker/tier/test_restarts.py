@@ -33,6 +33,22 @@ def test_log_goes_on_with_the_epochs_and_producers_of_all_records_before() -> No
     assert (producer, entry.batches[-1].last_sequence) == (9, 2)
 
 
+def test_log_goes_on_at_a_log_start_beyond_the_end_of_the_tier() -> None:
+    client = TieredClient()
+    partition = client.topic().partition(0)
+    for number in range(10):
+        client.produce("t", batch(b"p", producer_id=9, epoch=0, base_sequence=number))
+    client.tick()
+    manifest = client.state(partition).manifest
+    assert manifest.end_offset == 8
+    manifest.raise_start(partition.leader_epoch, 9)  # DeleteRecords, in the active segment
+    end = restart_at_end(client.tier.host.reader, manifest)
+    assert end is not None
+    assert (end.offset, end.state.start_offset, end.state.epochs) == (9, 9, [])
+    ((producer, _),) = decode_snapshot(end.state.producer_snapshot, 9).items()
+    assert producer == 9
+
+
 def test_state_beyond_the_end_of_the_tier_is_refused() -> None:
     client = tiered(10)
     manifest = client.state(client.sim.broker.topics.get("t").partition(0)).manifest
