@@ -300,6 +300,8 @@ def test_an_unregistered_broker_that_comes_back_empty_is_known_to_have_lost_reco
         async with serving(first, second):
             await first.result(first.broker.topics.create(NewTopic("t", 1, 2)))
             await until(lambda: second.broker.topics.find("t"))
+            # The creator may not have known yet that the other one is there.
+            await until(lambda: set(second.broker.topics.partition("t", 0).isr) == {1, 2})
             await first.stop()
             partition = second.broker.topics.partition("t", 0)
             await until(lambda: partition.isr == (2,))
