@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import click
 
 from kqueue.cli.connect import explain, require
+from kqueue.cli.exit_status import INTERRUPTED
 from kqueue.cli.lazy import LazyCommand, LazyGroup
 from kqueue.cli.output import new_console
+from kqueue.cli.signals import interrupt_on_signal
 
 if TYPE_CHECKING:
     from kqueue.demo.progress_display import ProgressDisplay
@@ -70,18 +73,46 @@ def demo(ctx: click.Context, folder: Path | None, keep: bool, limit: int | None)
         return
     for module in NEEDED:
         require(module, "demo")
-    if folder is not None and folder.is_dir() and any(folder.iterdir()):
-        raise click.ClickException(f"the folder {folder} is not empty; name a new one")
-    with ExitStack() as stack:
-        place = folder or temporary(stack, keep)
-        place.mkdir(parents=True, exist_ok=True)
+    check_empty(folder)
+    with data_folder(folder, keep) as place:
         _play(place, limit)
         if folder is not None or keep:
             click.echo(f"The data is in {place}; look at it with: kqueue serve --set log.dirs={place}")
 
 
-def temporary(stack: ExitStack, keep: bool) -> Path:
-    """Return a new folder, which is removed with the stack unless `keep` is set."""
+def check_empty(folder: Path | None) -> None:
+    """Refuse a folder that has files. Raises: ClickException."""
+    if folder is not None and folder.is_dir() and any(folder.iterdir()):
+        raise click.ClickException(f"the folder {folder} is not empty; name a new one")
+
+
+@contextlib.contextmanager
+def data_folder(folder: Path | None, keep: bool) -> Iterator[Path]:
+    """Yield the folder for the data of a demo, which exists.
+
+    Args: folder: that folder; None: a new one, which is removed at the end unless `keep` is set.
+    """
+    with contextlib.ExitStack() as stack:
+        place = folder or _temporary(stack, keep)
+        place.mkdir(parents=True, exist_ok=True)
+        yield place
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[Callable[[], None]]:
+    """Let Ctrl-C and TERM end a demo of several processes, with a line and their exit status.
+
+    Yields: as `interrupt_on_signal`.
+    """
+    try:
+        with interrupt_on_signal() as take_signals:
+            yield take_signals
+    except KeyboardInterrupt:
+        click.echo("Ended before all was done.", err=True)
+        sys.exit(INTERRUPTED)
+
+
+def _temporary(stack: contextlib.ExitStack, keep: bool) -> Path:
     if keep:
         return Path(tempfile.mkdtemp(prefix="kqueue-demo-"))
     return Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kqueue-demo-", ignore_cleanup_errors=True)))

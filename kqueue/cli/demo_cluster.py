@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 import click
 
 from kqueue.cli.connect import require
-from kqueue.cli.demo import NEEDED, play, temporary
-from kqueue.cli.exit_status import INTERRUPTED
-from kqueue.cli.signals import interrupt_on_signal
+from kqueue.cli.demo import NEEDED, check_empty, data_folder, interruptible, play
 
 
 @click.command()
@@ -41,18 +37,11 @@ def cluster(folder: Path | None, keep: bool, limit: int | None, store: str | Non
     """
     for module in NEEDED:
         require(module, "demo")
-    if folder is not None and folder.is_dir() and any(folder.iterdir()):
-        raise click.ClickException(f"the folder {folder} is not empty; name a new one")
-    try:
-        with interrupt_on_signal(), ExitStack() as stack:
-            place = folder or temporary(stack, keep)
-            place.mkdir(parents=True, exist_ok=True)
-            _play(place, limit, store)
-            if folder is not None or keep:
-                click.echo(f"The data is in {place}; each broker has a folder with its log lines and its data.")
-    except KeyboardInterrupt:
-        click.echo("Ended before all was done.", err=True)
-        sys.exit(INTERRUPTED)
+    check_empty(folder)
+    with interruptible(), data_folder(folder, keep) as place:
+        _play(place, limit, store)
+        if folder is not None or keep:
+            click.echo(f"The data is in {place}; each broker has a folder with its log lines and its data.")
 
 
 def _play(folder: Path, limit: int | None, store: str | None) -> None:

