@@ -1,7 +1,7 @@
 """Tiered storage: copies, cold reads, the first byte, and what a store charges for.
 
-The store is a folder of this machine. One that answers as late as an object store does stands in
-for the network where latency counts; its delays are drawn from a seed.
+The store is a folder of this machine. Where latency counts, a store that answers as late as an
+object store takes the place of the network; its delays are drawn from a seed.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def _beside(store: str, bootstrap: str) -> Waits:
 
 @contextlib.contextmanager
 def _credentials() -> Iterator[None]:
-    """Give processes that begin meanwhile keys of a store, which nobody will look at."""
+    """Give processes that begin meanwhile keys of a store that is not read."""
     names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
     before = {name: os.environ.get(name) for name in names}
     os.environ.update(dict.fromkeys(names, "none"))

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import ExitStack
 from pathlib import Path
 
 import click
 
 from kqueue.cli.connect import require
-from kqueue.cli.demo import play, temporary
-from kqueue.cli.exit_status import INTERRUPTED
-from kqueue.cli.signals import interrupt_on_signal
+from kqueue.cli.demo import check_empty, data_folder, interruptible, play
 
 MB = 10**6
 
@@ -46,8 +42,8 @@ def tiered(
 
     Starts three brokers in processes of their own, with a tiered topic of which a twentieth fits
     their disks, and fills it through kafka-python with acks=all. Then a broker is killed, its disk
-    deleted, and the broker started anew. kafka-python must read every record from the start, and
-    Spark, if it is installed, what is in the object store. At last all brokers and their metadata
+    deleted, and the broker started again. kafka-python must read every record from the start, and
+    Spark, if it is installed, what is in the object store. Then all brokers and their metadata
     are deleted. A new cluster is recovered from the object store alone, and every record that was
     there must be read again; otherwise the exit status is 1.
 
@@ -57,18 +53,11 @@ def tiered(
       kqueue demo tiered --store postgresql://localhost/first postgresql://localhost/second
     """
     require("kafka", "demo")
-    if folder is not None and folder.is_dir() and any(folder.iterdir()):
-        raise click.ClickException(f"the folder {folder} is not empty; name a new one")
-    try:
-        with interrupt_on_signal(), ExitStack() as stack:
-            place = folder or temporary(stack, keep)
-            place.mkdir(parents=True, exist_ok=True)
-            _play(place, size * MB, (local or max(size // 20, 1)) * MB, tier, stores or None)
-            if folder is not None or keep:
-                click.echo(f"The data is in {place}: the recovered brokers in 'after', the object store in 'tier'.")
-    except KeyboardInterrupt:
-        click.echo("Ended before all was done.", err=True)
-        sys.exit(INTERRUPTED)
+    check_empty(folder)
+    with interruptible(), data_folder(folder, keep) as place:
+        _play(place, size * MB, (local or max(size // 20, 1)) * MB, tier, stores or None)
+        if folder is not None or keep:
+            click.echo(f"The data is in {place}: the recovered brokers in 'after', the object store in 'tier'.")
 
 
 def _play(folder: Path, size: int, local: int, tier: str | None, stores: tuple[str, str] | None) -> None:

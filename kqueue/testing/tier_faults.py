@@ -111,7 +111,7 @@ class FaultyTierStore:
     Attributes:
         calls: what was called, in order, failed calls too.
         before, after: hooks of every call, e.g. `crash_at`. `after` is called when the call took
-            place: a crash there is one whose answer nobody saw.
+            place: a crash there loses the answer.
 
     Args: seed: of the lengths of truncated results, and of faults with a probability.
     Thread: any.

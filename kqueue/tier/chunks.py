@@ -203,7 +203,7 @@ class ChunkCache:
             before, steps = self._followed.get(key, (-1, 0))
             if last != before:
                 is_step = before + 1 >= first >= before
-                # Whoever begins an object at its start is likely to read on.
+                # A reader that begins an object at its start is likely to read on.
                 steps = (STEPS_IN_ORDER if first == 0 else steps + 1) if is_step else 0
                 self._followed[key] = last, steps
             self._followed.move_to_end(key)

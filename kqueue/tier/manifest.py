@@ -1,10 +1,10 @@
 """The manifest of one partition: which segments the tier has. Read by all, written by the leader.
 
-Each change is one conditional put of the root, on the condition that nobody wrote since it was
+Each change is one conditional put of the root, on the condition that it is as it was
 read. The root has the epoch of the leader that wrote last, and a leader of an older epoch gives up:
 a deposed one can't write, however late its request arrives. Objects have random ids, or the
 checksum of their content, so what a deposed leader still puts replaces nothing; and a key in
-`deleting` is never used again, so what it still deletes nobody needs.
+`deleting` is never used again, so what it still deletes is not needed.
 
     copy      announce (`copying`), put the object, make it a segment: only then it is read
     delete    take out of the tree (`deleting`), delete the objects, forget their keys

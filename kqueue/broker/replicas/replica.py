@@ -115,7 +115,7 @@ class Replica(Protocol):
         """Begin to lead with an open log: rule 9. Does nothing if it leads already, or follows."""
 
     def log_detached(self) -> None:
-        """Begin to lead anew with the log that is opened next."""
+        """Forget the leadership; it begins again with the log that is opened next."""
 
     def advance(self, high_watermark: HighWatermark, own_end: int, /) -> None:
         """Advance the high watermark to `own_end`, as far as the others have it too (rule 22)."""

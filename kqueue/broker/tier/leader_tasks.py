@@ -147,7 +147,7 @@ class LeaderTasks:
         if source is None or source.base_offset == state.damaged_base:
             return
         if self._on_disk and partition.log.flushed_offset < source.end_offset:
-            # In `kqueue.flush=kafka` nothing else may flush a log to which nobody writes.
+            # In `kqueue.flush=kafka` nothing else may flush a log without appends.
             self._flush(state, source.end_offset)
             return
         object_id, epoch, now_ms = host.object_id(), partition.leader_epoch, host.clock.wall_ms()

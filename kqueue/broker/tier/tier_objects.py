@@ -98,4 +98,4 @@ def _read(store: TierStore, record: TopicRecord) -> tuple[TopicRecord | None, Ve
     try:
         return decode_topic_record(found.body, record.topic, record.topic_id), found.version
     except TierCorrupt:
-        return None, found.version  # it is written anew
+        return None, found.version  # it is written again

@@ -1,4 +1,4 @@
-"""Brokers with a tier in this process, on real threads: a store that hangs holds up nobody."""
+"""Brokers with a tier in this process, on real threads: a store that hangs delays no client."""
 
 from __future__ import annotations
 

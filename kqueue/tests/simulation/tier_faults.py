@@ -138,7 +138,7 @@ class TieredFaults(ClusterFaults):
             world.queue.after(turn_ms, run)
 
     def _become_a_zombie(self, broker: SimulatedBroker) -> None:
-        """A broker goes on with the object store, and reaches nobody else."""
+        """A broker goes on with the object store, and reaches no other broker."""
         process = broker.process
         if process is None:
             return

@@ -48,7 +48,7 @@ def test_partition_has_one_job_at_a_time_and_expires_before_it_copies_on() -> No
     assert client.tier.leaders.copied_segments == 9
 
 
-def test_log_that_nobody_flushes_is_flushed_before_it_is_copied() -> None:
+def test_log_without_appends_is_flushed_before_it_is_copied() -> None:
     client = TieredClient(**{"kqueue.flush": "kafka"})
     partition = client.topic().partition(0)
     client.fill(10)
@@ -120,7 +120,7 @@ def test_log_whose_checkpoint_of_its_start_was_lost_starts_where_the_tier_does()
     assert client.read_all() == [b"v%d" % number for number in range(20)]
 
 
-def test_tier_that_is_gone_is_not_begun_anew(caplog: pytest.LogCaptureFixture) -> None:
+def test_tier_that_is_gone_is_not_begun_again(caplog: pytest.LogCaptureFixture) -> None:
     client = tiered()
     client.sim.stop()
     client.store.store.delete(client.objects())

@@ -47,7 +47,7 @@ def test_record_of_a_topic_keeps_its_creation_and_counts_its_changes() -> None:
     assert (second.created_ms, second.partitions, second.sequence) == (7, 4, first.sequence + 1)
 
 
-def test_damaged_record_of_a_topic_is_written_anew() -> None:
+def test_damaged_record_of_a_topic_is_written_again() -> None:
     store = MemoryTierStore("tests-topic-damage")
     store.put(TOPIC.key, [b"x"], 1)
     write_topic(store, TOPIC)
