@@ -100,6 +100,23 @@ def stop(members: FetchingMembers, node: int) -> None:
         peers.down.add(node)
 
 
+def write_alone(members: FetchingMembers, begin: int, end: int) -> None:
+    """Broker 2 stops and leaves the in-sync set; broker 1 writes these offsets without it."""
+    stop(members, 2)
+    members.write(lambda old: old._replace(isr=(1,)))
+    fill(members, 1, begin, end)
+    members.advance(ROUND_MS)
+
+
+def elect_behind(members: FetchingMembers) -> None:
+    """Broker 1 stops, and broker 2 leads, which lacks what was written without it."""
+    stop(members, 1)
+    members.start(2)
+    members.join(2)
+    members.peers[2].down = {1}
+    elect(members, 2, 2)
+
+
 def test_leader_copies_and_followers_free_their_disks_too(store: FailingStore) -> None:
     members = tiered_members()
     fill(members, 1, 0, 20)
@@ -186,16 +203,9 @@ def test_records_that_an_unclean_election_loses_leave_the_tier_too(store: Failin
     members = tiered_members(2)
     fill(members, 1, 0, 9)
     members.advance(ROUND_MS)
-    stop(members, 2)
-    members.write(lambda old: old._replace(isr=(1,)))
-    fill(members, 1, 9, 20)
-    members.advance(ROUND_MS)
+    write_alone(members, 9, 20)
     assert members.partition(1).log.tiered_end == 18
-    stop(members, 1)
-    members.start(2)
-    members.join(2)
-    members.peers[2].down = {1}
-    elect(members, 2, 2)
+    elect_behind(members)
     assert members.partition(2).log_end_offset == 9
     for number in range(9, 13):
         append(members.partition(2), b"new%d" % number)
@@ -217,15 +227,8 @@ def test_leader_of_one_segment_cuts_what_the_tier_has_of_a_lost_leader(store: Fa
     members = tiered_members(2)
     fill(members, 1, 0, 1)
     members.advance(ROUND_MS)
-    stop(members, 2)
-    members.write(lambda old: old._replace(isr=(1,)))
-    fill(members, 1, 1, 20)
-    members.advance(ROUND_MS)
-    stop(members, 1)
-    members.start(2)
-    members.join(2)
-    members.peers[2].down = {1}
-    elect(members, 2, 2)
+    write_alone(members, 1, 20)
+    elect_behind(members)
     members.advance(ROUND_MS)
     assert bounds(members.partition(2)) == (0, 0, 1)
     assert len(members.partition(2).log.segments) == 1
@@ -240,15 +243,8 @@ def elected_back(new: int) -> FetchingMembers:
     members = tiered_members(2)
     fill(members, 1, 0, 9)
     members.advance(ROUND_MS)
-    stop(members, 2)
-    members.write(lambda old: old._replace(isr=(1,)))
-    fill(members, 1, 9, 20)
-    members.advance(ROUND_MS)
-    stop(members, 1)
-    members.start(2)
-    members.join(2)
-    members.peers[2].down = {1}
-    elect(members, 2, 2)
+    write_alone(members, 9, 20)
+    elect_behind(members)
     for number in range(9, 9 + new):
         append(members.partition(2), b"new%d" % number)
         members.settle()
@@ -355,19 +351,12 @@ def test_unclean_leader_goes_on_below_offsets_that_have_expired_in_the_tier(stor
     members = tiered_members(2)
     fill(members, 1, 0, 9)
     members.advance(ROUND_MS)
-    stop(members, 2)
-    members.write(lambda old: old._replace(isr=(1,)))
-    fill(members, 1, 9, 20)
-    members.advance(ROUND_MS)
+    write_alone(members, 9, 20)
     broker = members[1].broker
     members.result(broker.upkeep.deletion.delete_before(broker.topics.get("t"), 0, 19))
     members.advance(ROUND_MS)
     assert not [entry for entry in store.store.list("topics") if "/segments/" in entry.key]
-    stop(members, 1)
-    members.start(2)
-    members.join(2)
-    members.peers[2].down = {1}
-    elect(members, 2, 2)
+    elect_behind(members)
     for number in range(9, 30):
         append(members.partition(2), b"new%d" % number)
         members.settle()
