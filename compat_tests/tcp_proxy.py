@@ -6,8 +6,9 @@ import contextlib
 import socket
 import struct
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
+from typing import Self
 
 LOOPBACK = "127.0.0.1"
 FRAME_BYTES_MAX = 64 * 2**20
@@ -53,7 +54,7 @@ class TcpProxy:
         for accepter in self._accepters:
             accepter.start()
 
-    def __enter__(self) -> TcpProxy:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -147,3 +148,42 @@ class Fates:
         with self._lock:
             self.count += 1
             return self.decide(self.count)
+
+
+class ChangesProxy(TcpProxy):
+    """Forwards messages to one server, and cuts the connections of chosen changes.
+
+    Args: messages: yields what a client sends, message by message; of a change also how many of
+        its bytes go through where it is cut in half, of others None.
+    Attributes: fates: what becomes of each change. port: where it listens.
+    """
+
+    def __init__(self, port: int, messages: Callable[[socket.socket], Iterator[tuple[bytes, int | None]]]) -> None:
+        self.fates = Fates()
+        self._messages = messages
+        super().__init__([(LOOPBACK, port)], self._forwarding)
+        self.port = self.ports[0]
+
+    def _forwarding(self, link: Link) -> Directions:
+        drops_answers = False
+
+        def up() -> None:
+            nonlocal drops_answers
+            for message, half in self._messages(link.client):
+                if half is not None:
+                    fate = self.fates.next()
+                    if fate == "before":
+                        return
+                    if fate == "half":
+                        link.server.sendall(message[:half])
+                        return
+                    drops_answers = fate == "after"
+                link.server.sendall(message)
+
+        def down() -> None:
+            while data := link.server.recv(1 << 16):
+                if drops_answers:
+                    return
+                link.client.sendall(data)
+
+        return up, down

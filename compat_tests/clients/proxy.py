@@ -32,10 +32,6 @@ class Proxy(TcpProxy):
         self.bootstrap = ",".join(f"{LOOPBACK}:{port}" for port in self.ports)
         self.shown = {_told(broker.port): _told(port) for broker, port in zip(brokers, self.ports, strict=True)}
 
-    def __enter__(self) -> Proxy:
-        super().__enter__()
-        return self
-
     def drop_reply(self, api_key: int, after: int = 0) -> None:
         """Forward `after` more replies of this API, drop the next one and cut its connection.
 

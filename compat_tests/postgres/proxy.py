@@ -4,55 +4,29 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Iterator
 
-from compat_tests.tcp_proxy import LOOPBACK, Directions, Fates, Link, TcpProxy, read_bytes
+from compat_tests.tcp_proxy import LOOPBACK, ChangesProxy, read_bytes
 
 MESSAGE_BYTES_MAX = 64 * 2**20
 CHANGES = (b".change(", b".register(", b".campaign(")
 
 
-class Proxy(TcpProxy):
-    """Forwards messages to one server.
-
-    Attributes: fates: what becomes of each change.
-    """
+class Proxy(ChangesProxy):
+    """Forwards messages to one server, whose changes are those of the metadata store."""
 
     def __init__(self, port: int) -> None:
-        self.fates = Fates()
-        super().__init__([(LOOPBACK, port)], self._messages)
-        self.port = self.ports[0]
+        super().__init__(port, _messages)
         self.address = f"postgresql://kqueue@{LOOPBACK}:{self.port}/postgres"
 
-    def __enter__(self) -> Proxy:
-        super().__enter__()
-        return self
 
-    def _messages(self, link: Link) -> Directions:
-        drops_answers = False
-
-        def up() -> None:
-            nonlocal drops_answers
-            kind = b""  # requests for TLS and the start of a session have a length only
-            while (message := _read_message(link.client, kind)) is not None:
-                if kind and message[:1] in (b"P", b"Q") and any(name in message for name in CHANGES):
-                    fate = self.fates.next()
-                    if fate == "before":
-                        return
-                    if fate == "half":
-                        link.server.sendall(message[: len(message) // 2])
-                        return
-                    drops_answers = fate == "after"
-                link.server.sendall(message)
-                is_start = not kind and struct.unpack_from(">i", message, 4)[0] == 3 << 16
-                kind = b"typed" if is_start or kind else b""
-
-        def down() -> None:
-            while data := link.server.recv(1 << 16):
-                if drops_answers:
-                    return
-                link.client.sendall(data)
-
-        return up, down
+def _messages(sock: socket.socket) -> Iterator[tuple[bytes, int | None]]:
+    kind = b""  # requests for TLS and the start of a session have a length only
+    while (message := _read_message(sock, kind)) is not None:
+        is_change = kind and message[:1] in (b"P", b"Q") and any(name in message for name in CHANGES)
+        yield message, len(message) // 2 if is_change else None
+        is_start = not kind and struct.unpack_from(">i", message, 4)[0] == 3 << 16
+        kind = b"typed" if is_start or kind else b""
 
 
 def _read_message(sock: socket.socket, kind: bytes) -> bytes | None:

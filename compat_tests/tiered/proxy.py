@@ -3,52 +3,26 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 
-from compat_tests.tcp_proxy import LOOPBACK, Directions, Fates, Link, TcpProxy, read_bytes
+from compat_tests.tcp_proxy import ChangesProxy, read_bytes
 
 HEAD_BYTES_MAX = 64 << 10
 CONDITIONS = (b"if-match:", b"if-none-match:")
 
 
-class Proxy(TcpProxy):
-    """Forwards requests to one server.
-
-    Attributes: fates: what becomes of each conditional put.
-    """
+class Proxy(ChangesProxy):
+    """Forwards requests to one server; its changes are conditional puts."""
 
     def __init__(self, port: int) -> None:
-        self.fates = Fates()
-        super().__init__([(LOOPBACK, port)], self._requests)
-        self.port = self.ports[0]
+        super().__init__(port, _requests)
 
-    def __enter__(self) -> Proxy:
-        super().__enter__()
-        return self
 
-    def _requests(self, link: Link) -> Directions:
-        drops_answers = False
-
-        def up() -> None:
-            nonlocal drops_answers
-            while (head := _read_head(link.client)) is not None:
-                body = read_bytes(link.client, _content_length(head)) or b""
-                if head.split(b" ", 1)[0] in (b"PUT", b"POST") and any(name in head.lower() for name in CONDITIONS):
-                    fate = self.fates.next()
-                    if fate == "before":
-                        return
-                    if fate == "half":
-                        link.server.sendall(head + body[: len(body) // 2])
-                        return
-                    drops_answers = fate == "after"
-                link.server.sendall(head + body)
-
-        def down() -> None:
-            while data := link.server.recv(1 << 16):
-                if drops_answers:
-                    return
-                link.client.sendall(data)
-
-        return up, down
+def _requests(sock: socket.socket) -> Iterator[tuple[bytes, int | None]]:
+    while (head := _read_head(sock)) is not None:
+        body = read_bytes(sock, _content_length(head)) or b""
+        is_put = head.split(b" ", 1)[0] in (b"PUT", b"POST") and any(name in head.lower() for name in CONDITIONS)
+        yield head + body, len(head) + len(body) // 2 if is_put else None
 
 
 def _read_head(sock: socket.socket) -> bytes | None:

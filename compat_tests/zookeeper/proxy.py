@@ -22,10 +22,6 @@ class Proxy(TcpProxy):
         self.port = self.ports[0]
         self.address = f"{LOOPBACK}:{self.port}"
 
-    def __enter__(self) -> Proxy:
-        super().__enter__()
-        return self
-
     def _frames(self, link: Link) -> Directions:
         lost_answer: int | None = None  # the number of the request whose answer is dropped, with the connection
 
