@@ -12,13 +12,12 @@ import pytest
 
 from kqueue.base.errors import KqueueError
 from kqueue.broker.replicas.partition import Partition
-from kqueue.broker.tier.tier_host import TierHost
 from kqueue.testing.tier_faults import FaultyTierStore, unavailable
 from kqueue.tests.api.fetch_client import one, request, values, want
 from kqueue.tests.api.harness import SimulatedClient
 from kqueue.tests.broker.replicas.test_partition import append
 from kqueue.tests.broker.replication import elect
-from kqueue.tests.broker.tier.tiered_brokers import STORES, scheme_of_tests
+from kqueue.tests.broker.tier.tiered_brokers import tier_of_members
 from kqueue.tests.interbroker.test_tiered_replicas import ROUND_MS, STORE_NUMBERS, read_all, tiered_members
 from kqueue.tests.thorough import corners
 from kqueue.tier.catalog import all_topics
@@ -30,12 +29,8 @@ NODES = (1, 2, 3)
 
 
 @pytest.fixture
-def faulty(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyTierStore]:
-    numbers = iter(range(10**6))
-    monkeypatch.setattr(TierHost, "object_id", lambda host: f"{next(numbers):032x}")
-    with scheme_of_tests():
-        store = FaultyTierStore(MemoryTierStore(f"elections-{next(STORE_NUMBERS)}"))
-        STORES["cluster"] = store  # type: ignore[assignment]
+def faulty() -> Iterator[FaultyTierStore]:
+    with tier_of_members(FaultyTierStore(MemoryTierStore(f"elections-{next(STORE_NUMBERS)}"))) as store:
         yield store
 
 

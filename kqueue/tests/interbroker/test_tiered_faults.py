@@ -11,12 +11,11 @@ from collections.abc import Iterator
 import pytest
 
 from kqueue.base.errors import LogRecovering
-from kqueue.broker.tier.tier_host import TierHost
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.testing.tier_faults import FaultyTierStore, lost_answer, unavailable
 from kqueue.tests.broker.replicas.test_partition import append
 from kqueue.tests.broker.replication import elect
-from kqueue.tests.broker.tier.tiered_brokers import STORES, scheme_of_tests
+from kqueue.tests.broker.tier.tiered_brokers import tier_of_members
 from kqueue.tests.interbroker.fetching_members import FetchingMembers
 from kqueue.tests.interbroker.test_tiered_replicas import ROUND_MS, expected, read_all, stop, tiered_members
 from kqueue.tests.thorough import corners
@@ -26,12 +25,9 @@ STEPS = 25
 
 
 @pytest.fixture
-def faulty(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[FaultyTierStore]:
-    numbers = iter(range(10**6))
-    monkeypatch.setattr(TierHost, "object_id", lambda host: f"{next(numbers):032x}")
-    with scheme_of_tests():
-        store = FaultyTierStore(MemoryTierStore(f"faults-{request.node.callspec.params['seed']}"))
-        STORES["cluster"] = store  # type: ignore[assignment]
+def faulty(request: pytest.FixtureRequest) -> Iterator[FaultyTierStore]:
+    store = FaultyTierStore(MemoryTierStore(f"faults-{request.node.callspec.params['seed']}"))
+    with tier_of_members(store):
         yield store
 
 

@@ -12,7 +12,6 @@ import pytest
 from kqueue.base.config_resources import ConfigChange, ConfigOperation, ResourceType
 from kqueue.broker.configs.dynamic_configs import ConfigResource
 from kqueue.broker.replicas.partition import Partition
-from kqueue.broker.tier.tier_host import TierHost
 from kqueue.storage import MemoryStorage, Storage
 from kqueue.testing.faulty_storage import FaultyStorage
 from kqueue.tests.api.fetch_client import one, request, values, want
@@ -20,7 +19,7 @@ from kqueue.tests.api.harness import SimulatedClient
 from kqueue.tests.broker.replicas.test_partition import append
 from kqueue.tests.broker.replication import elect
 from kqueue.tests.broker.tier.test_tier_manager import alter
-from kqueue.tests.broker.tier.tiered_brokers import STORES, TIERED, FailingStore, scheme_of_tests
+from kqueue.tests.broker.tier.tiered_brokers import TIERED, FailingStore, tier_of_members
 from kqueue.tests.interbroker.fetching_members import FetchingMembers
 from kqueue.tests.tables import for_each
 from kqueue.tier.catalog import all_topics
@@ -35,13 +34,9 @@ STORE_NUMBERS = itertools.count()
 
 
 @pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[FailingStore]:
-    """The tier of the members. Their ids of objects differ, though their random numbers do not."""
-    numbers = iter(range(10**6))
-    monkeypatch.setattr(TierHost, "object_id", lambda host: f"{next(numbers):032x}")
-    with scheme_of_tests():
-        STORES["cluster"] = FailingStore(MemoryTierStore(f"cluster-{next(STORE_NUMBERS)}"))
-        yield STORES["cluster"]
+def store() -> Iterator[FailingStore]:
+    with tier_of_members(FailingStore(MemoryTierStore(f"cluster-{next(STORE_NUMBERS)}"))) as shared:
+        yield shared
 
 
 def tiered_members(count: int = 3, **settings: object) -> FetchingMembers:

@@ -6,12 +6,13 @@ import contextlib
 import itertools
 import unittest.mock
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from kqueue.base.registry import BUILT_IN
 from kqueue.broker.replicas.partition import Partition
 from kqueue.broker.tier import opening
 from kqueue.broker.tier.partition_tier import PartitionTier
+from kqueue.broker.tier.tier_host import TierHost
 from kqueue.broker.tier.tier_manager import TierManager
 from kqueue.broker.topics.topics import Topic
 from kqueue.storage import Storage
@@ -22,6 +23,7 @@ from kqueue.tier.stores.address import TIER_STORES
 from kqueue.tier.stores.contract import Buffer, Object, ObjectEntry, TierStore, Version
 from kqueue.tier.stores.memory import MemoryTierStore
 
+S = TypeVar("S", bound=TierStore)
 INTERVAL_MS = 1000
 ON_DISK = {"kqueue.storage": "local"}
 TIERED: dict[str, object] = {
@@ -76,7 +78,7 @@ class FailingStore:
 
 
 _NUMBERS = itertools.count()
-STORES: dict[str, FailingStore] = {}
+STORES: dict[str, TierStore] = {}
 """The stores of tests, by the name in their URLs."""
 
 
@@ -91,6 +93,21 @@ def scheme_of_tests() -> Iterator[None]:
     ):
         yield
     STORES.clear()
+
+
+@contextlib.contextmanager
+def tier_of_members(store: S) -> Iterator[S]:
+    """Let the members of a test have this store at `tests://cluster`. Their ids of objects differ,
+    though their random numbers do not.
+    """
+    numbers = itertools.count()
+
+    def object_id(host: TierHost) -> str:
+        return f"{next(numbers):032x}"
+
+    with scheme_of_tests(), unittest.mock.patch.object(TierHost, "object_id", object_id):
+        STORES["cluster"] = store
+        yield store
 
 
 class TieredClient(SimulatedClient):
